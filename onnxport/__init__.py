@@ -1,0 +1,49 @@
+"""onnxport converts models between PyTorch, TensorFlow, Keras, scikit-learn and ONNX, and proves each conversion.
+
+Everything is imported on first use: importing onnxport imports no framework.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from onnxport.converters.convert import convert
+    from onnxport.errors import OnnxportError, UnsupportedOperator, ValidationError
+    from onnxport.model import OnnxModel
+    from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
+    from onnxport.validation import validate
+    from onnxport.validation.report import Report
+
+_HOME = {
+    "convert": "onnxport.converters.convert",
+    "validate": "onnxport.validation",
+    "OnnxModel": "onnxport.model",
+    "Report": "onnxport.validation.report",
+    "register_to_onnx": "onnxport.opset_maps.extending",
+    "register_from_onnx": "onnxport.opset_maps.extending",
+    "OnnxportError": "onnxport.errors",
+    "UnsupportedOperator": "onnxport.errors",
+    "ValidationError": "onnxport.errors",
+}
+
+__all__ = [
+    "OnnxModel",
+    "OnnxportError",
+    "Report",
+    "UnsupportedOperator",
+    "ValidationError",
+    "convert",
+    "register_from_onnx",
+    "register_to_onnx",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

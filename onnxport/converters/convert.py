@@ -1,0 +1,159 @@
+"""`onnxport.convert`: any framework to any other, through ONNX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from onnxport import frameworks
+from onnxport.converters.request import DEFAULT_OPSET, Optimize, Request
+from onnxport.errors import MissingDependencyError
+from onnxport.frameworks import Framework
+from onnxport.model import OnnxModel
+from onnxport.tracing.onnx import as_onnx_model
+
+# The package that a framework needs, as it is imported, and its distribution.
+_PACKAGES = {
+    "pytorch": ("torch", "PyTorch"),
+    "tensorflow": ("tensorflow", "TensorFlow"),
+    "keras": ("keras", "Keras"),
+    "sklearn": ("sklearn", "scikit-learn"),
+}
+
+
+def convert(
+    model: Any,
+    to: str = "onnx",
+    *,
+    inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    target_opset: int | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    validate: bool = True,
+    signature: str | None = None,
+    methods: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    optimize: Optimize = "none",
+    allow_pickle: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Any:
+    """Converts `model` to the framework `to` and, unless told otherwise, proves the result by running both sides.
+
+    Args:
+        model: a live model of any framework (see the README), or the path of a file or SavedModel directory.
+        to: ``"onnx"``, ``"pytorch"`` (``"torch"``), ``"tensorflow"`` (``"tf"``), ``"keras"`` or ``"sklearn"``.
+        inputs: example inputs: a tuple of positional ones or a dict by name; for scikit-learn an array, a DataFrame (one
+            graph input a column) or a list of strings. May be left out where the model has a signature.
+        kwargs: example keyword inputs.
+        dynamic_shapes: dimensions that may vary, in torch.export's notation, plain strings as names:
+            ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it.
+        target_opset: version of ai.onnx, 13 to 28; by default 21, which deployed runtimes load.
+        input_names: names of the graph's inputs, in order; by default those of the callable's parameters.
+        output_names: names of the graph's outputs, in order; by default their paths in the output's structure.
+        output: also save the result there.
+        validate: run source and result on the inputs, and on a second batch size where the batch is dynamic.
+        signature: which signature of a SavedModel.
+        methods: which inference methods of an estimator; the outputs are named after them.
+        options: options of an estimator's conversion, per step.
+        optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
+        allow_pickle: allow `model` to be a pickle file, which runs code when it is loaded.
+        rtol: relative tolerance instead of the derived budget.
+        atol: absolute tolerance instead of the derived budget.
+
+    Returns:
+        An `OnnxModel`; else a `torch.nn.Module`, `tf.Module`, `keras.Model` or estimator, called with the graph's inputs in
+        graph order.
+
+    Raises:
+        UnsupportedOperator: operators without an equivalent, all of them at once.
+        ValidationError: the result's numbers differ from the source's.
+        TracingError: the source framework can't trace the model.
+        InvalidModelError: a file is corrupt or of another kind.
+        InvalidInputError: inputs or options do not fit.
+        UntrustedFileError: `model` is a pickle and `allow_pickle` is not set.
+        MissingDependencyError: a framework is not installed.
+    """
+    target = frameworks.canonical(to)
+    request = Request(
+        inputs=inputs,
+        kwargs=kwargs,
+        dynamic_shapes=dynamic_shapes,
+        target_opset=target_opset or DEFAULT_OPSET,
+        input_names=input_names,
+        output_names=output_names,
+        signature=signature,
+        methods=methods,
+        options=options or {},
+        optimize=optimize,
+    )
+    source = frameworks.of_object(model, _leaves(inputs, kwargs))
+    live = load(model, source, allow_pickle=allow_pickle)
+    hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
+    result = hub if target == "onnx" else _driver("from_onnx", target).build(hub.model)
+    if validate and (source != "onnx" or target != "onnx"):
+        _prove(live, hub, result, request, rtol, atol)
+    if output is not None:
+        save(result, target, output)
+    return result
+
+
+def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any:
+    """The live model of a path; anything but a path is given back as it is.
+
+    Raises:
+        InvalidModelError: the file is corrupt or of another kind.
+        UntrustedFileError: the file is a pickle and `allow_pickle` is not set.
+    """
+    if not isinstance(model, (str, os.PathLike)) or framework == "onnx":
+        return model
+    return _module(f"onnxport.tracing.{framework}", framework).load(model, allow_pickle=allow_pickle)
+
+
+def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> None:
+    """Writes a converted model in its framework's own format."""
+    if framework == "onnx":
+        result.save(path)
+    else:
+        _driver("from_onnx", framework).save(result, path)
+
+
+def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float | None, atol: float | None) -> None:
+    from onnxport.validation import prove
+
+    hub.report = prove(live, hub, result, request, rtol=rtol, atol=atol)
+    if result is not hub and hasattr(result, "__dict__"):
+        object.__setattr__(result, "onnxport_report", hub.report)
+
+
+def _driver(direction: str, framework: Framework) -> ModuleType:
+    return _module(f"onnxport.converters.{direction}.{framework}", framework)
+
+
+def _module(name: str, framework: Framework) -> ModuleType:
+    package, title = _PACKAGES[framework]
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError.for_extra(title, framework) from error
+    return import_module(name)
+
+
+def _leaves(inputs: Any, kwargs: Mapping[str, Any] | None) -> list[Any]:
+    found: list[Any] = []
+    stack = [inputs, dict(kwargs or {})]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Mapping):
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+        else:
+            found.append(item)
+    return found

@@ -1,0 +1,55 @@
+"""From a builder with all nodes written to a finished model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+import onnx_ir as ir
+
+from onnxport import __version__
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.passes.cleanup import clean
+
+# Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
+_MAX_IR_VERSION = 10
+_IR_OF_DTYPE = {
+    ir.DataType.FLOAT4E2M1: 11,
+    ir.DataType.FLOAT8E8M0: 12,
+    ir.DataType.INT2: 13,
+    ir.DataType.UINT2: 13,
+}
+
+
+def finish(op: OpBuilder, outputs: Sequence[ir.Value], output_names: Sequence[str], *, name: str = "main") -> ir.Model:
+    """The model that `op` has written, cleaned.
+
+    Args:
+        op: the main graph's builder; its inputs are the graph's inputs.
+        outputs: the results in order.
+        output_names: their exact names, reserved in the naming authority beforehand.
+        name: name of the graph.
+    """
+    graph = op.graph(outputs, name=name, output_names=output_names)
+    model = ir.Model(graph, ir_version=_MAX_IR_VERSION, producer_name="onnxport", producer_version=__version__)
+    model = clean(model)
+    model.ir_version = lowest_ir_version(model)
+    return model
+
+
+def lowest_ir_version(model: ir.Model) -> int:
+    """The lowest IR version that the model's opsets and element types need.
+
+    The version table is ONNX's own (`onnx.helper.VERSION_TABLE`); it is capped at 10, since what later IR versions added
+    is element types, and those are looked for.
+    """
+    imports = [
+        onnx.helper.make_opsetid(domain, version)
+        for domain, version in model.graph.opset_imports.items()
+        if domain in ("", "ai.onnx.ml")
+    ]
+    version = min(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _MAX_IR_VERSION)
+    dtypes = {value.dtype for value in model.graph.initializers.values()} | {value.dtype for value in model.graph.inputs}
+    for node in model.graph.all_nodes():
+        dtypes.update(value.dtype for value in node.outputs)
+    return max([version, *(_IR_OF_DTYPE.get(dtype, 0) for dtype in dtypes if dtype is not None)])

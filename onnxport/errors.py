@@ -1,0 +1,108 @@
+"""Every exception a user of onnxport can see.
+
+All derive from `OnnxportError`; the command line prints their message without a traceback and exits with code 2
+(`ValidationError`: code 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
+
+
+class OnnxportError(Exception):
+    """Base of all errors raised on purpose by onnxport."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One thing a conversion can't say on the other side.
+
+    Attributes:
+        framework: the source framework (``"pytorch"``) or, for an import, ``"onnx"``.
+        op: the operator in that framework's own spelling (``aten::foo.default``).
+        reason: what about it has no form on the other side; empty where the map has no entry at all.
+        where: module path, file and line in the user's code, as far as they are known.
+        count: how many nodes share framework, op and reason.
+    """
+
+    framework: str
+    op: str
+    reason: str = ""
+    where: str = ""
+    count: int = 1
+
+
+class UnsupportedOperator(OnnxportError):
+    """One or more operators have no equivalent on the other side; `operators` lists all of them at once.
+
+    A map entry raises it with a plain message; the driver collects what all entries refused and raises one error
+    (`UnsupportedOperator.of`) for the whole model.
+    """
+
+    def __init__(self, message: str, operators: Iterable[Unsupported] = ()) -> None:
+        super().__init__(message)
+        self.operators: tuple[Unsupported, ...] = tuple(operators)
+
+    @classmethod
+    def of(cls, operators: Sequence[Unsupported], *, way_out: str) -> UnsupportedOperator:
+        """One error for all `operators`, those with equal framework, op and reason counted together.
+
+        Args:
+            operators: what was refused, in the model's order.
+            way_out: the last line of the message: what the user can do.
+        """
+        merged: dict[tuple[str, str, str], Unsupported] = {}
+        for item in operators:
+            key = (item.framework, item.op, item.reason)
+            seen = merged.get(key)
+            count = item.count + (seen.count if seen else 0)
+            merged[key] = Unsupported(*key, where=(seen or item).where, count=count)
+        lines = [
+            f"  {item.op}{f' x{item.count}' if item.count > 1 else ''}"
+            f"{f': {item.reason}' if item.reason else ': no mapping'}{f' (at {item.where})' if item.where else ''}"
+            for item in merged.values()
+        ]
+        head = f"{len(merged)} unsupported operator{'s' if len(merged) > 1 else ''}:"
+        return cls("\n".join([head, *lines, way_out]), merged.values())
+
+
+class MapEntryError(OnnxportError):
+    """A map entry wrote a node that the ONNX schema or the source's own types contradict: a defect of the entry."""
+
+
+class TracingError(OnnxportError):
+    """The source framework could not trace the model; the message holds its reason and the way out."""
+
+
+class InvalidModelError(OnnxportError, ValueError):
+    """A file or object is not the model it is said to be: corrupt, truncated, of another kind."""
+
+
+class InvalidInputError(OnnxportError, ValueError):
+    """Example inputs or options do not fit the model."""
+
+
+class UntrustedFileError(OnnxportError):
+    """Loading the file would run code from it (a pickle, a Keras Lambda) and the caller has not allowed that."""
+
+
+class MissingDependencyError(OnnxportError, ImportError):
+    """A framework that the conversion needs is not installed; the message names the extra to install."""
+
+    @classmethod
+    def for_extra(cls, package: str, extra: str) -> MissingDependencyError:
+        """The error for `package` missing, which ``pip install onnxport[extra]`` brings."""
+        return cls(f"this conversion needs {package}, which is not installed: pip install 'onnxport[{extra}]'")
+
+
+class ValidationError(OnnxportError):
+    """The converted model does not give the source's numbers; `report` says where and by how much."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"the converted model differs from its source\n{report}")
+        self.report = report

@@ -1,0 +1,114 @@
+"""Which framework an object or a file belongs to, without importing any."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from onnxport.errors import InvalidModelError
+
+Framework = Literal["onnx", "pytorch", "tensorflow", "keras", "sklearn"]
+
+ALIASES: dict[str, Framework] = {
+    "onnx": "onnx",
+    "pytorch": "pytorch",
+    "torch": "pytorch",
+    "tensorflow": "tensorflow",
+    "tf": "tensorflow",
+    "keras": "keras",
+    "sklearn": "sklearn",
+    "scikit-learn": "sklearn",
+}
+
+_OF_PACKAGE: dict[str, Framework] = {
+    "torch": "pytorch",
+    "tensorflow": "tensorflow",
+    "keras": "keras",
+    "sklearn": "sklearn",
+    "onnx": "onnx",
+    "onnx_ir": "onnx",
+    "onnxport": "onnx",
+}
+
+_OF_SUFFIX: dict[str, Framework] = {
+    ".onnx": "onnx",
+    ".pt2": "pytorch",
+    ".keras": "keras",
+    ".h5": "keras",
+    ".hdf5": "keras",
+    ".pb": "tensorflow",
+    ".tflite": "tensorflow",
+    ".skops": "sklearn",
+    ".pkl": "sklearn",
+    ".pickle": "sklearn",
+    ".joblib": "sklearn",
+}
+
+
+def canonical(name: str) -> Framework:
+    """The framework that `name` or an alias of it means.
+
+    Raises:
+        ValueError: no such framework.
+
+    >>> canonical("tf")
+    'tensorflow'
+    """
+    try:
+        return ALIASES[name]
+    except KeyError:
+        raise ValueError(f"unknown framework {name!r}: one of {', '.join(sorted(ALIASES))}") from None
+
+
+def of_path(path: str | os.PathLike[str]) -> Framework:
+    """The framework that wrote a file or directory, by its suffix or its content's layout.
+
+    Raises:
+        InvalidModelError: there is no such file, or nothing says what it is.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InvalidModelError(f"no file or directory {str(path)!r}")
+    if place.is_dir():
+        if (place / "saved_model.pb").exists() or (place / "saved_model.pbtxt").exists():
+            return "tensorflow"
+        raise InvalidModelError(f"the directory {str(path)!r} is no SavedModel: it holds no saved_model.pb")
+    found = _OF_SUFFIX.get(place.suffix.lower())
+    if found is None:
+        raise InvalidModelError(f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(sorted(_OF_SUFFIX))}")
+    return found
+
+
+def of_object(model: Any, examples: Iterable[Any] = ()) -> Framework:
+    """The framework of a live model.
+
+    A class counts as its bases do (a user's `torch.nn.Module` is PyTorch's); the most derived framework class decides, so
+    that a Keras model is Keras though it is also a `tf.Module`. A plain callable belongs to the framework of `examples`,
+    else to the only tensor framework that is imported.
+
+    Raises:
+        InvalidModelError: it is no model of a known framework.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        return of_path(model)
+    for base in type(model).__mro__:
+        found = _OF_PACKAGE.get(base.__module__.partition(".")[0])
+        if found is not None:
+            return found
+    if hasattr(model, "fit") and hasattr(model, "get_params"):
+        return "sklearn"
+    if callable(model):
+        for example in examples:
+            found = _OF_PACKAGE.get(type(example).__module__.partition(".")[0])
+            if found in ("pytorch", "tensorflow"):
+                return found
+        imported = [name for package, name in (("torch", "pytorch"), ("tensorflow", "tensorflow")) if package in sys.modules]
+        if len(imported) == 1:
+            return canonical(imported[0])
+        raise InvalidModelError(
+            f"{model!r} is a plain callable: pass inputs=(...) as torch.Tensor or tf.Tensor to say which framework traces it"
+        )
+    raise InvalidModelError(f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows")

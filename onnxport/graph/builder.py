@@ -1,0 +1,526 @@
+"""OpBuilder: how a map entry writes ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import MapEntryError
+from onnxport.graph import folding, schema as schemas
+from onnxport.graph.names import NameAuthority
+from onnxport.graph.provenance import Source
+
+# What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
+Operand = ir.Value | np.ndarray | np.generic | bool | int | float | complex | str | Sequence[Any] | None
+Dim = int | ir.SymbolicDim
+Result = Any  # ir.Value, or a tuple of them for a node with several outputs
+
+_SMALL = 1 << 10
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the source framework says of one result of the operator being lowered.
+
+    Attributes:
+        dtype: its element type.
+        shape: its dimensions, symbolic ones by name; None where the rank is unknown.
+    """
+
+    dtype: ir.DataType
+    shape: tuple[Dim | str | None, ...] | None = None
+
+
+@dataclass
+class _Root:
+    """What all graphs of one model share."""
+
+    opset: int
+    ml_opset: int
+    names: NameAuthority = field(default_factory=NameAuthority)
+    constants: dict[tuple[Any, ...], ir.Value] = field(default_factory=dict)
+    initializers: list[ir.Value] = field(default_factory=list)
+    functions: dict[tuple[str, str, str], ir.Function] = field(default_factory=dict)
+    domains: dict[str, int] = field(default_factory=dict)
+    arrays: dict[ir.Value, np.ndarray] = field(default_factory=dict)
+    source: Source | None = None
+    results: tuple[Expected | None, ...] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+    lower_call: Callable[..., Any] | None = None
+
+
+class OpBuilder:
+    """Writes one ONNX graph, node by node, in an opset's own operators.
+
+    ``op.Gelu(x, approximate="tanh")`` appends a Gelu node of the target opset and returns its output with type and shape
+    set. Python and NumPy constants are promoted to the type of the operands that share their type variable; a node whose
+    inputs are all constants is evaluated at once. ``op.ml.Scaler(...)`` is the same for the domain ai.onnx.ml.
+
+    Attributes:
+        opset: target version of ai.onnx.
+        ml_opset: target version of ai.onnx.ml.
+    """
+
+    def __init__(self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None) -> None:
+        self._root = _root or _Root(opset, ml_opset or schemas.ml_opset(opset))
+        self.opset = self._root.opset
+        self.ml_opset = self._root.ml_opset
+        self.nodes: list[ir.Node] = []
+        self.inputs: list[ir.Value] = []
+        self.ml = _Domain(self, schemas.ML_DOMAIN)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, op_type: str) -> Callable[..., Result]:
+        if not op_type[:1].isupper():
+            raise AttributeError(f"OpBuilder has no attribute {op_type!r}")
+        return lambda *inputs, **kwargs: self.node(op_type, *inputs, **kwargs)
+
+    def node(
+        self,
+        op_type: str,
+        *inputs: Operand,
+        domain: str = "",
+        outputs: int | None = None,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Result:
+        """Appends a node and gives its output, or a tuple of them.
+
+        Args:
+            op_type: operator name in `domain`.
+            inputs: values or constants; None for an optional input left out.
+            domain: operator domain; for one that ONNX does not define, types are the caller's to set (`typed`).
+            outputs: how many outputs; by default those that the schema does not call optional.
+            name: hint for the names of node and outputs, instead of the current source's.
+            attributes: the schema's attributes; one that is None is left out.
+
+        Raises:
+            UnsupportedOperator: the target opset does not have the operator yet.
+            MapEntryError: attributes or operand types contradict the schema.
+        """
+        version = self.opset if domain == "" else self.ml_opset if domain == schemas.ML_DOMAIN else None
+        if version is None:
+            return self._custom_node(op_type, inputs, domain, outputs or 1, name, attributes)
+        schema = schemas.require_schema(domain, op_type, version)
+        operands = self._operands(schema, inputs)
+        attrs = [schemas.attribute(schema, key, item) for key, item in attributes.items() if item is not None]
+        node = self._make(op_type, operands, attrs, domain, outputs or schemas.default_output_count(schema), name)
+        if domain:
+            self._root.domains[domain] = version
+        has_subgraph = any(item.type == ir.AttributeType.GRAPH for item in attrs)
+        if not has_subgraph:
+            arrays = [self.constant(item) if item is not None else None for item in operands]
+            if operands and all(a is not None or v is None for a, v in zip(arrays, operands, strict=True)):
+                folded = self._fold(node, arrays)
+                if folded is not None:
+                    return folded
+            schemas.infer_outputs(schema, node, self._opsets, self._known(operands, arrays))
+        else:
+            _types_from_subgraph(node)
+        self.nodes.append(node)
+        return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
+
+    @property
+    def _opsets(self) -> tuple[tuple[str, int], ...]:
+        return (("", self.opset), (schemas.ML_DOMAIN, self.ml_opset))
+
+    def _make(
+        self,
+        op_type: str,
+        operands: Sequence[ir.Value | None],
+        attrs: Sequence[ir.Attr],
+        domain: str,
+        count: int,
+        name: str | None,
+    ) -> ir.Node:
+        while operands and operands[-1] is None:
+            operands = operands[:-1]
+        source = self._root.source
+        hint = name or (f"{source.name}/{op_type}" if source and source.name else op_type)
+        base = self._root.names.unique(hint)
+        values = [ir.Value(name=base if count == 1 else self._root.names.unique(f"{base}.{i}")) for i in range(count)]
+        return ir.Node(
+            domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=dict(self._root.metadata)
+        )
+
+    def _custom_node(
+        self, op_type: str, inputs: Sequence[Operand], domain: str, count: int, name: str | None, attributes: dict[str, Any]
+    ) -> Result:
+        operands = [item if isinstance(item, ir.Value) or item is None else self.const(item) for item in inputs]
+        attrs = [
+            ir._convenience.convert_attribute(key, item)  # noqa: SLF001 (the public `ir.node` would make the node too)
+            for key, item in attributes.items()
+            if item is not None
+        ]
+        node = self._make(op_type, operands, attrs, domain, count, name)
+        self._root.domains.setdefault(domain, 1)
+        self.nodes.append(node)
+        return node.outputs[0] if count == 1 else tuple(node.outputs)
+
+    def _operands(self, schema: onnx.defs.OpSchema, inputs: Sequence[Operand]) -> list[ir.Value | None]:
+        bound: dict[str, ir.DataType] = {}
+        for index, item in enumerate(inputs):
+            if isinstance(item, ir.Value) and item.dtype is not None:
+                bound.setdefault(schemas.parameter(schema, index).type_str, item.dtype)
+            elif isinstance(item, (np.ndarray, np.generic)):
+                bound.setdefault(schemas.parameter(schema, index).type_str, _numpy_dtype(np.asarray(item)))
+        operands: list[ir.Value | None] = []
+        for index, item in enumerate(inputs):
+            if item is None or isinstance(item, ir.Value):
+                operands.append(item)
+                continue
+            formal = schemas.parameter(schema, index)
+            dtype = formal.dtypes[0] if len(formal.dtypes) == 1 else bound.get(formal.type_str) if formal.type_str else None
+            operands.append(self.const(item, dtype))
+        return operands
+
+    def _fold(self, node: ir.Node, arrays: list[np.ndarray | None]) -> Result | None:
+        if sum(item.size for item in arrays if item is not None) > folding.MAX_ELEMENTS:
+            return None
+        results = folding.fold(node, arrays, self.opset)
+        if results is None or sum(item.size for item in results) > folding.MAX_ELEMENTS:
+            return None
+        if any(item.dtype == object and item.size and not isinstance(item.flat[0], str) for item in results):
+            return None  # sequences and maps have no constant form
+        values = tuple(self.const(item) for item in results)
+        return values[0] if len(values) == 1 else values
+
+    def _known(self, operands: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]) -> dict[str, onnx.TensorProto]:
+        return {
+            value.name or "": onnx.numpy_helper.from_array(array)
+            for value, array in zip(operands, arrays, strict=True)
+            if value is not None and array is not None and array.size <= _SMALL and array.dtype.kind in "iufb"
+        }
+
+    # -- constants and parameters --------------------------------------------------------------------------------------
+
+    def const(self, value: Any, dtype: ir.DataType | None = None, *, name: str = "const") -> ir.Value:
+        """A constant, shared by all equal constants of the model.
+
+        Args:
+            value: Python number, string, nested list or NumPy array.
+            dtype: element type; by default the array's own, and for Python values BOOL, INT64, FLOAT or STRING.
+        """
+        array = _as_array(value, dtype)
+        element = _numpy_dtype(array)
+        key = (element, array.shape, tuple(array.ravel()) if element == ir.DataType.STRING else array.tobytes())
+        found = self._root.constants.get(key)
+        if found is None:
+            unique = self._root.names.unique(name)
+            found = ir.Value(
+                name=unique,
+                type=ir.TensorType(element),
+                shape=ir.Shape(array.shape),
+                const_value=_constant_tensor(array, element, unique),
+            )
+            self._root.constants[key] = found
+            self._root.arrays[found] = array
+            self._root.initializers.append(found)
+        return found
+
+    def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+        """A parameter under its own `name`, its storage shared and never folded.
+
+        Raises:
+            ValueError: the name is taken.
+        """
+        self._root.names.reserve(name)
+        tensor.name = name
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+        self._root.initializers.append(value)
+        return value
+
+    def constant(self, value: Operand) -> np.ndarray | None:
+        """The array behind a constant made by this builder, else None (parameters are not constants)."""
+        return self._root.arrays.get(value) if isinstance(value, ir.Value) else None
+
+    # -- shapes --------------------------------------------------------------------------------------------------------
+
+    def shape(self, x: ir.Value) -> ir.Value:
+        """The shape of `x` as an INT64 vector: a constant where it is static."""
+        if x.shape is not None and x.shape.is_static():
+            return self.const(np.asarray(x.shape.numpy(), np.int64))
+        return self.Shape(x)
+
+    def dim(self, x: ir.Value, axis: int) -> ir.Value:
+        """Size of one axis as an INT64 vector of one element: a constant where it is static."""
+        if x.shape is not None:
+            axis %= x.shape.rank()
+            size = x.shape[axis]
+            if isinstance(size, int):
+                return self.const([size])
+            if self.opset >= 15:
+                return self.Shape(x, start=axis, end=axis + 1)
+        return self.Gather(self.Shape(x), [axis], axis=0)
+
+    def axes(self, *axes: int) -> ir.Value:
+        """An INT64 vector, as Squeeze, Unsqueeze and the reductions take their axes."""
+        return self.const(np.asarray(axes, np.int64))
+
+    def shape_vector(self, dims: Sequence[int | ir.Value]) -> ir.Value:
+        """Sizes, each a Python int or an INT64 scalar or one-element value, as one INT64 vector."""
+        if all(isinstance(item, int) for item in dims):
+            return self.const(np.asarray(dims, np.int64))
+        parts: list[ir.Value] = []
+        run: list[int] = []
+        for item in dims:
+            if isinstance(item, int):
+                run.append(item)
+                continue
+            if run:
+                parts.append(self.const(run))
+                run = []
+            parts.append(item if item.shape is not None and item.shape.rank() == 1 else self.Reshape(item, [1]))
+        if run:
+            parts.append(self.const(run))
+        return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=0)
+
+    def reduce(self, op_type: str, x: ir.Value, axes: Sequence[int] | None, *, keepdims: bool) -> ir.Value:
+        """ReduceMax, ReduceMean, ...: `axes` is an attribute before opset 18 (ReduceSum: 13), an input from then on."""
+        if axes is not None and not axes:
+            return x
+        as_input = self.opset >= (13 if op_type == "ReduceSum" else 18)
+        if axes is None:
+            return self.node(op_type, x, keepdims=int(keepdims))
+        if as_input:
+            return self.node(op_type, x, self.axes(*axes), keepdims=int(keepdims))
+        return self.node(op_type, x, axes=list(axes), keepdims=int(keepdims))
+
+    def split(self, x: ir.Value, sizes: Sequence[int], axis: int) -> tuple[ir.Value, ...]:
+        """`x` cut along `axis` into pieces of `sizes`."""
+        if len(sizes) == 1:
+            return (x,)
+        return self.Split(x, self.const(list(sizes)), axis=axis, outputs=len(sizes))
+
+    def cast(self, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`x` in another element type; `x` itself where it has that type."""
+        return x if x.dtype == dtype else self.Cast(x, to=dtype)
+
+    def cast_like(self, x: ir.Value, like: ir.Value) -> ir.Value:
+        """`x` in the element type of `like`."""
+        if like.dtype is None:
+            raise MapEntryError(f"the type of {like.name!r} is not known")
+        return self.cast(x, like.dtype)
+
+    def typed(self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim | str | None] | None = None) -> ir.Value:
+        """`value` with the source's knowledge of it: a shape is refined, an element type must agree with the inferred one.
+
+        Raises:
+            MapEntryError: the inferred element type, rank or a static dimension differs.
+        """
+        if dtype is not None:
+            if value.dtype is not None and value.dtype != dtype:
+                raise MapEntryError(f"value {value.name!r} has type {value.dtype.name}, the source says {dtype.name}")
+            if value.type is None:
+                value.type = ir.TensorType(dtype)
+        if shape is not None:
+            value.shape = _merged(value, ir.Shape(shape))
+        return value
+
+    # -- subgraphs -----------------------------------------------------------------------------------------------------
+
+    def subgraph(self) -> OpBuilder:
+        """A builder for a body of If, Loop or Scan: it sees this graph's values and shares names and constants."""
+        return OpBuilder(self.opset, _root=self._root)
+
+    def input(self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Sequence[Dim | str | None] | None = None) -> ir.Value:
+        """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
+        if self._is_main:
+            self._root.names.reserve(name)
+        else:
+            name = self._root.names.unique(name)
+        kind = ir.TensorType(dtype) if isinstance(dtype, ir.DataType) else dtype
+        value = ir.Value(name=name, type=kind, shape=ir.Shape(shape) if shape is not None else None)
+        self.inputs.append(value)
+        return value
+
+    _is_main = True
+
+    def body(self, build: Callable[[OpBuilder], Sequence[ir.Value]]) -> ir.Graph:
+        """The graph that `build` writes into a fresh subgraph builder; what it returns are the outputs.
+
+        >>> op = OpBuilder(21)
+        >>> x = op.input("x", ir.DataType.FLOAT, [2])
+        >>> y = op.If(op.input("c", ir.DataType.BOOL, []), then_branch=op.body(lambda b: [b.Neg(x)]),
+        ...           else_branch=op.body(lambda b: [x]))
+        >>> y.dtype, list(y.shape)
+        (FLOAT, [2])
+        """
+        inner = self.subgraph()
+        inner._is_main = False
+        outputs = build(inner)
+        return inner.graph(outputs, name=self._root.names.unique("body"))
+
+    def graph(self, outputs: Sequence[ir.Value], *, name: str, output_names: Sequence[str] | None = None) -> ir.Graph:
+        """Closes the graph. An output that this graph did not compute, or that stands twice, gets an Identity of its own.
+
+        Args:
+            outputs: the graph's results in order.
+            name: the graph's name.
+            output_names: exact names, reserved before (main graph only).
+        """
+        own = {value for node in self.nodes for value in node.outputs}
+        finals: list[ir.Value] = []
+        for index, item in enumerate(outputs):
+            value = item
+            if value not in own or value in finals:
+                value = self._identity(value)
+            if output_names is not None:
+                value.name = output_names[index]
+            finals.append(value)
+        return ir.Graph(
+            self.inputs,
+            finals,
+            nodes=self.nodes,
+            initializers=self._root.initializers if self._is_main else (),
+            opset_imports={"": self.opset, **self._root.domains} if self._is_main else {},
+            name=name,
+        )
+
+    def _identity(self, value: ir.Value) -> ir.Value:
+        node = self._make("Identity", [value], [], "", 1, None)
+        node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
+        self.nodes.append(node)
+        return node.outputs[0]
+
+    # -- provenance and names ------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> NameAuthority:
+        """The model's naming authority."""
+        return self._root.names
+
+    @property
+    def source(self) -> Source | None:
+        """The source operator being lowered."""
+        return self._root.source
+
+    @property
+    def result(self) -> Expected:
+        """What the source says of the (first) result of the operator being lowered.
+
+        Raises:
+            MapEntryError: the source says nothing of it.
+        """
+        if not self._root.results or self._root.results[0] is None:
+            raise MapEntryError("the source gives no type for this operator's result")
+        return self._root.results[0]
+
+    @property
+    def results(self) -> tuple[Expected | None, ...]:
+        """What the source says of each result; None for a result that is no tensor."""
+        return self._root.results
+
+    @contextmanager
+    def at(self, source: Source, results: Sequence[Expected | None] = ()) -> Iterator[Self]:
+        """All nodes written inside come from `source`, an operator with these `results`."""
+        root = self._root
+        before = root.source, root.metadata, root.results
+        root.source, root.metadata, root.results = source, source.metadata(), tuple(results)
+        try:
+            yield self
+        finally:
+            root.source, root.metadata, root.results = before
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Lowers something the source operator refers to into this graph: a function, a branch, a sub-estimator's method.
+
+        The driver says how (`on_call`); inside `body` the nodes land in the body.
+        """
+        if self._root.lower_call is None:
+            raise MapEntryError(f"this source has no callable parts ({target!r})")
+        return self._root.lower_call(self, target, *args, **kwargs)
+
+    def on_call(self, lower: Callable[..., Any]) -> None:
+        """Sets what `call` does: ``lower(op, target, *args, **kwargs)``."""
+        self._root.lower_call = lower
+
+
+class _Domain:
+    """``op.ml``: the builder's nodes of another domain."""
+
+    def __init__(self, builder: OpBuilder, domain: str) -> None:
+        self._builder = builder
+        self._name = domain
+
+    def __getattr__(self, op_type: str) -> Callable[..., Result]:
+        return lambda *inputs, **kwargs: self._builder.node(op_type, *inputs, domain=self._name, **kwargs)
+
+
+def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif isinstance(value, float) or (isinstance(value, (list, tuple)) and _holds_float(value)):
+        array = np.asarray(value, np.float64 if dtype is not None else np.float32)
+    else:
+        array = np.asarray(value)
+        if array.size == 0 and dtype is None:
+            array = array.astype(np.int64)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if dtype is None or dtype == ir.DataType.STRING:
+        return np.ascontiguousarray(array).reshape(array.shape)
+    return np.ascontiguousarray(array.astype(dtype.numpy())).reshape(array.shape)
+
+
+def _holds_float(value: Any) -> bool:
+    return any(_holds_float(item) if isinstance(item, (list, tuple)) else isinstance(item, float) for item in value)
+
+
+def _numpy_dtype(array: np.ndarray) -> ir.DataType:
+    return ir.DataType.STRING if array.dtype.kind in "OUS" else ir.DataType.from_numpy(array.dtype)
+
+
+def _constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.TensorProtocol:
+    if dtype == ir.DataType.STRING:
+        flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
+        return ir.StringTensor(flat, shape=ir.Shape(array.shape), name=name)
+    return ir.Tensor(array, dtype=dtype, name=name)
+
+
+def _merged(value: ir.Value, said: ir.Shape) -> ir.Shape:
+    found = value.shape
+    if found is None:
+        return said
+    clash = found.rank() != said.rank() or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, said, strict=True)
+    )
+    if clash:
+        raise MapEntryError(f"value {value.name!r} has shape {list(found)}, the source says {list(said)}")
+    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(found, said, strict=True)])
+
+
+def _types_from_subgraph(node: ir.Node) -> None:
+    """Output types of If, Loop and Scan from their bodies' outputs (ONNX operator specification)."""
+    graphs = [item.as_graph() for item in node.attributes.values() if item.type == ir.AttributeType.GRAPH]
+    finals = list(graphs[0].outputs)
+    if node.op_type == "Loop":
+        finals = finals[1:]
+        states = len(node.inputs) - 2
+    elif node.op_type == "Scan":
+        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    else:
+        states = len(finals)
+    for index, (value, final) in enumerate(zip(node.outputs, finals, strict=True)):
+        value.type = final.type
+        if index >= states:
+            value.shape = ir.Shape([None, *final.shape]) if final.shape is not None else None
+        elif node.op_type == "If":
+            value.shape = _common_shape([graph.outputs[index].shape for graph in graphs])
+        else:
+            initial = node.inputs[index + (2 if node.op_type == "Loop" else 0)]
+            value.shape = _common_shape([initial.shape if initial is not None else None, final.shape])
+
+
+def _common_shape(shapes: Sequence[ir.Shape | None]) -> ir.Shape | None:
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({shape.rank() for shape in known}) != 1:
+        return None
+    return ir.Shape([dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*known, strict=True)])

@@ -1,0 +1,108 @@
+"""Evaluation of a node on constants, while the graph is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+# A folded value stands in the file; beyond this many elements the node is smaller than its value.
+MAX_ELEMENTS = 1 << 16
+
+# Random, stateful or subgraph operators, and those whose very purpose is not to be folded.
+_NEVER = frozenset(
+    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout If Loop Scan SequenceMap "
+    "DequantizeLinear QuantizeLinear Optional SequenceConstruct SequenceEmpty SplitToSequence ImageDecoder".split()
+)
+
+Arrays = tuple[np.ndarray, ...]
+
+
+def _slice(data: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> np.ndarray:
+    index: list[slice] = [slice(None)] * data.ndim
+    for i, axis in enumerate(range(len(starts)) if axes is None else axes):
+        step = 1 if steps is None else int(steps[i])
+        end = int(ends[i])
+        below = step < 0 and end < -data.shape[axis]
+        index[axis] = slice(int(starts[i]), None if below else end, step)
+    return data[tuple(index)]
+
+
+def _truncated_div(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    if a.dtype.kind not in "iu":
+        return a / b
+    if not np.all(b):
+        return None
+    quotient = np.abs(a) // np.abs(b)
+    return (np.sign(a) * np.sign(b) * quotient).astype(a.dtype)
+
+
+# The shape arithmetic that makes up nearly all folding; anything else goes to ONNX's reference evaluator.
+_FAST: dict[str, Callable[..., np.ndarray | None]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _truncated_div,
+    "Neg": lambda a: -a,
+    "Equal": lambda a, b: a == b,
+    "Less": lambda a, b: a < b,
+    "Greater": lambda a, b: a > b,
+    "Not": np.logical_not,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Where": np.where,
+    "Concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "Gather": lambda x, i, axis=0: np.take(x, i, axis),
+    "Identity": lambda x: x,
+    "Reshape": lambda x, s, allowzero=0: (
+        x.reshape([x.shape[i] if d == 0 and not allowzero else int(d) for i, d in enumerate(s)])
+    ),
+    "Expand": lambda x, s: x * np.ones(s, x.dtype) if x.dtype.kind in "iufb" else None,
+    "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(int(a) for a in axes)),
+    "Transpose": lambda x, perm=None: np.transpose(x, perm),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(int(a) for a in axes)),
+    "Slice": _slice,
+    "Range": np.arange,
+}
+
+
+def fold(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays | None:
+    """The node's outputs on constant `inputs`, or None where it should not or can not be evaluated here."""
+    if node.op_type in _NEVER or node.domain:
+        return None
+    fast = _FAST.get(node.op_type)
+    if fast is not None and all(item is not None for item in inputs):
+        attributes = {name: item.value for name, item in node.attributes.items()}
+        with np.errstate(all="ignore"):
+            result = fast(*inputs, **attributes)
+        if result is not None:
+            result = np.asarray(result)
+            same_kind = inputs[0] is not None and node.op_type not in ("Equal", "Less", "Greater", "Where")
+            return (result.astype(inputs[0].dtype, copy=False) if same_kind and inputs[0] is not None else result,)
+    return _reference(node, inputs, opset)
+
+
+def _reference(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays | None:
+    from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
+
+    names = [f"i{i}" if item is not None else "" for i, item in enumerate(inputs)]
+    proto = ir.serde.serialize_node(node)
+    del proto.input[:]
+    proto.input.extend(names)
+    graph = onnx.helper.make_graph(
+        [proto],
+        "fold",
+        [onnx.helper.make_empty_tensor_value_info(name) for name in names if name],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+    feeds = {name: item for name, item in zip(names, inputs, strict=True) if item is not None}
+    try:
+        with np.errstate(all="ignore"):
+            outputs = ReferenceEvaluator(model).run(None, feeds)
+    except Exception:  # the evaluator knows not every operator and type; the node then simply stays in the graph
+        return None
+    return tuple(np.asarray(item) for item in outputs)

@@ -1,0 +1,45 @@
+"""The naming authority: one namespace a model, the user's names first."""
+
+from __future__ import annotations
+
+
+class NameAuthority:
+    """Gives out value names that never collide.
+
+    Names that the user gave (graph inputs and outputs, then parameters) are reserved, exactly; whatever comes later and
+    would collide gets a numbered variant.
+
+    >>> names = NameAuthority()
+    >>> names.reserve("x")
+    >>> names.unique("x"), names.unique("x"), names.unique("y")
+    ('x_1', 'x_2', 'y')
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
+    def reserve(self, name: str) -> None:
+        """Takes `name` as it is.
+
+        Raises:
+            ValueError: it is taken already.
+        """
+        if name in self._taken:
+            raise ValueError(f"the name {name!r} is given twice")
+        self._taken.add(name)
+
+    def unique(self, base: str) -> str:
+        """`base`, or where that is taken ``base_1``, ``base_2``, ..."""
+        if base not in self._taken:
+            self._taken.add(base)
+            return base
+        index = self._next.get(base, 1)
+        while (name := f"{base}_{index}") in self._taken:
+            index += 1
+        self._next[base] = index + 1
+        self._taken.add(name)
+        return name

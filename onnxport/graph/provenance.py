@@ -1,0 +1,62 @@
+"""Where a node came from, in the user's own terms."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+PREFIX = "onnxport."
+
+
+@lru_cache(maxsize=4096)
+def relative_path(file: str) -> str:
+    """`file` relative to the working directory where it lies below it, else from its package or its bare name.
+
+    Absolute paths would make two machines' files differ and tell of the machine.
+    """
+    if not file or file.startswith("<"):
+        return file
+    path = Path(file)
+    if path.is_relative_to(os.getcwd()):
+        return path.relative_to(os.getcwd()).as_posix()
+    parts = path.parts
+    if "site-packages" in parts:
+        return "/".join(parts[parts.index("site-packages") + 1 :])
+    return path.name
+
+
+@dataclass(frozen=True)
+class Source:
+    """One operator of the source model.
+
+    Attributes:
+        op: operator in the source framework's spelling (``aten::gelu.default``, ``Conv2D``, ``PCA.transform``).
+        name: the source node's own name; values of the lowered nodes are named after it.
+        module: path of the module or scope that called it (``encoder.layers.0.attn``).
+        file: file of the user's code, relative.
+        line: line in that file, from 1.
+    """
+
+    op: str
+    name: str = ""
+    module: str = ""
+    file: str = ""
+    line: int | None = None
+
+    @property
+    def where(self) -> str:
+        """``'encoder.layers.0', model.py:42``: as far as it is known."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return ", ".join(part for part in (f"'{self.module or self.name}'" if self.module or self.name else "", place) if part)
+
+    def metadata(self) -> dict[str, str]:
+        """The entries of a node's ``metadata_props``."""
+        fields = {
+            "op": self.op,
+            "name": self.name,
+            "module": self.module,
+            "source": f"{self.file}:{self.line}" if self.line else self.file,
+        }
+        return {PREFIX + key: value for key, value in fields.items() if value}

@@ -1,0 +1,148 @@
+"""Running ONNX: onnxruntime, and ONNX's reference evaluator where onnxruntime has no kernel."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.external_data import save, weight_bytes
+
+# The newest ai.onnx opset that onnxruntime 1.31 loads.
+ORT_MAX_OPSET = 26
+_IN_MEMORY_LIMIT = 64 << 20
+
+
+class Session:
+    """A model ready to run.
+
+    Args:
+        model: an `onnx_ir.Model`, `onnx.ModelProto` or path of an ``.onnx`` file.
+        threads: intra-op threads; 0 leaves it to the runtime.
+        optimize: let onnxruntime optimise the graph; False runs it node by node as written.
+
+    Attributes:
+        backend: ``"onnxruntime"`` or ``"onnx.reference"``.
+        fallback_reason: why onnxruntime does not run it; empty where it does.
+
+    Raises:
+        InvalidModelError: neither runtime can load the model.
+    """
+
+    def __init__(self, model: ir.Model | onnx.ModelProto | str | os.PathLike[str], *, threads: int = 0, optimize: bool = True) -> None:
+        self.backend = "onnxruntime"
+        self.fallback_reason = ""
+        self._run: Any
+        try:
+            self._open_onnxruntime(model, threads, optimize)
+        except _ort_errors() as error:
+            self.fallback_reason = str(error).splitlines()[0]
+            self._open_reference(model)
+
+    def _open_onnxruntime(self, model: Any, threads: int, optimize: bool) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        if not optimize:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        with tempfile.TemporaryDirectory(prefix="onnxport-") as folder:
+            session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
+        self.input_names = [item.name for item in session.get_inputs()]
+        self.output_names = [item.name for item in session.get_outputs()]
+        self._dtypes = {item.name: _ort_dtype(item.type) for item in session.get_inputs()}
+        self._run = lambda feeds, names: session.run(names, feeds)
+
+    def _open_reference(self, model: Any) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        proto = ir.to_proto(model) if isinstance(model, ir.Model) else onnx.load(model) if isinstance(model, (str, os.PathLike)) else model
+        try:
+            evaluator = ReferenceEvaluator(proto)
+        except Exception as error:  # the evaluator has no error type of its own
+            raise InvalidModelError(f"no runtime loads the model: onnxruntime: {self.fallback_reason}; onnx.reference: {error}") from error
+        self.backend = "onnx.reference"
+        initialized = {item.name for item in proto.graph.initializer}
+        inputs = [item for item in proto.graph.input if item.name not in initialized]
+        self.input_names = [item.name for item in inputs]
+        self.output_names = list(evaluator.output_names)
+        self._dtypes = {
+            item.name: onnx.helper.tensor_dtype_to_np_dtype(item.type.tensor_type.elem_type)
+            for item in inputs
+            if item.type.HasField("tensor_type")
+        }
+        self._run = lambda feeds, names: evaluator.run(names, feeds)
+
+    def run(self, feeds: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Any]:
+        """Outputs in graph order (or those named) for inputs by name.
+
+        Raises:
+            InvalidInputError: names, element types or shapes do not fit.
+        """
+        missing = [name for name in self.input_names if name not in feeds]
+        unknown = [name for name in feeds if name not in self.input_names]
+        if missing or unknown:
+            raise InvalidInputError(f"the model takes inputs {self.input_names}; missing {missing}, unknown {unknown}")
+        prepared = {name: self._prepare(name, item) for name, item in feeds.items()}
+        try:
+            return list(self._run(prepared, list(names) if names is not None else self.output_names))
+        except _ort_errors() as error:
+            shapes = {name: getattr(item, "shape", None) for name, item in prepared.items()}
+            raise InvalidInputError(f"the model can't run on inputs of shapes {shapes}: {error}") from error
+
+    def _prepare(self, name: str, item: Any) -> Any:
+        if isinstance(item, (list, dict)) or item is None:
+            return item
+        array = np.asarray(item)
+        wanted = self._dtypes.get(name)
+        if array.dtype.kind in "US":
+            array = array.astype(object)
+        if wanted is None or array.dtype == wanted:
+            return array
+        if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):
+            return array.astype(wanted)  # Python numbers and widenings, as NumPy itself would
+        raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
+
+
+def _loadable(model: Any, folder: Path) -> str | bytes:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, onnx.ModelProto):
+        if model.ByteSize() < _IN_MEMORY_LIMIT:
+            return model.SerializeToString()
+        model = ir.from_proto(model)
+    if weight_bytes(model) < _IN_MEMORY_LIMIT:
+        return ir.to_proto(model).SerializeToString()
+    save(model, folder / "model.onnx")
+    return str(folder / "model.onnx")
+
+
+def _ort_errors() -> tuple[type[BaseException], ...]:
+    import onnxruntime.capi.onnxruntime_pybind11_state as state
+
+    return tuple(item for item in vars(state).values() if isinstance(item, type) and issubclass(item, RuntimeError)) or (RuntimeError,)
+
+
+_ORT_DTYPES = {
+    "float": np.float32,
+    "double": np.float64,
+    "float16": np.float16,
+    "string": np.object_,
+    "bool": np.bool_,
+    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+}
+
+
+def _ort_dtype(text: str) -> np.dtype | None:
+    if not text.startswith("tensor("):
+        return None
+    found = _ORT_DTYPES.get(text[len("tensor(") : -1])
+    return np.dtype(found) if found is not None else None

@@ -1,0 +1,212 @@
+"""ONNX operator schemas: which exist at an opset, what their attributes are, what types they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import defs
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from onnxport.errors import MapEntryError, UnsupportedOperator
+
+ML_DOMAIN = "ai.onnx.ml"
+_VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+_SINGLE = defs.OpSchema.FormalParameterOption.Single
+
+# ai.onnx.ml version that shipped in the same onnx release as an ai.onnx opset, so that a file loads wherever its
+# ai.onnx opset does: onnx/helper.py's version table.
+_ML_OF_OPSET = {13: 2, 14: 2, 15: 2, 16: 3, 17: 3, 18: 3, 19: 3, 20: 4, 21: 5}
+
+
+def ml_opset(opset: int) -> int:
+    """The newest ai.onnx.ml version that runtimes of ai.onnx `opset` know.
+
+    >>> ml_opset(15), ml_opset(18), ml_opset(26)
+    (2, 3, 5)
+    """
+    return _ML_OF_OPSET.get(opset, 5)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A formal input of an operator: its type variable or concrete type, and the dtypes that are allowed."""
+
+    type_str: str
+    dtypes: tuple[ir.DataType, ...]
+
+
+@cache
+def find_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema | None:
+    """The schema of an operator as of `opset`, or None where it does not exist yet or any more."""
+    try:
+        schema = defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+@cache
+def require_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema:
+    """The schema of an operator as of `opset`.
+
+    Raises:
+        UnsupportedOperator: the operator comes in a later opset.
+        MapEntryError: there is no such operator in any opset.
+    """
+    schema = find_schema(domain, op_type, opset)
+    if schema is not None:
+        return schema
+    since = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == domain]
+    name = f"{domain}::{op_type}" if domain else op_type
+    if since and min(since) > opset:
+        raise UnsupportedOperator(
+            f"needs ONNX {name}, which exists from opset {min(since)} on; target_opset is {opset}: ask for a newer one"
+        )
+    raise MapEntryError(f"ONNX opset {opset} has no operator {name}")
+
+
+def _dtypes(type_strings: Sequence[str]) -> tuple[ir.DataType, ...]:
+    named = {f"tensor({_spelling(dtype)})": dtype for dtype in ir.DataType if dtype != ir.DataType.UNDEFINED}
+    return tuple(named[text] for text in sorted(type_strings) if text in named)
+
+
+def _spelling(dtype: ir.DataType) -> str:
+    return dtype.name.lower() if dtype not in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128) else dtype.name.lower()
+
+
+@cache
+def _parameters(schema: defs.OpSchema) -> tuple[tuple[Parameter, ...], bool]:
+    constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    formal = tuple(
+        Parameter(item.type_str, _dtypes(constraints.get(item.type_str, [item.type_str]))) for item in schema.inputs
+    )
+    variadic = bool(schema.inputs) and schema.inputs[-1].option == _VARIADIC
+    homogeneous = variadic and schema.inputs[-1].is_homogeneous
+    if variadic and not homogeneous:  # each of the rest has a type of its own
+        formal = (*formal[:-1], Parameter("", formal[-1].dtypes))
+    return formal, variadic
+
+
+def parameter(schema: defs.OpSchema, index: int) -> Parameter:
+    """The formal input at `index`, counting a variadic one as often as needed.
+
+    Raises:
+        MapEntryError: the operator has fewer inputs.
+    """
+    formal, variadic = _parameters(schema)
+    if index < len(formal):
+        return formal[index]
+    if not variadic:
+        raise MapEntryError(f"ONNX {schema.name}-{schema.since_version} takes at most {len(formal)} inputs")
+    return formal[-1]
+
+
+@cache
+def allowed_dtypes(domain: str, op_type: str, opset: int, index: int = 0) -> tuple[ir.DataType, ...]:
+    """The element types that input `index` of an operator may have at `opset`."""
+    return parameter(require_schema(domain, op_type, opset), index).dtypes
+
+
+@cache
+def default_output_count(schema: defs.OpSchema) -> int:
+    """How many outputs a node has when nothing is said: those that are not optional, at least one."""
+    return max(1, sum(item.option == _SINGLE for item in schema.outputs))
+
+
+def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
+    """`value` as the attribute `name` of the schema's declared type.
+
+    Raises:
+        MapEntryError: the operator has no such attribute at this version.
+    """
+    declared = schema.attributes.get(name)
+    if declared is None:
+        raise MapEntryError(f"ONNX {schema.name}-{schema.since_version} has no attribute {name!r}")
+    kind = ir.AttributeType(declared.type.value)
+    match kind:
+        case ir.AttributeType.FLOAT:
+            return ir.AttrFloat32(name, float(value))
+        case ir.AttributeType.INT:
+            return ir.AttrInt64(name, int(value))
+        case ir.AttributeType.STRING:
+            return ir.AttrString(name, value)
+        case ir.AttributeType.FLOATS:
+            return ir.AttrFloat32s(name, [float(item) for item in value])
+        case ir.AttributeType.INTS:
+            return ir.AttrInt64s(name, [int(item) for item in value])
+        case ir.AttributeType.STRINGS:
+            return ir.AttrStrings(name, list(value))
+        case ir.AttributeType.TENSOR:
+            return ir.AttrTensor(name, value if isinstance(value, ir.TensorProtocol) else ir.tensor(np.asarray(value)))
+        case ir.AttributeType.GRAPH:
+            return ir.AttrGraph(name, value)
+        case ir.AttributeType.TYPE_PROTO:
+            return ir.AttrTypeProto(name, value)
+    raise MapEntryError(f"ONNX {schema.name}: attributes of type {kind.name} can't be written ({name!r})")
+
+
+def type_proto(value: ir.Value) -> onnx.TypeProto | None:
+    """Element type and shape of a value as ONNX's inference reads them; None where the type is unknown."""
+    if value.type is None:
+        return None
+    proto = onnx.TypeProto()
+    if not isinstance(value.type, ir.TensorType):
+        ir.serde.serialize_type_into(proto, value.type)
+        return proto
+    tensor = proto.tensor_type
+    tensor.elem_type = value.type.dtype.value
+    if value.shape is not None:
+        tensor.shape.SetInParent()
+        for dim in value.shape:
+            item = tensor.shape.dim.add()
+            if isinstance(dim, int):
+                item.dim_value = dim
+            elif dim.value is not None:
+                item.dim_param = dim.value
+    return proto
+
+
+def infer_outputs(
+    schema: defs.OpSchema,
+    node: ir.Node,
+    opsets: tuple[tuple[str, int], ...],
+    known: dict[str, onnx.TensorProto],
+) -> None:
+    """Sets type and shape of the node's outputs by the schema's own inference function.
+
+    Args:
+        schema: the operator's schema.
+        node: a node whose values are named and whose inputs are typed; nodes with subgraphs are left alone.
+        opsets: pairs of domain and version in force.
+        known: constant values of inputs by name, as far as they are small.
+
+    Raises:
+        MapEntryError: the inputs contradict the schema.
+    """
+    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+    proto.input.extend(value.name if value is not None else "" for value in node.inputs)
+    proto.output.extend(value.name for value in node.outputs)
+    for item in node.attributes.values():
+        ir.serde.serialize_attribute_into(proto.attribute.add(), item)
+    types = {value.name: found for value in node.inputs if value is not None and (found := type_proto(value)) is not None}
+    imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
+    try:
+        inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
+    except (InferenceError, RuntimeError, ValueError) as error:
+        shapes = ", ".join(
+            f"{value.type}{list(value.shape) if value.shape is not None else '?'}" if value is not None else "-"
+            for value in node.inputs
+        )
+        raise MapEntryError(f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}") from error
+    for value in node.outputs:
+        found = inferred.get(value.name)
+        if found is None:
+            continue
+        value.type = ir.serde.deserialize_type_proto_for_type(found)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None

@@ -1,0 +1,102 @@
+"""OnnxModel: what a conversion to ONNX gives."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import InvalidInputError
+from onnxport.graph.external_data import save as save_file
+from onnxport.graph.runtime import Session
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
+
+
+class OnnxModel:
+    """An ONNX model that can be called, saved and looked into.
+
+    Attributes:
+        model: the `onnx_ir.Model`; its initializers are views on the source model's storage.
+        report: the validation's report; None where validation was switched off.
+        notes: what the conversion has to say: how the model was traced, which dimensions could not be made dynamic.
+    """
+
+    def __init__(self, model: ir.Model, *, report: Report | None = None, notes: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.report = report
+        self.notes = notes
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> OnnxModel:
+        """The model in an ``.onnx`` file; weights are mapped, not read.
+
+        Raises:
+            InvalidModelError: the file is missing, truncated, or no ONNX model.
+        """
+        from onnxport.tracing.onnx import load_model
+
+        return cls(load_model(path))
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model as a protobuf message, made anew; it holds a copy of the weights."""
+        return ir.to_proto(self.model)
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the graph's inputs, in order, without those that have an initializer."""
+        initialized = self.model.graph.initializers
+        return [value.name or "" for value in self.model.graph.inputs if value.name not in initialized]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the graph's outputs, in order."""
+        return [value.name or "" for value in self.model.graph.outputs]
+
+    @property
+    def opset(self) -> int:
+        """Version of ai.onnx that the model imports."""
+        return self.model.graph.opset_imports.get("", 0)
+
+    @cached_property
+    def session(self) -> Session:
+        """The model in onnxruntime (in ONNX's reference evaluator where onnxruntime has no kernel)."""
+        return Session(self.model)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Runs the model.
+
+        Args:
+            inputs: arrays in the order of the graph's inputs.
+            named: arrays by input name.
+
+        Returns:
+            The output, or a tuple of them where the graph has several.
+
+        Raises:
+            InvalidInputError: number, names, types or shapes of the inputs do not fit.
+        """
+        names = self.input_names
+        if len(inputs) > len(names):
+            raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given")
+        outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
+        """Writes the model to `path`, whole or not at all; weights beyond 2 GB go to ``<path>.data``.
+
+        Args:
+            path: file to write.
+            external_data: True puts the weights into ``<path>.data`` whatever their size, False never.
+        """
+        save_file(self.model, path, external_data=external_data)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.inputs)
+        outputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.outputs)
+        return f"OnnxModel({inputs} -> {outputs}, opset {self.opset})"

@@ -1,0 +1,114 @@
+"""Example cases: the evidence that a map entry carries.
+
+A case says what the source framework is asked to compute and on which inputs; the suite converts it, runs both sides and
+compares (`tests/opset_maps`), and the support tables list what the cases prove. Inputs are drawn from a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Array:
+    """A random array: dtype, shape and the range its values are drawn from.
+
+    Attributes:
+        dtype: NumPy dtype name.
+        shape: its shape.
+        low: least value, inclusive.
+        high: greatest value, exclusive for integers.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    low: float = -3.0
+    high: float = 3.0
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """The array, from `rng`."""
+        if self.dtype == "bool":
+            return rng.random(self.shape) < 0.5
+        kind = np.dtype(self.dtype).kind
+        if kind in "iu":
+            low = max(self.low, 0) if kind == "u" else self.low
+            return rng.integers(int(low), int(self.high), self.shape).astype(self.dtype)
+        if kind == "c":
+            parts = rng.uniform(self.low, self.high, (2, *self.shape))
+            return (parts[0] + 1j * parts[1]).astype(self.dtype)
+        return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
+
+
+def f32(*shape: int, low: float = -3.0, high: float = 3.0) -> Array:
+    """A float32 array."""
+    return Array("float32", shape, low, high)
+
+
+def f64(*shape: int, low: float = -3.0, high: float = 3.0) -> Array:
+    """A float64 array."""
+    return Array("float64", shape, low, high)
+
+
+def c64(*shape: int) -> Array:
+    """A complex64 array."""
+    return Array("complex64", shape)
+
+
+def i64(*shape: int, low: int = -5, high: int = 6) -> Array:
+    """An int64 array."""
+    return Array("int64", shape, low, high)
+
+
+def i32(*shape: int, low: int = -5, high: int = 6) -> Array:
+    """An int32 array."""
+    return Array("int32", shape, low, high)
+
+
+def boolean(*shape: int) -> Array:
+    """A bool array."""
+    return Array("bool", shape)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One example of an operator in use.
+
+    Attributes:
+        call: builds what is converted: a function of tensors, or (`factory`) a function that returns a module, layer or
+            fitted estimator. It may import its framework, since it runs only in tests.
+        inputs: arrays, as `Array` or as literal NumPy arrays; anything else is passed as it is.
+        factory: `call()` returns the model, instead of being it.
+        min_opset: least target opset at which the entry has a form.
+        dynamic: also converted with a dynamic first dimension and run at another size.
+        name: shown in test ids.
+    """
+
+    call: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    factory: bool = False
+    min_opset: int = 13
+    dynamic: bool = False
+    name: str = ""
+
+    def draw(self, seed: int = 0) -> tuple[Any, ...]:
+        """The inputs, the same for the same seed."""
+        rng = np.random.default_rng(seed)
+        return tuple(item.draw(rng) if isinstance(item, Array) else item for item in self.inputs)
+
+
+def case(
+    call: Callable[..., Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = ""
+) -> Case:
+    """A case that converts the function `call` itself."""
+    return Case(call, inputs, min_opset=min_opset, dynamic=dynamic, name=name)
+
+
+def built(
+    call: Callable[[], Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = ""
+) -> Case:
+    """A case that converts what `call()` returns: a module, a layer, a fitted estimator."""
+    return Case(call, inputs, factory=True, min_opset=min_opset, dynamic=dynamic, name=name)

@@ -1,0 +1,25 @@
+"""The maps themselves, one a framework and direction; their families register in them."""
+
+from __future__ import annotations
+
+from onnxport.opset_maps.registry import OpsetMap, Semantics
+
+_HOME = "onnxport.opset_maps"
+
+aten = OpsetMap("pytorch", f"{_HOME}.to_onnx.pytorch")
+tensorflow = OpsetMap("tensorflow", f"{_HOME}.to_onnx.tensorflow")
+sklearn = OpsetMap("sklearn", f"{_HOME}.to_onnx.sklearn")
+
+onnx = Semantics(f"{_HOME}.from_onnx.semantics")
+pytorch_native = Semantics(f"{_HOME}.from_onnx.pytorch")
+tensorflow_native = Semantics(f"{_HOME}.from_onnx.tensorflow")
+keras_native = Semantics(f"{_HOME}.from_onnx.keras")
+sklearn_native = Semantics(f"{_HOME}.from_onnx.sklearn")
+
+TO_ONNX: dict[str, OpsetMap] = {"pytorch": aten, "tensorflow": tensorflow, "keras": tensorflow, "sklearn": sklearn}
+FROM_ONNX: dict[str, Semantics] = {
+    "pytorch": pytorch_native,
+    "tensorflow": tensorflow_native,
+    "keras": keras_native,
+    "sklearn": sklearn_native,
+}

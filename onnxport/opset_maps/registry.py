@@ -1,0 +1,197 @@
+"""The registries behind the tables: which function says an operator on the other side.
+
+`OpsetMap` holds what leads from a framework to ONNX, `Semantics` what leads from ONNX to a framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, TypeVar
+
+from onnxport.opset_maps.cases import Case
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+ENTRY_POINTS = "onnxport.opset_maps"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One operator of a source framework and the function that writes it in ONNX.
+
+    Attributes:
+        name: the operator in the source's spelling.
+        function: ``function(op, *operands, **attributes)``, giving a value or a tuple of values.
+        cases: the evidence.
+        accepts_complex: the entry takes operands in the real representation of complex tensors.
+        min_opset: least target opset at which the entry has a form.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    cases: tuple[Case, ...] = ()
+    accepts_complex: bool = False
+    min_opset: int = 13
+
+    @property
+    def summary(self) -> str:
+        """First line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+class OpsetMap:
+    """The map of one framework to ONNX.
+
+    The families of the map are modules of one package; they register themselves when the package is first consulted.
+
+    >>> toy = OpsetMap("toy")
+    >>> @toy.lower("toy::twice")
+    ... def twice(op, x):
+    ...     "x + x."
+    ...     return op.Add(x, x)
+    >>> toy.find("toy::twice").summary, toy.find("toy::thrice")
+    ('x + x.', None)
+    """
+
+    def __init__(self, framework: str, families: str | None = None) -> None:
+        self.framework = framework
+        self._families = families
+        self._entries: dict[tuple[str, bool], Entry] = {}
+
+    def lower(
+        self,
+        *names: str,
+        cases: Sequence[Case] = (),
+        accepts_complex: bool = False,
+        min_opset: int = 13,
+    ) -> Callable[[Function], Function]:
+        """Registers the decorated function for operators of the source.
+
+        Args:
+            names: operators in the source's spelling; for ATen with the overload (``aten::add.Tensor``), or without it
+                for all overloads. A later registration replaces an earlier one.
+            cases: the evidence, at least one for an entry of the package.
+            accepts_complex: an entry beside the real one, taken when an operand is complex.
+            min_opset: least target opset at which the entry has a form.
+        """
+
+        def register(function: Function) -> Function:
+            for name in names:
+                self._entries[name, accepts_complex] = Entry(name, function, tuple(cases), accepts_complex, min_opset)
+            return function
+
+        return register
+
+    def find(self, name: str, *, accepts_complex: bool = False) -> Entry | None:
+        """The entry for `name`: the exact overload first, then the one for all overloads."""
+        self._load()
+        found = self._entries.get((name, accepts_complex))
+        if found is None and "." in name:
+            found = self._entries.get((name.rpartition(".")[0], accepts_complex))
+        return found
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._load()
+        return iter(sorted(self._entries.values(), key=lambda entry: (entry.name, entry.accepts_complex)))
+
+    def _load(self) -> None:
+        if self._families is not None:
+            package, self._families = self._families, None
+            earlier = dict(self._entries)
+            _import_families(package)
+            _load_entry_points(self.framework)
+            self._entries.update(earlier)  # what the user registered before the first conversion wins
+
+
+@dataclass(frozen=True)
+class SemanticsEntry:
+    """What one ONNX operator means, for some of its versions.
+
+    Attributes:
+        domain: operator domain, ``""`` for ai.onnx.
+        op_type: operator name.
+        versions: the schema's since_versions that the function covers, ascending.
+        function: ``function(xp, *inputs, **attributes)``.
+    """
+
+    domain: str
+    op_type: str
+    versions: tuple[int, ...]
+    function: Callable[..., Any]
+    cases: tuple[Case, ...] = ()
+
+
+class Semantics:
+    """The meaning of ONNX operators, or a framework's native spellings of some of them.
+
+    >>> table = Semantics()
+    >>> @table.op("Relu", versions=(6, 13, 14))
+    ... def relu(xp, x):
+    ...     return xp.maximum(x, 0)
+    >>> table.find("", "Relu", 14).function is relu, table.find("", "Relu", 1)
+    (True, None)
+    """
+
+    def __init__(self, families: str | None = None) -> None:
+        self._families = families
+        self._entries: dict[tuple[str, str], list[SemanticsEntry]] = {}
+
+    def op(
+        self, *op_types: str, versions: Sequence[int], domain: str = "", cases: Sequence[Case] = ()
+    ) -> Callable[[Function], Function]:
+        """Registers the decorated function for ONNX operators.
+
+        Args:
+            op_types: operator names in `domain`.
+            versions: every since_version of the schema that the function was written against.
+            domain: operator domain.
+            cases: evidence beside ONNX's own backend tests.
+        """
+
+        def register(function: Function) -> Function:
+            for op_type in op_types:
+                entry = SemanticsEntry(domain, op_type, tuple(versions), function, tuple(cases))
+                self._entries.setdefault((domain, op_type), []).append(entry)
+            return function
+
+        return register
+
+    def find(self, domain: str, op_type: str, version: int) -> SemanticsEntry | None:
+        """The latest implementation whose version is at most `version`; the last registered where several cover it."""
+        self._load()
+        best: tuple[int, SemanticsEntry] | None = None
+        for entry in self._entries.get((domain, op_type), ()):
+            reached = max((since for since in entry.versions if since <= version), default=None)
+            if reached is not None and (best is None or reached >= best[0]):
+                best = (reached, entry)
+        return best[1] if best else None
+
+    def __iter__(self) -> Iterator[SemanticsEntry]:
+        self._load()
+        for _, entries in sorted(self._entries.items()):
+            yield from entries
+
+    def _load(self) -> None:
+        if self._families is not None:
+            package, self._families = self._families, None
+            earlier = {key: list(entries) for key, entries in self._entries.items()}
+            self._entries.clear()
+            _import_families(package)
+            _load_entry_points("onnx")
+            for key, entries in earlier.items():
+                self._entries.setdefault(key, []).extend(entries)
+
+
+def _import_families(package: str) -> None:
+    module = import_module(package)
+    for found in iter_modules(module.__path__, f"{package}."):
+        import_module(found.name)
+
+
+def _load_entry_points(name: str) -> None:
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name.partition(".")[0] == name:
+            point.load()

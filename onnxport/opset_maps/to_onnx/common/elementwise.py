@@ -1,0 +1,283 @@
+"""Elementwise operators: the rows of the shared table, and the compositions that ONNX has no operator for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph import schema
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.elementwise import Row
+
+Operand = ir.Value | bool | int | float
+
+
+def lower_row(row: Row) -> Callable[..., ir.Value]:
+    """The function that writes a row: operands are cast to the common type that the source says, then the operator."""
+    compose = globals()[row.onnx] if not row.since else None
+
+    def lower(op: OpBuilder, *operands: Operand) -> ir.Value:
+        dtype = ir.DataType.BOOL if row.kinds == "b" else op.result.dtype if row.result == "same" else common_dtype(operands)
+        values = [to_dtype(op, item, dtype) for item in operands]
+        if compose is not None:
+            return compose(op, *values)
+        if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
+            raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
+        return op.node(row.onnx, *values)
+
+    lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
+    lower.__name__ = row.onnx
+    return lower
+
+
+def to_dtype(op: OpBuilder, item: Operand, dtype: ir.DataType) -> ir.Value:
+    """An operand as a value of `dtype`; a number becomes a constant, non-zero numbers are true."""
+    if isinstance(item, ir.Value):
+        return op.cast(item, dtype)
+    return op.const(bool(item) if dtype == ir.DataType.BOOL else item, dtype)
+
+
+_ORDER = [
+    ir.DataType.BOOL,
+    ir.DataType.UINT8,
+    ir.DataType.INT8,
+    ir.DataType.INT16,
+    ir.DataType.INT32,
+    ir.DataType.INT64,
+    ir.DataType.FLOAT16,
+    ir.DataType.BFLOAT16,
+    ir.DataType.FLOAT,
+    ir.DataType.DOUBLE,
+]
+
+
+def common_dtype(operands: tuple[Operand, ...]) -> ir.DataType:
+    """The type in which operands of a comparison meet: that of the value of highest rank, then kind of the numbers.
+
+    PyTorch's promotion: a dimensioned tensor outranks a 0-d one, which outranks a Python number, within one kind
+    (torch.result_type).
+    """
+    values = [item for item in operands if isinstance(item, ir.Value) and item.dtype is not None]
+    dimensioned = [item.dtype for item in values if item.shape is None or item.shape.rank()]
+    scalars = [item.dtype for item in values if item.shape is not None and not item.shape.rank()]
+    numbers = [_number_dtype(item) for item in operands if not isinstance(item, ir.Value)]
+    best: ir.DataType | None = None
+    for group in (dimensioned, scalars, numbers):
+        for dtype in group:
+            if dtype is None:
+                continue
+            if best is None or (group is dimensioned and _rank(dtype) > _rank(best)) or _kind(dtype) > _kind(best):
+                best = _joined(best, dtype) if group is dimensioned else dtype
+            elif group is dimensioned or (group is scalars and not dimensioned):
+                best = _joined(best, dtype)
+    if best is None:
+        raise UnsupportedOperator("operands of unknown type")
+    return best
+
+
+def _rank(dtype: ir.DataType) -> int:
+    return _ORDER.index(dtype) if dtype in _ORDER else len(_ORDER)
+
+
+def _kind(dtype: ir.DataType) -> int:
+    return 0 if dtype == ir.DataType.BOOL else 2 if dtype.is_floating_point() else 1
+
+
+def _joined(a: ir.DataType | None, b: ir.DataType) -> ir.DataType:
+    if a is None or a == b:
+        return b
+    if {a, b} == {ir.DataType.UINT8, ir.DataType.INT8}:
+        return ir.DataType.INT16
+    if {a, b} == {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}:
+        return ir.DataType.FLOAT
+    return max(a, b, key=_rank)
+
+
+def _number_dtype(item: Operand) -> ir.DataType:
+    return ir.DataType.BOOL if isinstance(item, bool) else ir.DataType.INT64 if isinstance(item, int) else ir.DataType.FLOAT
+
+
+def _is_integer(x: ir.Value) -> bool:
+    return x.dtype is not None and x.dtype.is_integer()
+
+
+def square(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """x x."""
+    return op.Mul(x, x)
+
+
+def rsqrt(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """1 / sqrt(x)."""
+    return op.Reciprocal(op.Sqrt(x))
+
+
+def exp2(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """2 to the x."""
+    return op.Pow(op.const(2.0, x.dtype), x)
+
+
+def expm1(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """exp(x) - 1 without cancellation: 2 sinh(x/2) exp(x/2), the textbook identity."""
+    half = op.Mul(x, 0.5)
+    if x.dtype != ir.DataType.FLOAT:  # onnxruntime has no Sinh for other types
+        half_exp = op.Exp(half)
+        return op.Mul(op.Sub(half_exp, op.Reciprocal(half_exp)), half_exp)
+    return op.Mul(op.Mul(op.Sinh(half), 2.0), op.Exp(half))
+
+
+def log1p(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """log(1 + x), exact for small x: with u = 1 + x rounded, x log(u) / (u - 1), or x where u = 1.
+
+    Source: Kahan's formula, in Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic",
+    theorem 4.
+    """
+    u = op.Add(x, 1.0)
+    difference = op.Sub(u, 1.0)
+    exact = op.Equal(difference, 0.0)
+    unbounded = op.Equal(u, difference)
+    ratio = op.Div(op.Log(u), op.Where(exact, op.const(1.0, x.dtype), difference))
+    return op.Where(exact, x, op.Where(unbounded, op.Log(u), op.Mul(x, ratio)))
+
+
+def log2(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """log(x) / log(2)."""
+    return op.Div(op.Log(x), math.log(2.0))
+
+
+def log10(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """log(x) / log(10)."""
+    return op.Div(op.Log(x), math.log(10.0))
+
+
+def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """1 - erf(x)."""
+    return op.Sub(op.const(1.0, x.dtype), op.Erf(x))
+
+
+def trunc(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """x rounded toward zero."""
+    if _is_integer(x):
+        return x
+    return op.Mul(op.Sign(x), op.Floor(op.Abs(x)))
+
+
+def frac(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """What trunc takes away."""
+    return op.Sub(x, trunc(op, x))
+
+
+def silu(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """x sigmoid(x); Swish from opset 24."""
+    if op.opset >= 24:
+        return op.Swish(x)
+    return op.Mul(x, op.Sigmoid(x))
+
+
+def log_sigmoid(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """-softplus(-x)."""
+    return op.Neg(op.Softplus(op.Neg(x)))
+
+
+def relu6(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """min(max(x, 0), 6)."""
+    return op.Clip(x, 0.0, 6.0)
+
+
+def isinf(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Infinite of either sign."""
+    if not (x.dtype and x.dtype.is_floating_point()):
+        return op.And(op.Equal(x, x), False)
+    if x.dtype in schema.allowed_dtypes("", "IsInf", op.opset):
+        return op.IsInf(x)
+    return op.IsInf(op.cast(x, ir.DataType.FLOAT))
+
+
+def isfinite(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Neither infinite nor NaN."""
+    if not (x.dtype and x.dtype.is_floating_point()):
+        return op.Equal(x, x)
+    return op.Not(op.Or(isinf(op, x), op.IsNaN(x)))
+
+
+def not_equal(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """not a = b."""
+    return op.Not(op.Equal(a, b))
+
+
+def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """a / b of floating-point operands."""
+    return op.Div(a, b)
+
+
+def floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The quotient rounded toward minus infinity; ONNX's integer division rounds toward zero."""
+    if not _is_integer(a):
+        return op.Floor(op.Div(a, b))
+    quotient = op.Div(a, b)
+    if a.dtype in (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64):
+        return quotient
+    remainder = op.Sub(a, op.Mul(quotient, b))
+    wrong_side = op.And(op.Not(op.Equal(remainder, 0)), op.Less(op.Mul(op.Sign(remainder), op.Sign(b)), 0))
+    return op.Sub(quotient, op.cast_like(wrong_side, a))
+
+
+def floor_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The remainder with the sign of the divisor (Python's %)."""
+    if _is_integer(a):
+        return op.Mod(a, b)
+    remainder = op.Mod(a, b, fmod=1)
+    wrong_side = op.And(op.Not(op.Equal(remainder, 0.0)), op.Less(op.Mul(op.Sign(remainder), op.Sign(b)), 0.0))
+    return op.Where(wrong_side, op.Add(remainder, b), remainder)
+
+
+def trunc_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The remainder with the sign of the dividend (C's fmod)."""
+    return op.Mod(a, b, fmod=1)
+
+
+def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
+    """The angle of the point (x, y), in (-pi, pi].
+
+    atan(y/x) moved by pi into the half plane of negative x; on the axis x = 0 it is the sign of y times pi/2.
+    """
+    on_axis = op.Equal(x, 0.0)
+    angle = op.Atan(op.Div(y, op.Where(on_axis, op.const(1.0, x.dtype), x)))
+    turn = op.Where(op.Less(y, 0.0), op.const(-math.pi, x.dtype), op.const(math.pi, x.dtype))
+    moved = op.Where(op.Less(x, 0.0), op.Add(angle, turn), angle)
+    return op.Where(on_axis, op.Mul(op.Sign(y), math.pi / 2), moved)
+
+
+def squared_difference(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """(a - b)(a - b)."""
+    return square(op, op.Sub(a, b))
+
+
+def xlogy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x log(y), 0 where x is 0 and y is a number."""
+    zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))
+    return op.Where(zero, op.const(0.0, x.dtype), op.Mul(x, op.Log(y)))
+
+
+def div_no_nan(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """a / b, 0 where b is 0."""
+    zero = op.Equal(b, 0.0)
+    return op.Where(zero, op.const(0.0, a.dtype), op.Div(a, op.Where(zero, op.const(1.0, a.dtype), b)))
+
+
+def hypot(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """sqrt(a a + b b), scaled by the larger operand so that squares do not overflow."""
+    large, small = op.Max(op.Abs(a), op.Abs(b)), op.Min(op.Abs(a), op.Abs(b))
+    zero = op.Equal(large, 0.0)
+    ratio = op.Div(small, op.Where(zero, op.const(1.0, a.dtype), large))
+    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
+
+
+def logaddexp(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """log(exp(a) + exp(b)) from the larger operand: max + log1p(exp(-|a - b|)); equal infinities stay."""
+    large = op.Max(a, b)
+    same = op.Equal(a, b)
+    gap = op.Where(same, op.const(0.0, a.dtype), op.Neg(op.Abs(op.Sub(a, b))))
+    return op.Add(large, log1p(op, op.Exp(gap)))

@@ -1,0 +1,71 @@
+"""Reading ONNX files and objects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from onnxport.errors import InvalidModelError
+from onnxport.model import OnnxModel
+
+
+def load_model(path: str | os.PathLike[str]) -> ir.Model:
+    """The model in a file; external weights are memory-mapped, and only from the model's own folder.
+
+    Raises:
+        InvalidModelError: the file is missing, truncated or no ONNX model, or its weights lie outside its folder.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise InvalidModelError(f"no file {str(path)!r}")
+    try:
+        proto = onnx.load(place, load_external_data=False)
+    except (DecodeError, OSError, ValueError, RuntimeError) as error:
+        raise InvalidModelError(f"{str(path)!r} is truncated or no ONNX model: {error}") from error
+    if not proto.HasField("graph") or not proto.ir_version:
+        raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
+    _check_external(proto, place)
+    try:
+        model = ir.from_proto(proto)
+    except Exception as error:  # whatever a malformed graph makes of the reader
+        raise InvalidModelError(f"{str(path)!r} holds a malformed graph: {error}") from error
+    ir.external_data.set_base_dir(model.graph, place.parent)
+    return model
+
+
+def _check_external(proto: onnx.ModelProto, place: Path) -> None:
+    folder = place.parent.resolve()
+    for tensor in proto.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        entries = {item.key: item.value for item in tensor.external_data}
+        file = (folder / entries.get("location", "")).resolve()
+        if not file.is_relative_to(folder):
+            raise InvalidModelError(f"{place.name!r}: the data of {tensor.name!r} lies outside the model's folder")
+        if not file.is_file():
+            raise InvalidModelError(f"{place.name!r}: the data file {entries.get('location')!r} of {tensor.name!r} is missing")
+        end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
+        if end > file.stat().st_size:
+            raise InvalidModelError(f"{place.name!r}: the data file {entries.get('location')!r} is truncated")
+
+
+def as_onnx_model(model: Any) -> OnnxModel:
+    """An `OnnxModel` of a path, `onnx.ModelProto`, `onnx_ir.Model` or `OnnxModel`.
+
+    Raises:
+        InvalidModelError: it is none of these, or not readable.
+    """
+    if isinstance(model, OnnxModel):
+        return model
+    if isinstance(model, ir.Model):
+        return OnnxModel(model)
+    if isinstance(model, onnx.ModelProto):
+        return OnnxModel(ir.from_proto(model))
+    if isinstance(model, (str, os.PathLike)):
+        return OnnxModel(load_model(model))
+    raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")

@@ -1,0 +1,1 @@
+"""Proving a conversion by running both sides."""
