@@ -67,10 +67,11 @@ class OpBuilder:
         ml_opset: target version of ai.onnx.ml.
     """
 
-    def __init__(self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None) -> None:
+    def __init__(self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None, _is_main: bool = True) -> None:
         self._root = _root or _Root(opset, ml_opset or schemas.ml_opset(opset))
         self.opset = self._root.opset
         self.ml_opset = self._root.ml_opset
+        self._is_main = _is_main
         self.nodes: list[ir.Node] = []
         self.inputs: list[ir.Value] = []
         self.ml = _Domain(self, schemas.ML_DOMAIN)
@@ -228,10 +229,9 @@ class OpBuilder:
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         """A parameter under its own `name`, its storage shared and never folded.
 
-        Raises:
-            ValueError: the name is taken.
+        An input or output of the user's that has this name already keeps it, and the parameter gets a numbered variant.
         """
-        self._root.names.reserve(name)
+        name = self._root.names.unique(name)
         tensor.name = name
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
         self._root.initializers.append(value)
@@ -328,7 +328,7 @@ class OpBuilder:
 
     def subgraph(self) -> OpBuilder:
         """A builder for a body of If, Loop or Scan: it sees this graph's values and shares names and constants."""
-        return OpBuilder(self.opset, _root=self._root)
+        return OpBuilder(self.opset, _root=self._root, _is_main=False)
 
     def input(self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Sequence[Dim | str | None] | None = None) -> ir.Value:
         """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
@@ -341,8 +341,6 @@ class OpBuilder:
         self.inputs.append(value)
         return value
 
-    _is_main = True
-
     def body(self, build: Callable[[OpBuilder], Sequence[ir.Value]]) -> ir.Graph:
         """The graph that `build` writes into a fresh subgraph builder; what it returns are the outputs.
 
@@ -354,7 +352,6 @@ class OpBuilder:
         (FLOAT, [2])
         """
         inner = self.subgraph()
-        inner._is_main = False
         outputs = build(inner)
         return inner.graph(outputs, name=self._root.names.unique("body"))
 

@@ -86,7 +86,7 @@ def _save_external(model: ir.Model, target: Path) -> None:
     try:
         with atomic_file(target.parent / location) as file:
             for value, tensor in zip(values, originals, strict=True):
-                if tensor is None or tensor.dtype == ir.DataType.STRING or _nbytes(tensor) <= _INLINE_BYTES:
+                if tensor is None or not _streams(tensor):
                     continue
                 _write_raw(tensor, file)
                 length = file.tell() - offset
@@ -137,6 +137,9 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
 
 
 def _streams(tensor: ir.TensorProtocol) -> bool:
+    """Large tensors, and those that lie in another model's data file, which this model must not point to."""
+    if isinstance(tensor, ir.ExternalTensor):
+        return True
     return tensor.dtype != ir.DataType.STRING and _nbytes(tensor) > _INLINE_BYTES
 
 

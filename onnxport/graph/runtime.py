@@ -119,7 +119,8 @@ def _loadable(model: Any, folder: Path) -> str | bytes:
         if model.ByteSize() < _IN_MEMORY_LIMIT:
             return model.SerializeToString()
         model = ir.from_proto(model)
-    if weight_bytes(model) < _IN_MEMORY_LIMIT:
+    external = any(isinstance(value.const_value, ir.ExternalTensor) for value in model.graph.initializers.values())
+    if not external and weight_bytes(model) < _IN_MEMORY_LIMIT:
         return ir.to_proto(model).SerializeToString()
     save(model, folder / "model.onnx")
     return str(folder / "model.onnx")

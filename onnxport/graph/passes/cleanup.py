@@ -1,4 +1,4 @@
-"""What every written graph goes through before it leaves: onnx-ir's own passes."""
+"""What every written graph goes through before it leaves."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import onnx_ir as ir
 from onnx_ir.passes import Sequential
 from onnx_ir.passes.common import (
     CommonSubexpressionEliminationPass,
-    IdentityEliminationPass,
     RemoveUnusedNodesPass,
     RemoveUnusedOpsetsPass,
 )
 
+from onnxport.graph.passes.identity import RemoveIdentityPass
+
+# Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
+_RANDOM = frozenset({"Bernoulli", "Dropout"})
+
 
 def clean(model: ir.Model) -> ir.Model:
     """The model without unused nodes, needless identities and repeated subexpressions; changed in place."""
+    random = any(node.op_type in _RANDOM for node in model.graph.all_nodes())
     passes = Sequential(
-        IdentityEliminationPass(),
-        CommonSubexpressionEliminationPass(),
+        RemoveIdentityPass(),
+        *(() if random else (CommonSubexpressionEliminationPass(),)),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),
     )
