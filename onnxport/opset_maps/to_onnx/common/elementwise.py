@@ -120,12 +120,16 @@ def exp2(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def expm1(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """exp(x) - 1 without cancellation: 2 sinh(x/2) exp(x/2), the textbook identity."""
-    half = op.Mul(x, 0.5)
-    if x.dtype != ir.DataType.FLOAT:  # onnxruntime has no Sinh for other types
-        half_exp = op.Exp(half)
-        return op.Mul(op.Sub(half_exp, op.Reciprocal(half_exp)), half_exp)
-    return op.Mul(op.Mul(op.Sinh(half), 2.0), op.Exp(half))
+    """exp(x) - 1 without cancellation: with u = exp(x) rounded, (u - 1) x / log(u); x where u = 1.
+
+    Source: Kahan's formula, in Higham, "Accuracy and Stability of Numerical Algorithms", section 1.14.1.
+    """
+    u = op.Exp(x)
+    difference = op.Sub(u, 1.0)
+    exact = op.Equal(u, 1.0)
+    limit = op.Or(op.Equal(difference, -1.0), op.Equal(difference, u))
+    safe_log = op.Where(exact, op.const(1.0, x.dtype), op.Log(u))
+    return op.Where(exact, x, op.Where(limit, difference, op.Mul(difference, op.Div(x, safe_log))))
 
 
 def log1p(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -213,11 +217,29 @@ def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The quotient rounded toward minus infinity; ONNX's integer division rounds toward zero."""
-    if not _is_integer(a):
-        return op.Floor(op.Div(a, b))
+    """Python's //: the quotient rounded toward minus infinity, computed through the exact remainder.
+
+    Source: CPython's float_floor_div, which NumPy and PyTorch follow: 1.0 // 0.1 is 9, though 1.0 / 0.1 rounds to 10.
+    """
+    if _is_integer(a):
+        return _integer_floor_div(op, a, b)
+    remainder = op.Mod(a, b, fmod=1)
+    quotient = op.Div(op.Sub(a, remainder), b)
+    wrong_side = op.And(op.Not(op.Equal(remainder, 0.0)), op.Less(op.Mul(op.Sign(remainder), op.Sign(b)), 0.0))
+    quotient = op.Where(wrong_side, op.Sub(quotient, 1.0), quotient)
+    floor = op.Floor(quotient)
+    floor = op.Where(op.Greater(op.Sub(quotient, floor), 0.5), op.Add(floor, 1.0), floor)
+    return op.Where(op.Equal(b, 0.0), op.Div(a, b), floor)
+
+
+def floor_quotient(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """floor(a / b), TensorFlow's //; ONNX's own integer division rounds toward zero."""
+    return _integer_floor_div(op, a, b) if _is_integer(a) else op.Floor(op.Div(a, b))
+
+
+def _integer_floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     quotient = op.Div(a, b)
-    if a.dtype in (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64):
+    if not (a.dtype and a.dtype.is_signed()):
         return quotient
     remainder = op.Sub(a, op.Mul(quotient, b))
     wrong_side = op.And(op.Not(op.Equal(remainder, 0)), op.Less(op.Mul(op.Sign(remainder), op.Sign(b)), 0))
@@ -239,15 +261,23 @@ def trunc_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
-    """The angle of the point (x, y), in (-pi, pi].
+    """The angle of the point (x, y), in [-pi, pi], with C's conventions for zeros and infinities of either sign.
 
-    atan(y/x) moved by pi into the half plane of negative x; on the axis x = 0 it is the sign of y times pi/2.
+    The angle of the first quadrant, atan(|y| / |x|), is mirrored by the signs of x and y (C standard, annex F.10.1.4).
     """
-    on_axis = op.Equal(x, 0.0)
-    angle = op.Atan(op.Div(y, op.Where(on_axis, op.const(1.0, x.dtype), x)))
-    turn = op.Where(op.Less(y, 0.0), op.const(-math.pi, x.dtype), op.const(math.pi, x.dtype))
-    moved = op.Where(op.Less(x, 0.0), op.Add(angle, turn), angle)
-    return op.Where(on_axis, op.Mul(op.Sign(y), math.pi / 2), moved)
+    height, width = op.Abs(y), op.Abs(x)
+    one = op.const(1.0, x.dtype)
+    both_infinite = op.And(isinf(op, y), isinf(op, x))
+    ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
+    origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
+    angle = op.Atan(op.Where(origin, op.const(0.0, x.dtype), ratio))
+    angle = op.Where(_sign_bit(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
+    return op.Where(_sign_bit(op, y), op.Neg(angle), angle)
+
+
+def _sign_bit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Negative, the negative zero included: 1/x tells the two zeros apart."""
+    return op.Or(op.Less(x, 0.0), op.Less(op.Reciprocal(x), 0.0))
 
 
 def squared_difference(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -268,11 +298,13 @@ def div_no_nan(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def hypot(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """sqrt(a a + b b), scaled by the larger operand so that squares do not overflow."""
+    """sqrt(a a + b b), scaled by the larger operand so that squares do not overflow; infinite where an operand is."""
     large, small = op.Max(op.Abs(a), op.Abs(b)), op.Min(op.Abs(a), op.Abs(b))
     zero = op.Equal(large, 0.0)
     ratio = op.Div(small, op.Where(zero, op.const(1.0, a.dtype), large))
-    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
+    length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
+    infinite = op.Or(isinf(op, a), isinf(op, b))
+    return op.Where(infinite, op.const(math.inf, a.dtype), length)
 
 
 def logaddexp(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
