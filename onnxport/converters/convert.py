@@ -12,6 +12,7 @@ from onnxport import frameworks
 from onnxport.converters.request import DEFAULT_OPSET, Optimize, Request
 from onnxport.errors import MissingDependencyError
 from onnxport.frameworks import Framework
+from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
 from onnxport.tracing.onnx import as_onnx_model
 
@@ -96,6 +97,8 @@ def convert(
     source = frameworks.of_object(model, _leaves(inputs, kwargs))
     live = load(model, source, allow_pickle=allow_pickle)
     hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
+    if optimize == "inference":
+        bake(hub.model)
     result = hub if target == "onnx" else _driver("from_onnx", target).build(hub.model)
     if validate and (source != "onnx" or target != "onnx"):
         _prove(live, hub, result, request, rtol, atol)

@@ -1,0 +1,110 @@
+"""What ``optimize="inference"`` does to the weights: everything that can be computed before the first run is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import InPlacePass, PassResult
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from onnxport.graph.folding import fold
+
+
+def bake(model: ir.Model) -> ir.Model:
+    """The model with constant subgraphs evaluated and batch norms merged into the convolutions before them.
+
+    Weights are no longer those of the source, nor do all of them keep their names.
+    """
+    for step in (FoldWeightsPass(), MergeBatchNormPass(), RemoveUnusedNodesPass()):
+        model = step(model).model
+    return model
+
+
+class FoldWeightsPass(InPlacePass):
+    """Evaluates every node of the main graph whose inputs are all initializers, in one walk."""
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with those nodes replaced by initializers."""
+        graph = model.graph
+        opset = graph.opset_imports.get("", 1)
+        modified = False
+        for node in list(graph):
+            if not node.inputs or any(value is not None and not _is_weight(value, graph) for value in node.inputs):
+                continue
+            if any(value.is_graph_output() for value in node.outputs):
+                continue
+            results = fold(node, [None if value is None else _array(value) for value in node.inputs], opset)
+            if results is None or len(results) != len(node.outputs):
+                continue
+            for value, array in zip(node.outputs, results, strict=True):
+                _replace(graph, value, array)
+            graph.remove(node, safe=True)
+            modified = True
+        return PassResult(model, modified=modified)
+
+
+class MergeBatchNormPass(InPlacePass):
+    """Merges BatchNormalization in inference mode into the Conv whose only reader it is.
+
+    With s = scale / sqrt(var + epsilon): W' = s W, b' = s (b - mean) + B (Ioffe and Szegedy, arXiv:1502.03167, alg. 2).
+    """
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with those pairs merged."""
+        graph = model.graph
+        merged = [_merge(graph, node) for node in list(graph) if node.op_type == "BatchNormalization" and not node.domain]
+        return PassResult(model, modified=any(merged))
+
+
+def _merge(graph: ir.Graph, norm: ir.Node) -> bool:
+    source = norm.inputs[0]
+    conv = source.producer() if source is not None else None
+    if source is None or conv is None or conv.op_type != "Conv" or conv.domain or conv.graph is not graph:
+        return False
+    training = norm.attributes.get("training_mode")
+    parameters = [*norm.inputs[1:5], *conv.inputs[1:]]
+    if (training is not None and training.as_int()) or len(source.uses()) != 1 or source.is_graph_output():
+        return False
+    if any(value is None or not _is_weight(value, graph) for value in parameters):
+        return False
+    scale, shift, mean, variance, weight, *bias = [_array(value).astype(np.float64) for value in parameters if value is not None]
+    epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
+    factor = scale / np.sqrt(variance + epsilon)
+    dtype = _array(parameters[4]).dtype if parameters[4] is not None else weight.dtype
+    new_weight = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(dtype)
+    new_bias = (((bias[0] if bias else 0.0) - mean) * factor + shift).astype(dtype)
+    stem = norm.outputs[0].name
+    values = [_initializer(graph, f"{stem}.weight", new_weight), _initializer(graph, f"{stem}.bias", new_bias)]
+    conv.resize_inputs(3)
+    conv.replace_input_with(1, values[0])
+    conv.replace_input_with(2, values[1])
+    result = norm.outputs[0]
+    name, is_output = result.name, result.is_graph_output()
+    ir.convenience.replace_all_uses_with(result, source, replace_graph_outputs=True)
+    if is_output:
+        source.name = name
+    graph.remove(norm, safe=True)
+    return True
+
+
+def _is_weight(value: ir.Value, graph: ir.Graph) -> bool:
+    return value.is_initializer() and value not in graph.inputs and value.const_value is not None
+
+
+def _array(value: ir.Value) -> np.ndarray:
+    if value.const_value is None:
+        raise ValueError(f"{value.name!r} has no value")
+    return value.const_value.numpy()
+
+
+def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
+    name = value.name or ""
+    value.name = f"{name}.folded"
+    ir.convenience.replace_all_uses_with(value, _initializer(graph, name, array))
+
+
+def _initializer(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
+    tensor = ir.tensor(np.ascontiguousarray(array), name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
+    graph.register_initializer(value)
+    return value

@@ -1,0 +1,58 @@
+"""Passes keep the numbers and the names, and do what their docstring says."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnxport.converters.to_onnx.finish import finish
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.passes.bake import bake
+from onnxport.model import OnnxModel
+
+FLOAT = ir.DataType.FLOAT
+
+
+def convolution(bias, final):
+    rng = np.random.default_rng(0)
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", FLOAT, ["N", 3, 8, 8])
+    weight = op.initializer("conv.weight", ir.tensor(rng.normal(size=(4, 3, 3, 3)).astype(np.float32)))
+    b = op.initializer("conv.bias", ir.tensor(rng.normal(size=4).astype(np.float32))) if bias else None
+    norm = [op.initializer(f"bn.{i}", ir.tensor(rng.uniform(0.5, 2, 4).astype(np.float32))) for i in range(4)]
+    y = op.BatchNormalization(op.Conv(x, weight, b), *norm, epsilon=1e-3)
+    if not final:
+        head = op.initializer("head.weight", ir.tensor(rng.normal(size=(2, 4)).astype(np.float32)))
+        y = op.MatMul(op.reduce("ReduceMean", y, [2, 3], keepdims=False), op.Transpose(head, perm=[1, 0]))
+    return OnnxModel(finish(op, [y], ["y"]))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("final", [False, True])
+def test_baking_keeps_the_numbers(bias, final):
+    given = np.random.default_rng(1).normal(size=(2, 3, 8, 8)).astype(np.float32)
+    expected = convolution(bias, final)(given)
+    baked = OnnxModel(bake(convolution(bias, final).model))
+    onnx.checker.check_model(baked.proto, full_check=True)
+    types = {node.op_type for node in baked.model.graph}
+    assert not types & {"BatchNormalization", "Transpose"}
+    assert baked.output_names == ["y"]
+    np.testing.assert_allclose(baked(given), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_random_nodes_stay_two():
+    op = OpBuilder(21)
+    for name in ("a", "b"):
+        op.names.reserve(name)
+    x = op.input("x", FLOAT, [1000])
+    model = OnnxModel(finish(op, [op.Bernoulli(x), op.Bernoulli(x)], ["a", "b"]))
+    assert sum(node.op_type == "Bernoulli" for node in model.model.graph) == 2
+
+
+def test_repeated_subexpressions_become_one():
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", FLOAT, ["N"])
+    model = OnnxModel(finish(op, [op.Add(op.Exp(x), op.Exp(x))], ["y"]))
+    assert [node.op_type for node in model.model.graph] == ["Exp", "Add"]
