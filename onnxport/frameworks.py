@@ -78,7 +78,9 @@ def of_path(path: str | os.PathLike[str]) -> Framework:
         raise InvalidModelError(f"the directory {str(path)!r} is no SavedModel: it holds no saved_model.pb")
     found = _OF_SUFFIX.get(place.suffix.lower())
     if found is None:
-        raise InvalidModelError(f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(sorted(_OF_SUFFIX))}")
+        raise InvalidModelError(
+            f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(sorted(_OF_SUFFIX))}"
+        )
     return found
 
 
@@ -105,10 +107,14 @@ def of_object(model: Any, examples: Iterable[Any] = ()) -> Framework:
             found = _OF_PACKAGE.get(type(example).__module__.partition(".")[0])
             if found in ("pytorch", "tensorflow"):
                 return found
-        imported = [name for package, name in (("torch", "pytorch"), ("tensorflow", "tensorflow")) if package in sys.modules]
+        imported = [
+            name for package, name in (("torch", "pytorch"), ("tensorflow", "tensorflow")) if package in sys.modules
+        ]
         if len(imported) == 1:
             return canonical(imported[0])
         raise InvalidModelError(
             f"{model!r} is a plain callable: pass inputs=(...) as torch.Tensor or tf.Tensor to say which framework traces it"
         )
-    raise InvalidModelError(f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows")
+    raise InvalidModelError(
+        f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows"
+    )

@@ -83,7 +83,9 @@ class OnnxModel:
         """
         names = self.input_names
         if len(inputs) > len(names):
-            raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given")
+            raise InvalidInputError(
+                f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given"
+            )
         outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

@@ -7,7 +7,9 @@ from onnxport import frameworks
 from onnxport.errors import InvalidModelError
 
 
-@pytest.mark.parametrize(("name", "expected"), [("torch", "pytorch"), ("tf", "tensorflow"), ("scikit-learn", "sklearn")])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("torch", "pytorch"), ("tf", "tensorflow"), ("scikit-learn", "sklearn")]
+)
 def test_aliases(name, expected):
     assert frameworks.canonical(name) == expected
 
@@ -19,7 +21,14 @@ def test_unknown_framework_names_the_known_ones():
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("a.onnx", "onnx"), ("a.pt2", "pytorch"), ("a.keras", "keras"), ("a.H5", "keras"), ("a.pb", "tensorflow"), ("a.skops", "sklearn")],
+    [
+        ("a.onnx", "onnx"),
+        ("a.pt2", "pytorch"),
+        ("a.keras", "keras"),
+        ("a.H5", "keras"),
+        ("a.pb", "tensorflow"),
+        ("a.skops", "sklearn"),
+    ],
 )
 def test_files_by_suffix(tmp_path, name, expected):
     (tmp_path / name).write_bytes(b"")

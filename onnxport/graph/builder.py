@@ -12,7 +12,8 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import MapEntryError
-from onnxport.graph import folding, schema as schemas
+from onnxport.graph import folding
+from onnxport.graph import schema as schemas
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.provenance import Source
 
@@ -67,7 +68,9 @@ class OpBuilder:
         ml_opset: target version of ai.onnx.ml.
     """
 
-    def __init__(self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None, _is_main: bool = True) -> None:
+    def __init__(
+        self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None, _is_main: bool = True
+    ) -> None:
         self._root = _root or _Root(opset, ml_opset or schemas.ml_opset(opset))
         self.opset = self._root.opset
         self.ml_opset = self._root.ml_opset
@@ -152,14 +155,16 @@ class OpBuilder:
         )
 
     def _custom_node(
-        self, op_type: str, inputs: Sequence[Operand], domain: str, count: int, name: str | None, attributes: dict[str, Any]
+        self,
+        op_type: str,
+        inputs: Sequence[Operand],
+        domain: str,
+        count: int,
+        name: str | None,
+        attributes: dict[str, Any],
     ) -> Result:
         operands = [item if isinstance(item, ir.Value) or item is None else self.const(item) for item in inputs]
-        attrs = [
-            ir._convenience.convert_attribute(key, item)  # noqa: SLF001 (the public `ir.node` would make the node too)
-            for key, item in attributes.items()
-            if item is not None
-        ]
+        attrs = [ir._convenience.convert_attribute(key, item) for key, item in attributes.items() if item is not None]
         node = self._make(op_type, operands, attrs, domain, count, name)
         self._root.domains.setdefault(domain, 1)
         self.nodes.append(node)
@@ -178,7 +183,9 @@ class OpBuilder:
                 operands.append(item)
                 continue
             formal = schemas.parameter(schema, index)
-            dtype = formal.dtypes[0] if len(formal.dtypes) == 1 else bound.get(formal.type_str) if formal.type_str else None
+            dtype = (
+                formal.dtypes[0] if len(formal.dtypes) == 1 else bound.get(formal.type_str) if formal.type_str else None
+            )
             operands.append(self.const(item, dtype))
         return operands
 
@@ -193,7 +200,9 @@ class OpBuilder:
         values = tuple(self.const(item) for item in results)
         return values[0] if len(values) == 1 else values
 
-    def _known(self, operands: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]) -> dict[str, onnx.TensorProto]:
+    def _known(
+        self, operands: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]
+    ) -> dict[str, onnx.TensorProto]:
         return {
             value.name or "": onnx.numpy_helper.from_array(array)
             for value, array in zip(operands, arrays, strict=True)
@@ -309,7 +318,9 @@ class OpBuilder:
             raise MapEntryError(f"the type of {like.name!r} is not known")
         return self.cast(x, like.dtype)
 
-    def typed(self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim | str | None] | None = None) -> ir.Value:
+    def typed(
+        self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim | str | None] | None = None
+    ) -> ir.Value:
         """`value` with the source's knowledge of it: a shape is refined, an element type must agree with the inferred one.
 
         Raises:
@@ -330,7 +341,9 @@ class OpBuilder:
         """A builder for a body of If, Loop or Scan: it sees this graph's values and shares names and constants."""
         return OpBuilder(self.opset, _root=self._root, _is_main=False)
 
-    def input(self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Sequence[Dim | str | None] | None = None) -> ir.Value:
+    def input(
+        self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Sequence[Dim | str | None] | None = None
+    ) -> ir.Value:
         """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
         if self._is_main:
             self._root.names.reserve(name)

@@ -26,7 +26,9 @@ Progress = Callable[[str, int, int], None]
 
 def weight_bytes(model: ir.Model) -> int:
     """Size of all initializers in bytes."""
-    return sum(_nbytes(value.const_value) for value in model.graph.initializers.values() if value.const_value is not None)
+    return sum(
+        _nbytes(value.const_value) for value in model.graph.initializers.values() if value.const_value is not None
+    )
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
@@ -91,7 +93,13 @@ def _save_external(model: ir.Model, target: Path) -> None:
                 _write_raw(tensor, file)
                 length = file.tell() - offset
                 value.const_value = ir.ExternalTensor(
-                    location, offset, length, tensor.dtype, shape=tensor.shape, name=value.name or "", base_dir=target.parent
+                    location,
+                    offset,
+                    length,
+                    tensor.dtype,
+                    shape=tensor.shape,
+                    name=value.name or "",
+                    base_dir=target.parent,
                 )
                 offset += length
         with atomic_file(target) as file:
@@ -124,7 +132,11 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     graph = proto.graph.SerializeToString(deterministic=True)
     proto.ClearField("graph")
     headers = [_tensor_header(value) for value in streamed]
-    sizes = [len(header) + _nbytes(value.const_value) for header, value in zip(headers, streamed, strict=True) if value.const_value is not None]
+    sizes = [
+        len(header) + _nbytes(value.const_value)
+        for header, value in zip(headers, streamed, strict=True)
+        if value.const_value is not None
+    ]
     total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in sizes)
     file.write(proto.SerializeToString(deterministic=True))
     file.write(_tag(_MODEL_GRAPH, total))

@@ -57,8 +57,8 @@ _FAST: dict[str, Callable[..., np.ndarray | None]] = {
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
     "Gather": lambda x, i, axis=0: np.take(x, i, axis),
     "Identity": lambda x: x,
-    "Reshape": lambda x, s, allowzero=0: (
-        x.reshape([x.shape[i] if d == 0 and not allowzero else int(d) for i, d in enumerate(s)])
+    "Reshape": lambda x, s, allowzero=0: x.reshape(
+        [x.shape[i] if d == 0 and not allowzero else int(d) for i, d in enumerate(s)]
     ),
     "Expand": lambda x, s: x * np.ones(s, x.dtype) if x.dtype.kind in "iufb" else None,
     "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(int(a) for a in axes)),

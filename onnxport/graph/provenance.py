@@ -49,7 +49,9 @@ class Source:
     def where(self) -> str:
         """``'encoder.layers.0', model.py:42``: as far as it is known."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return ", ".join(part for part in (f"'{self.module or self.name}'" if self.module or self.name else "", place) if part)
+        return ", ".join(
+            part for part in (f"'{self.module or self.name}'" if self.module or self.name else "", place) if part
+        )
 
     def metadata(self) -> dict[str, str]:
         """The entries of a node's ``metadata_props``."""

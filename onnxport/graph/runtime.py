@@ -36,7 +36,9 @@ class Session:
         InvalidModelError: neither runtime can load the model.
     """
 
-    def __init__(self, model: ir.Model | onnx.ModelProto | str | os.PathLike[str], *, threads: int = 0, optimize: bool = True) -> None:
+    def __init__(
+        self, model: ir.Model | onnx.ModelProto | str | os.PathLike[str], *, threads: int = 0, optimize: bool = True
+    ) -> None:
         self.backend = "onnxruntime"
         self.fallback_reason = ""
         self._run: Any
@@ -64,11 +66,19 @@ class Session:
     def _open_reference(self, model: Any) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        proto = ir.to_proto(model) if isinstance(model, ir.Model) else onnx.load(model) if isinstance(model, (str, os.PathLike)) else model
+        proto = (
+            ir.to_proto(model)
+            if isinstance(model, ir.Model)
+            else onnx.load(model)
+            if isinstance(model, (str, os.PathLike))
+            else model
+        )
         try:
             evaluator = ReferenceEvaluator(proto)
         except Exception as error:  # the evaluator has no error type of its own
-            raise InvalidModelError(f"no runtime loads the model: onnxruntime: {self.fallback_reason}; onnx.reference: {error}") from error
+            raise InvalidModelError(
+                f"no runtime loads the model: onnxruntime: {self.fallback_reason}; onnx.reference: {error}"
+            ) from error
         self.backend = "onnx.reference"
         initialized = {item.name for item in proto.graph.initializer}
         inputs = [item for item in proto.graph.input if item.name not in initialized]
@@ -129,7 +139,9 @@ def _loadable(model: Any, folder: Path) -> str | bytes:
 def _ort_errors() -> tuple[type[BaseException], ...]:
     import onnxruntime.capi.onnxruntime_pybind11_state as state
 
-    return tuple(item for item in vars(state).values() if isinstance(item, type) and issubclass(item, RuntimeError)) or (RuntimeError,)
+    return tuple(
+        item for item in vars(state).values() if isinstance(item, type) and issubclass(item, RuntimeError)
+    ) or (RuntimeError,)
 
 
 _ORT_DTYPES = {

@@ -77,7 +77,7 @@ def _dtypes(type_strings: Sequence[str]) -> tuple[ir.DataType, ...]:
 
 
 def _spelling(dtype: ir.DataType) -> str:
-    return dtype.name.lower() if dtype not in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128) else dtype.name.lower()
+    return dtype.name.lower()
 
 
 @cache
@@ -194,7 +194,9 @@ def infer_outputs(
     proto.output.extend(value.name for value in node.outputs)
     for item in node.attributes.values():
         ir.serde.serialize_attribute_into(proto.attribute.add(), item)
-    types = {value.name: found for value in node.inputs if value is not None and (found := type_proto(value)) is not None}
+    types = {
+        value.name: found for value in node.inputs if value is not None and (found := type_proto(value)) is not None
+    }
     imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
     try:
         inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)

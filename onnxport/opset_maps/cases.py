@@ -100,15 +100,11 @@ class Case:
         return tuple(item.draw(rng) if isinstance(item, Array) else item for item in self.inputs)
 
 
-def case(
-    call: Callable[..., Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = ""
-) -> Case:
+def case(call: Callable[..., Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = "") -> Case:
     """A case that converts the function `call` itself."""
     return Case(call, inputs, min_opset=min_opset, dynamic=dynamic, name=name)
 
 
-def built(
-    call: Callable[[], Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = ""
-) -> Case:
+def built(call: Callable[[], Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = "") -> Case:
     """A case that converts what `call()` returns: a module, a layer, a fitted estimator."""
     return Case(call, inputs, factory=True, min_opset=min_opset, dynamic=dynamic, name=name)

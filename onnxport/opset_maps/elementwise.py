@@ -45,6 +45,8 @@ class Row:
     high: float = 3.0
 
 
+# A table is read by rows.
+# fmt: off
 ROWS: tuple[Row, ...] = (
     Row("Abs", 1, 1, ("aten::abs",), "Abs", "absolute", "abs", kinds="fi"),
     Row("Neg", 1, 1, ("aten::neg",), "Neg", "negative", "neg", kinds="fi"),
@@ -89,9 +91,29 @@ ROWS: tuple[Row, ...] = (
     Row("Xor", 7, 2, ("aten::logical_xor",), "", "logical_xor", "logical_xor", result="bool", kinds="b"),
     Row("Equal", 7, 2, ("aten::eq",), "Equal", "equal", "eq", result="bool", kinds="fib"),
     Row("Less", 7, 2, ("aten::lt", "aten::less"), "Less", "less", "lt", result="bool", kinds="fi"),
-    Row("LessOrEqual", 12, 2, ("aten::le", "aten::less_equal"), "LessEqual", "less_equal", "le", result="bool", kinds="fi"),
+    Row(
+        "LessOrEqual",
+        12,
+        2,
+        ("aten::le", "aten::less_equal"),
+        "LessEqual",
+        "less_equal",
+        "le",
+        result="bool",
+        kinds="fi",
+    ),
     Row("Greater", 7, 2, ("aten::gt", "aten::greater"), "Greater", "greater", "gt", result="bool", kinds="fi"),
-    Row("GreaterOrEqual", 12, 2, ("aten::ge", "aten::greater_equal"), "GreaterEqual", "greater_equal", "ge", result="bool", kinds="fi"),
+    Row(
+        "GreaterOrEqual",
+        12,
+        2,
+        ("aten::ge", "aten::greater_equal"),
+        "GreaterEqual",
+        "greater_equal",
+        "ge",
+        result="bool",
+        kinds="fi",
+    ),
     Row("BitwiseAnd", 18, 2, ("aten::bitwise_and",), "BitwiseAnd", "bitwise_and", "bitwise_and", kinds="i"),
     Row("BitwiseOr", 18, 2, ("aten::bitwise_or",), "BitwiseOr", "bitwise_or", "bitwise_or", kinds="i"),
     Row("BitwiseXor", 18, 2, ("aten::bitwise_xor",), "BitwiseXor", "bitwise_xor", "bitwise_xor", kinds="i"),
@@ -124,6 +146,7 @@ ROWS: tuple[Row, ...] = (
     Row("hypot", 0, 2, ("aten::hypot",), "", "hypot"),
     Row("logaddexp", 0, 2, ("aten::logaddexp",), "", "logaddexp"),
 )
+# fmt: on
 
 BY_ONNX: dict[str, Row] = {row.onnx: row for row in ROWS if row.since}
 BY_TF: dict[str, Row] = {row.tf: row for row in ROWS if row.tf}

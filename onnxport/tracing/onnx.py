@@ -48,7 +48,9 @@ def _check_external(proto: onnx.ModelProto, place: Path) -> None:
         if not file.is_relative_to(folder):
             raise InvalidModelError(f"{place.name!r}: the data of {tensor.name!r} lies outside the model's folder")
         if not file.is_file():
-            raise InvalidModelError(f"{place.name!r}: the data file {entries.get('location')!r} of {tensor.name!r} is missing")
+            raise InvalidModelError(
+                f"{place.name!r}: the data file {entries.get('location')!r} of {tensor.name!r} is missing"
+            )
         end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
         if end > file.stat().st_size:
             raise InvalidModelError(f"{place.name!r}: the data file {entries.get('location')!r} is truncated")

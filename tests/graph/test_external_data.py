@@ -37,7 +37,9 @@ def test_what_is_written_is_what_was_there(tmp_path, external):
     again = OnnxModel.load(tmp_path / "m.onnx")
     given = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(again(given), model(given))
-    np.testing.assert_array_equal(again.model.graph.initializers["w"].const_value, model.model.graph.initializers["w"].const_value)
+    np.testing.assert_array_equal(
+        again.model.graph.initializers["w"].const_value, model.model.graph.initializers["w"].const_value
+    )
 
 
 def test_equal_models_give_equal_bytes(tmp_path):

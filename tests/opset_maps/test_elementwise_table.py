@@ -26,7 +26,9 @@ def test_rows_are_unique():
 
 @pytest.mark.parametrize("row", NATIVE, ids=lambda row: row.onnx)
 def test_since_is_the_first_version_with_these_semantics(row):
-    versions = [s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == row.onnx and not s.domain]
+    versions = [
+        s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == row.onnx and not s.domain
+    ]
     assert row.since in versions
     assert len(onnx.defs.get_schema(row.onnx, row.since).inputs) in (row.arity, 1)
 

@@ -46,7 +46,9 @@ def test_what_the_user_registered_first_survives_the_loading_of_the_package(tmp_
     package = tmp_path / "toy_families"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "basic.py").write_text("import toy_home\ntoy_home.table.lower('toy::add', 'toy::sub')(lambda op: 'package')\n")
+    (package / "basic.py").write_text(
+        "import toy_home\ntoy_home.table.lower('toy::add', 'toy::sub')(lambda op: 'package')\n"
+    )
     (tmp_path / "toy_home.py").write_text(
         "from onnxport.opset_maps.registry import OpsetMap\ntable = OpsetMap('toy', 'toy_families')\n"
     )

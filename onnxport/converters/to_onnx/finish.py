@@ -49,7 +49,9 @@ def lowest_ir_version(model: ir.Model) -> int:
         if domain in ("", "ai.onnx.ml")
     ]
     version = min(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _MAX_IR_VERSION)
-    dtypes = {value.dtype for value in model.graph.initializers.values()} | {value.dtype for value in model.graph.inputs}
+    dtypes = {value.dtype for value in model.graph.initializers.values()} | {
+        value.dtype for value in model.graph.inputs
+    }
     for node in model.graph.all_nodes():
         dtypes.update(value.dtype for value in node.outputs)
     return max([version, *(_IR_OF_DTYPE.get(dtype, 0) for dtype in dtypes if dtype is not None)])

@@ -52,7 +52,9 @@ class MergeBatchNormPass(InPlacePass):
     def call(self, model: ir.Model) -> PassResult:
         """The model with those pairs merged."""
         graph = model.graph
-        merged = [_merge(graph, node) for node in list(graph) if node.op_type == "BatchNormalization" and not node.domain]
+        merged = [
+            _merge(graph, node) for node in list(graph) if node.op_type == "BatchNormalization" and not node.domain
+        ]
         return PassResult(model, modified=any(merged))
 
 
@@ -67,7 +69,9 @@ def _merge(graph: ir.Graph, norm: ir.Node) -> bool:
         return False
     if any(value is None or not _is_weight(value, graph) for value in parameters):
         return False
-    scale, shift, mean, variance, weight, *bias = [_array(value).astype(np.float64) for value in parameters if value is not None]
+    scale, shift, mean, variance, weight, *bias = [
+        _array(value).astype(np.float64) for value in parameters if value is not None
+    ]
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)
     dtype = _array(parameters[4]).dtype if parameters[4] is not None else weight.dtype

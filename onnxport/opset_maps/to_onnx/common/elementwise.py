@@ -20,7 +20,13 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
     compose = globals()[row.onnx] if not row.since else None
 
     def lower(op: OpBuilder, *operands: Operand) -> ir.Value:
-        dtype = ir.DataType.BOOL if row.kinds == "b" else op.result.dtype if row.result == "same" else common_dtype(operands)
+        dtype = (
+            ir.DataType.BOOL
+            if row.kinds == "b"
+            else op.result.dtype
+            if row.result == "same"
+            else common_dtype(operands)
+        )
         values = [to_dtype(op, item, dtype) for item in operands]
         if compose is not None:
             return compose(op, *values)
@@ -97,7 +103,13 @@ def _joined(a: ir.DataType | None, b: ir.DataType) -> ir.DataType:
 
 
 def _number_dtype(item: Operand) -> ir.DataType:
-    return ir.DataType.BOOL if isinstance(item, bool) else ir.DataType.INT64 if isinstance(item, int) else ir.DataType.FLOAT
+    return (
+        ir.DataType.BOOL
+        if isinstance(item, bool)
+        else ir.DataType.INT64
+        if isinstance(item, int)
+        else ir.DataType.FLOAT
+    )
 
 
 def _is_integer(x: ir.Value) -> bool:
