@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
-from onnxport.converters.request import DEFAULT_OPSET, Optimize, Request
 from onnxport.errors import MissingDependencyError
 from onnxport.frameworks import Framework
 from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
+from onnxport.request import DEFAULT_OPSET, Optimize, Request
 from onnxport.tracing.onnx import as_onnx_model
 
 # The package that a framework needs, as it is imported, and its distribution.
