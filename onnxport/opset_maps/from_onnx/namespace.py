@@ -14,6 +14,9 @@ Conventions, binding for every framework:
 - Images are channels-first (N, C, d1, d2, ...); paddings are explicit (before, after) pairs.
 - Sizes are Python ints, or the framework's dynamic ints where a dimension is known only when the model runs (`Int`): what
   `shape` gives may be added, multiplied and handed to `reshape`, but never compared or branched on. `known(n)` says which.
+- Attributes come with the defaults of the schema's version filled in; a function need not know them. An absent attribute
+  without a default takes the function's own.
+- A semantics parameter annotated `Number` gets a Python number where the operand is a constant, else a scalar tensor.
 - A semantics parameter annotated `Host` gets a NumPy array instead of a tensor: of the operator's element type where all is
   known at import, of dtype object with `Int` elements where some are dynamic. Reshape's shape, Slice's starts, a reduction's
   axes come that way, so that shape arithmetic never becomes tensor arithmetic. A function that gives a `HostValue` keeps its
@@ -22,6 +25,9 @@ Conventions, binding for every framework:
 - A function that has to know a rank, element type or value that is known only when the model runs raises
   `UnknownUntilRun` (primitives do it by themselves); the importer then calls the function when the model runs.
 """
+
+# A primitive's body is its docstring: `_primitive` replaces it by a refusal.
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
@@ -36,13 +42,33 @@ from onnxport.errors import OnnxportError, UnsupportedOperator
 
 Tensor: TypeAlias = Any  # the framework's tensor, symbolic or real
 Int: TypeAlias = Any  # int, or the framework's dynamic int
-Host: TypeAlias = np.ndarray[
-    Any, Any
-]  # a value known while importing, but for dynamic ints among its elements
+Host: TypeAlias = np.ndarray[Any, Any]  # a value known while importing, but for dynamic ints among its elements
+Number: TypeAlias = Any  # a Python number where it is known while importing, else a scalar tensor
 Axes: TypeAlias = tuple[int, ...] | None
 Pads: TypeAlias = Sequence[tuple[Int, Int]]
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
 PadMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
+
+IntOp: TypeAlias = Literal[
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floor_div",
+    "ceil_div",
+    "mod",
+    "min",
+    "max",
+    "neg",
+    "abs",
+    "eq",
+    "lt",
+    "le",
+    "and",
+    "or",
+    "not",
+    "where",
+]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -64,16 +90,14 @@ class HostValue:
     dtype: ir.DataType = ir.DataType.INT64
 
     @classmethod
-    def of(
-        cls, elements: Sequence[Int] | Int, dtype: ir.DataType = ir.DataType.INT64
-    ) -> HostValue:
+    def of(cls, elements: Sequence[Int] | Int, dtype: ir.DataType = ir.DataType.INT64) -> HostValue:
         """A vector of `elements`, or a scalar of one."""
         return cls(host_array(elements), dtype)
 
     @property
     def is_static(self) -> bool:
         """Whether every element is known at import."""
-        return self.array.dtype != object
+        return self.array.dtype != object or self.dtype == ir.DataType.STRING
 
 
 def known(n: Int) -> bool:
@@ -103,11 +127,7 @@ def host_array(elements: Any, dtype: Any = np.int64) -> Host:
 
 def is_host(annotation: Any) -> bool:
     """Whether a parameter's annotation is `Host` or ``Host | None``; annotations are strings in files that postpone them."""
-    return "Host" in (
-        annotation
-        if isinstance(annotation, str)
-        else getattr(annotation, "__name__", "")
-    )
+    return "Host" in (annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
 
 
 class Body:
@@ -124,14 +144,13 @@ class Body:
     outputs: Sequence[ir.Value]
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The outputs for these inputs."""
         raise NotImplementedError
 
 
 def _primitive(method: Method) -> Method:
     def absent(self: Namespace, *_: Any, **__: Any) -> Any:
-        raise UnsupportedOperator(
-            f"the {self.framework} namespace has no primitive {method.__name__!r}"
-        )
+        raise UnsupportedOperator(f"the {self.framework} namespace has no primitive {method.__name__!r}")
 
     absent.__doc__ = method.__doc__
     absent.__name__ = method.__name__
@@ -191,19 +210,11 @@ class Namespace:
 
     def input_dtype(self, index: int) -> ir.DataType | None:
         """ONNX element type of input `index`; None where it is unknown or left out."""
-        return (
-            self.context.input_dtypes[index]
-            if index < len(self.context.input_dtypes)
-            else None
-        )
+        return self.context.input_dtypes[index] if index < len(self.context.input_dtypes) else None
 
     def output_dtype(self, index: int = 0) -> ir.DataType | None:
         """ONNX element type of output `index` as far as the model says it."""
-        return (
-            self.context.output_dtypes[index]
-            if index < len(self.context.output_dtypes)
-            else None
-        )
+        return self.context.output_dtypes[index] if index < len(self.context.output_dtypes) else None
 
     # -- what is known of a tensor -------------------------------------------------------------------------------------
 
@@ -226,8 +237,8 @@ class Namespace:
     # -- between Python and tensors ------------------------------------------------------------------------------------
 
     @_primitive
-    def constant(self, array: np.ndarray[Any, Any]) -> Tensor:
-        """A tensor of a NumPy array (strings as objects; ml_dtypes for bfloat16, float8 and 4-bit types)."""
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+        """A tensor of a NumPy array (ml_dtypes for bfloat16, float8 and 4-bit types; objects of dtype STRING for strings)."""
 
     @_primitive
     def parameter(self, value: ir.Value) -> Tensor:
@@ -242,13 +253,12 @@ class Namespace:
         """The elements of a tensor of rank 0 or 1 and known length as an array of dynamic ints (`host_array`)."""
 
     @_primitive
-    def int_op(
-        self,
-        name: Literal["add", "sub", "mul", "div", "mod", "min", "max", "ceil_div"],
-        a: Int,
-        b: Int,
-    ) -> Int:
-        """Arithmetic of sizes, of which at least one is dynamic: div rounds toward zero, ceil_div up, mod has the divisor's sign."""
+    def int_op(self, name: IntOp, *operands: Int) -> Int:
+        """Arithmetic of sizes, of which at least one is dynamic.
+
+        div rounds toward zero, floor_div and ceil_div down and up, mod has the divisor's sign. Comparisons give a dynamic
+        truth value, which `and`, `or`, `not` and `where` (condition, a, b) take.
+        """
 
     # -- making --------------------------------------------------------------------------------------------------------
 
@@ -539,9 +549,7 @@ class Namespace:
         """log(sum(exp(x))) without overflow; -inf over no elements or where all are -inf."""
         peak = self.max(x, axis, True)
         peak = self.where(self.isinf(peak), self.zeros((), self.dtype(x)), peak)
-        total = self.add(
-            self.log(self.sum(self.exp(self.subtract(x, peak)), axis, True)), peak
-        )
+        total = self.add(self.log(self.sum(self.exp(self.subtract(x, peak)), axis, True)), peak)
         if keepdims:
             return total
         return self.squeeze(total, tuple(range(self.ndim(x))) if axis is None else axis)
@@ -602,15 +610,11 @@ class Namespace:
         """Cut along an axis into pieces of `sizes`."""
 
     @_primitive
-    def slice(
-        self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1
-    ) -> Tensor:
-        """``x[..., start:stop:step]`` along one axis, with Python's meaning of negative and excessive bounds and negative steps."""
+    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
+        """``x[..., start:stop:step]`` along one axis; negative and excessive bounds and negative steps as in Python."""
 
     @_primitive
-    def pad(
-        self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0
-    ) -> Tensor:
+    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
         """Padded by non-negative (before, after) pairs, one an axis; `value` is a number or scalar tensor."""
 
     # -- indexing, sorting ---------------------------------------------------------------------------------------------
@@ -639,9 +643,7 @@ class Namespace:
         """x with one element an index replaced or combined (ONNX ScatterElements)."""
 
     @_primitive
-    def scatter_nd(
-        self, x: Tensor, indices: Tensor, updates: Tensor, reduction: Reduction = "none"
-    ) -> Tensor:
+    def scatter_nd(self, x: Tensor, indices: Tensor, updates: Tensor, reduction: Reduction = "none") -> Tensor:
         """x with slices at index tuples replaced or combined (ONNX ScatterND)."""
 
     @_primitive
@@ -653,15 +655,11 @@ class Namespace:
         """Slices along an axis where a boolean vector, perhaps shorter than the axis, is true."""
 
     @_primitive
-    def unique(
-        self, x: Tensor, axis: int | None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def unique(self, x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Sorted distinct elements (axis=None: of the flattened tensor) or slices, INT64 first index, inverse, counts."""
 
     @_primitive
-    def top_k(
-        self, x: Tensor, k: Int, axis: int, largest: bool
-    ) -> tuple[Tensor, Tensor]:
+    def top_k(self, x: Tensor, k: Int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
         """The k greatest or least elements in order and their INT64 indices; of equal ones the lower index first."""
 
     @_primitive
@@ -749,9 +747,7 @@ class Namespace:
     # -- control flow --------------------------------------------------------------------------------------------------
 
     @_primitive
-    def cond(
-        self, condition: Tensor, then_branch: Body, else_branch: Body
-    ) -> tuple[Tensor, ...]:
+    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
         """The results of one branch; a condition known at import never comes here."""
 
     @_primitive
@@ -779,3 +775,20 @@ class Namespace:
         Returns:
             The carried values at the end, then the scan outputs, stacked along a new axis 0.
         """
+
+    # -- what the walk asks of a framework ------------------------------------------------------------------------------
+
+    def refine(self, x: Any, value: ir.Value) -> Any:
+        """`x` with what the model says of its type, where the framework does not know it."""
+        return x
+
+    def mark(self) -> Any:
+        """A place in the traced program to which `rollback` can return."""
+        return None
+
+    def rollback(self, mark: Any) -> None:
+        """Forgets what was traced since `mark`; frameworks that drop unused nodes need not."""
+
+    def defer(self, call: Any, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
+        """Operator `call` (`from_onnx.call.Call`) put off until the model runs; by default it is refused with `error`."""
+        raise UnsupportedOperator(str(error)) from error

@@ -1,0 +1,430 @@
+"""The walk over an ONNX model that all importers share: each node is said in the framework's array namespace.
+
+    walk = Walk(model, namespace, native)
+    outputs = walk.run(inputs)           # while the framework traces
+
+What is known at import never becomes a tensor operation: constants fold, shape arithmetic stays on the Python side
+(`from_onnx/host.py`), an If whose condition is known is its branch. Model-local functions are walked with their arguments;
+an operator without an entry is walked by its schema's own function body. All operators that can't be said are collected
+and refused in one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import InvalidModelError, Unsupported, UnsupportedOperator
+from onnxport.graph import folding
+from onnxport.graph import schema as schemas
+from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx import host
+from onnxport.opset_maps.from_onnx.call import Call, Operand, Weight, as_host, signature, tensor_value, to_tensor
+from onnxport.opset_maps.from_onnx.namespace import Body, Context, HostValue, Namespace, UnknownUntilRun
+from onnxport.opset_maps.registry import Semantics, SemanticsEntry
+
+# Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.
+_INFERENCE_ELEMENTS = 1 << 10
+_WAY_OUT = "add a mapping with onnxport.register_from_onnx({framework!r}, domain, op_type)"
+
+
+class _Refused:
+    """Stands for the result of a node that was refused, so that the walk can go on and find the others."""
+
+
+@dataclass
+class _Frame:
+    """One graph being walked: its values, the opsets in force, the attributes of the function call it is the body of."""
+
+    opsets: dict[str, int]
+    values: dict[ir.Value, Operand] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    place: str = ""
+    outer: _Frame | None = None
+
+    def __getitem__(self, value: ir.Value) -> Operand:
+        frame: _Frame | None = self
+        while frame is not None:
+            if value in frame.values:
+                return frame.values[value]
+            frame = frame.outer
+        raise InvalidModelError(f"the graph uses the value {value.name!r}, which nothing gives")
+
+
+class _GraphBody(Body):
+    def __init__(self, walk: Walk, graph: ir.Graph, frame: _Frame) -> None:
+        self.walk, self.graph, self.frame = walk, graph, frame
+        self.inputs, self.outputs = tuple(graph.inputs), tuple(graph.outputs)
+
+    def __call__(self, *inputs: Operand) -> tuple[Operand, ...]:
+        frame = _Frame(self.frame.opsets, attributes=self.frame.attributes, place=self.frame.place, outer=self.frame)
+        return tuple(to_tensor(self.walk.xp, item) for item in self.walk.graph(self.graph, inputs, frame))
+
+
+class Walk:
+    """One import of a model.
+
+    Args:
+        model: the model; it is not changed.
+        xp: the framework's namespace.
+        native: what the framework says natively, asked before the shared semantics.
+
+    Attributes:
+        model: a copy with the types that ONNX's inference finds.
+        inputs: the graph's inputs, without those that have an initializer.
+    """
+
+    def __init__(self, model: ir.Model, xp: Namespace, native: Semantics) -> None:
+        self.model = inferred(model)
+        self.xp = xp
+        self.native = native
+        self._unsupported: list[Unsupported] = []
+        self._bodies: dict[tuple[Any, ...], ir.Function] = {}
+        initialized = self.model.graph.initializers
+        self.inputs = [value for value in self.model.graph.inputs if value.name not in initialized]
+        self.outputs = list(self.model.graph.outputs)
+
+    def run(self, inputs: Sequence[Operand]) -> list[Operand]:
+        """The graph's outputs for its inputs, in graph order.
+
+        Raises:
+            UnsupportedOperator: all operators that can't be said, at once.
+        """
+        frame = _Frame({"": 1, **self.model.graph.opset_imports})
+        frame.values.update(zip(self.inputs, inputs, strict=True))
+        outputs = self._nodes(self.model.graph, frame)
+        if self._unsupported:
+            raise UnsupportedOperator.of(self._unsupported, way_out=_WAY_OUT.format(framework=self.xp.framework))
+        return [to_tensor(self.xp, item) for item in outputs]
+
+    def graph(self, graph: ir.Graph | ir.Function, inputs: Sequence[Operand], frame: _Frame) -> list[Operand]:
+        """The outputs of a subgraph or function body for `inputs`."""
+        frame.values.update(zip(graph.inputs, inputs, strict=False))
+        frame.values.update((value, None) for value in graph.inputs[len(inputs) :])
+        return self._nodes(graph, frame)
+
+    def _nodes(self, graph: ir.Graph | ir.Function, frame: _Frame) -> list[Operand]:
+        if isinstance(graph, ir.Graph):
+            frame.values.update((value, Weight(value)) for value in graph.initializers.values())
+        for node in graph:
+            operands = [None if value is None or value.name == "" else frame[value] for value in node.inputs]
+            results = self._guarded(node, operands, frame)
+            for value, result in zip(node.outputs, results, strict=False):
+                if value.name:
+                    frame.values[value] = result
+            for value in node.outputs[len(results) :]:
+                frame.values[value] = None
+        return [frame[value] for value in graph.outputs]
+
+    def _guarded(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
+        if any(isinstance(item, _Refused) for item in operands):
+            return [_Refused()] * len(node.outputs)
+        try:
+            return self._node(node, operands, frame)
+        except UnsupportedOperator as error:
+            name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            where = node.name or next((value.name for value in node.outputs if value.name), "") or ""
+            reason = str(error).removeprefix(f"{name}: ")
+            self._unsupported.append(Unsupported("onnx", name, reason, f"{frame.place}{where}"))
+            return [_Refused()] * len(node.outputs)
+
+    # -- one node ------------------------------------------------------------------------------------------------------
+
+    def _node(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
+        function = self.model.functions.get(node.op_identifier())
+        if function is not None:
+            return self._function(node, function, operands, frame)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        opset = frame.opsets.get(domain, frame.opsets.get("ai.onnx", 1) if not domain else 1)
+        schema = schemas.find_schema(domain, node.op_type, opset)
+        attributes = self._attributes(node, frame)
+        if domain == "":
+            settled = self._on_host(node, operands, attributes, opset)
+            if settled is not None:
+                return settled
+        context = self._context(node, schema, operands, opset)
+        for entry in self._entries(domain, node.op_type, context.version):
+            results = self._entry(entry, node, operands, attributes, schema, context)
+            if results is not NotImplemented:
+                return [self.xp.refine(item, value) for item, value in zip(results, node.outputs, strict=False)]
+        body = self._schema_body(node, schema, operands, opset)
+        if body is None:
+            raise UnsupportedOperator(
+                "" if schema is not None or domain else f"ONNX opset {opset} has no such operator"
+            )
+        return self._function(node, body, operands, frame, schema)
+
+    def _entries(self, domain: str, op_type: str, version: int) -> Iterator[SemanticsEntry]:
+        for table in (self.native, maps.onnx):
+            found = table.find(domain, op_type, version)
+            if found is not None:
+                yield found
+
+    def _entry(
+        self,
+        entry: SemanticsEntry,
+        node: ir.Node,
+        operands: list[Operand],
+        attributes: dict[str, Any],
+        schema: onnx.defs.OpSchema | None,
+        context: Context,
+    ) -> Any:
+        call = Call(entry, _accepted(entry, attributes, schema), context)
+        mark = self.xp.mark()
+        try:
+            results = call(self.xp, operands)
+        except UnknownUntilRun as error:
+            self.xp.rollback(mark)
+            results = self.xp.defer(call, [to_tensor(self.xp, item) for item in operands], node.outputs, error)
+        if results is NotImplemented:
+            self.xp.rollback(mark)
+            return results
+        return results if isinstance(results, tuple) else (results,)
+
+    def _context(
+        self, node: ir.Node, schema: onnx.defs.OpSchema | None, operands: list[Operand], opset: int
+    ) -> Context:
+        outputs = list(node.outputs)
+        while outputs and not outputs[-1].name:
+            outputs.pop()
+        return Context(
+            version=schema.since_version if schema is not None else opset,
+            opset=opset,
+            output_count=len(outputs),
+            wanted=tuple(bool(value.name) for value in outputs),
+            input_dtypes=tuple(self._dtype(item, value) for item, value in zip(operands, node.inputs, strict=True)),
+            output_dtypes=tuple(value.dtype for value in node.outputs),
+            output_types=tuple(value.type for value in node.outputs),
+        )
+
+    def _dtype(self, operand: Operand, value: ir.Value | None) -> ir.DataType | None:
+        if operand is None or value is None:
+            return None
+        if isinstance(operand, Weight):
+            return ir.DataType(operand.value.const_value.dtype)
+        if isinstance(operand, HostValue):
+            return operand.dtype
+        if value.dtype is not None:
+            return value.dtype
+        if not self.xp.is_tensor(operand):
+            return None
+        try:
+            return self.xp.dtype(operand)
+        except UnknownUntilRun:
+            return None
+
+    def _attributes(self, node: ir.Node, frame: _Frame) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, item in node.attributes.items():
+            if item.is_ref():
+                if item.ref_attr_name in frame.attributes:
+                    found[name] = frame.attributes[item.ref_attr_name]
+            else:
+                found[name] = self._attribute(item, frame)
+        return found
+
+    def _attribute(self, item: ir.Attr, frame: _Frame) -> Any:
+        match item.type:
+            case ir.AttributeType.GRAPH:
+                return _GraphBody(self, item.as_graph(), frame)
+            case ir.AttributeType.TENSOR:
+                return tensor_value(item.as_tensor())
+            case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
+                return tuple(item.value)
+        return item.value
+
+    # -- what needs no framework ---------------------------------------------------------------------------------------
+
+    def _on_host(
+        self, node: ir.Node, operands: list[Operand], attributes: dict[str, Any], opset: int
+    ) -> Sequence[Operand] | None:
+        if node.op_type == "Constant":
+            return None
+        values = [as_host(item) if _foldable(item) else None for item in operands]
+        if not operands or any(
+            value is None and item is not None for value, item in zip(values, operands, strict=True)
+        ):
+            return None
+        if any(isinstance(item, Body) for item in attributes.values()):
+            return None
+        if all(value is None or value.is_static for value in values):
+            if any(item.is_ref() for item in node.attributes.values()):
+                return None
+            arrays = [None if value is None else value.array for value in values]
+            if sum(array.size for array in arrays if array is not None) > folding.MAX_ELEMENTS:
+                return None
+            if not all(value is None or value.dtype in _FOLDED for value in values):
+                return None
+            folded = folding.fold(node, arrays, opset)
+            if folded is None or sum(array.size for array in folded) > folding.MAX_ELEMENTS:
+                return None
+            if any(array.dtype == object or not isinstance(array, np.ndarray) for array in folded):
+                return None
+            return [HostValue(array, ir.DataType.from_numpy(array.dtype)) for array in folded]
+        settled = host.evaluate(self.xp, node.op_type, values, attributes)
+        return None if settled is None else [settled]
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _function(
+        self,
+        node: ir.Node,
+        function: ir.Function,
+        operands: list[Operand],
+        frame: _Frame,
+        schema: onnx.defs.OpSchema | None = None,
+    ) -> list[Operand]:
+        attributes = {
+            name: self._attribute(item, frame) for name, item in function.attributes.items() if item.value is not None
+        }
+        if schema is not None:
+            attributes.update(_defaults(schema))
+        attributes.update(self._attributes(node, frame))
+        place = f"{frame.place}{node.name or node.op_type}/"
+        inner = _Frame({**frame.opsets, **function.opset_imports}, attributes=attributes, place=place)
+        return self.graph(function, operands, inner)
+
+    def _schema_body(
+        self, node: ir.Node, declared: onnx.defs.OpSchema | None, operands: list[Operand], opset: int
+    ) -> ir.Function | None:
+        if declared is None:
+            return None
+        schema: Any = declared  # the stubs know nothing of function bodies
+        if schema.has_context_dependent_function:
+            proto = ir.serde.serialize_node(node)
+            types = [self._type_proto(item, value) for item, value in zip(operands, node.inputs, strict=True)]
+            if any(item is None for item in types):
+                raise UnsupportedOperator("its function body depends on input types that are not known")
+            encoded = [item.SerializeToString() for item in types if item is not None]
+            versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+            body = schema.get_context_dependent_function_with_opset_version(
+                max(versions, default=schema.since_version), proto.SerializeToString(), encoded
+            )
+            return ir.serde.deserialize_function(onnx.FunctionProto.FromString(body)) if body else None
+        if schema.has_function:
+            key = (schema.domain, schema.name, schema.since_version, opset)
+            if key not in self._bodies:
+                versions = [v for v in schema.function_opset_versions if v <= opset]
+                text = schema.get_function_with_opset_version(max(versions, default=schema.since_version))
+                self._bodies[key] = ir.serde.deserialize_function(onnx.FunctionProto.FromString(text))
+            return self._bodies[key]
+        return None
+
+    def _type_proto(self, operand: Operand, value: ir.Value | None) -> onnx.TypeProto | None:
+        if operand is None or value is None:
+            return onnx.TypeProto()
+        dtype = self._dtype(operand, value)
+        if value.type is not None and value.dtype is not None:
+            return schemas.type_proto(value)
+        if dtype is None:
+            return None
+        return onnx.helper.make_tensor_type_proto(dtype.value, None)
+
+
+# Element types on which NumPy and ONNX's reference evaluator agree with the frameworks to the last bit or need not.
+_FOLDED = frozenset(
+    {
+        ir.DataType.BOOL,
+        ir.DataType.INT8,
+        ir.DataType.INT16,
+        ir.DataType.INT32,
+        ir.DataType.INT64,
+        ir.DataType.UINT8,
+        ir.DataType.FLOAT,
+        ir.DataType.DOUBLE,
+    }
+)
+
+
+def _foldable(operand: Operand) -> bool:
+    """Constants fold; a floating-point initializer is a weight, which stays what it is."""
+    if not isinstance(operand, Weight):
+        return True
+    tensor = operand.value.const_value
+    return not ir.DataType(tensor.dtype).is_floating_point() and tensor.size <= folding.MAX_ELEMENTS
+
+
+def _defaults(schema: onnx.defs.OpSchema) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, item in schema.attributes.items():
+        if item.default_value is not None and item.default_value.type:
+            value = onnx.helper.get_attribute_value(item.default_value)
+            found[name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.defs.OpSchema | None) -> dict[str, Any]:
+    """Attributes as keyword arguments: the schema's defaults filled in, what the function does not know refused."""
+    form = signature(entry.function)
+    defaults = _defaults(schema) if schema is not None else {}
+    found = {**defaults, **attributes}
+    if form.any_attribute:
+        return found
+    unknown = [
+        name
+        for name, value in attributes.items()
+        if name not in form.attributes
+        and not (name in defaults and defaults[name] == value)
+        and name != "consumed_inputs"
+    ]
+    if unknown:
+        raise UnsupportedOperator(f"attribute {', '.join(unknown)} has no mapping")
+    return {name: value for name, value in found.items() if name in form.attributes}
+
+
+def inferred(model: ir.Model) -> ir.Model:
+    """A copy of the model, its weights shared, with the types and shapes that ONNX's inference finds."""
+    copy = model.clone()
+    light = model.clone()
+    for value in [*light.graph.initializers.values()]:
+        tensor = value.const_value
+        if tensor is None:
+            raise InvalidModelError(f"the initializer {value.name!r} has no content")
+        if tensor.size > _INFERENCE_ELEMENTS:
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
+            light.graph.initializers.pop(value.name or "")
+            if value not in light.graph.inputs:
+                light.graph.inputs.append(value)
+    try:
+        proto = onnx.shape_inference.infer_shapes(ir.to_proto(light), data_prop=True)
+    except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
+        return copy
+    found = ir.from_proto(proto)
+    for mine, theirs in zip(_graphs(copy), _graphs(found), strict=True):
+        types = {value.name: value for value in _values(theirs)}
+        for value in _values(mine):
+            known = types.get(value.name)
+            if known is not None and value.name:
+                value.type = value.type if value.type is not None else known.type
+                value.shape = known.shape if known.shape is not None else value.shape
+    return copy
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    stack = [model.graph]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph:
+            for item in node.attributes.values():
+                if item.type == ir.AttributeType.GRAPH and not item.is_ref():
+                    stack.append(item.as_graph())
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    for node in graph:
+        yield from node.outputs
