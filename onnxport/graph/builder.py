@@ -242,7 +242,9 @@ class OpBuilder:
         """
         name = self._root.names.unique(name)
         tensor.name = name
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+        )
         self._root.initializers.append(value)
         return value
 

@@ -97,7 +97,7 @@ def _save_external(model: ir.Model, target: Path) -> None:
                     offset,
                     length,
                     tensor.dtype,
-                    shape=tensor.shape,
+                    shape=ir.Shape(tensor.shape.numpy()),
                     name=value.name or "",
                     base_dir=target.parent,
                 )
@@ -124,7 +124,7 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     streamed = [value for value in everything.values() if value.const_value is not None and _streams(value.const_value)]
     try:
         for value in streamed:
-            initializers.pop(value.name)
+            initializers.pop(value.name or "")
         proto = ir.serde.serialize_model(model)
     finally:
         initializers.clear()

@@ -128,7 +128,7 @@ def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
     declared = schema.attributes.get(name)
     if declared is None:
         raise MapEntryError(f"ONNX {schema.name}-{schema.since_version} has no attribute {name!r}")
-    kind = ir.AttributeType(declared.type.value)
+    kind = ir.AttributeType(int(declared.type))
     match kind:
         case ir.AttributeType.FLOAT:
             return ir.AttrFloat32(name, float(value))
@@ -195,7 +195,9 @@ def infer_outputs(
     for item in node.attributes.values():
         ir.serde.serialize_attribute_into(proto.attribute.add(), item)
     types = {
-        value.name: found for value in node.inputs if value is not None and (found := type_proto(value)) is not None
+        value.name or "": found
+        for value in node.inputs
+        if value is not None and (found := type_proto(value)) is not None
     }
     imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
     try:
@@ -207,7 +209,7 @@ def infer_outputs(
         )
         raise MapEntryError(f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}") from error
     for value in node.outputs:
-        found = inferred.get(value.name)
+        found = inferred.get(value.name or "")
         if found is None:
             continue
         value.type = ir.serde.deserialize_type_proto_for_type(found)
