@@ -128,7 +128,7 @@ def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
     declared = schema.attributes.get(name)
     if declared is None:
         raise MapEntryError(f"ONNX {schema.name}-{schema.since_version} has no attribute {name!r}")
-    kind = ir.AttributeType[declared.type.name]
+    kind = ir.AttributeType(declared.type.value)  # type: ignore[attr-defined]  # an enum, which onnx's stub does not say
     match kind:
         case ir.AttributeType.FLOAT:
             return ir.AttrFloat32(name, float(value))
