@@ -10,15 +10,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from onnxport.converters.convert import convert
+    from onnxport.converters.validate import validate
     from onnxport.errors import OnnxportError, UnsupportedOperator, ValidationError
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
-    from onnxport.validation import validate
     from onnxport.validation.report import Report
 
 _HOME = {
     "convert": "onnxport.converters.convert",
-    "validate": "onnxport.validation",
+    "validate": "onnxport.converters.validate",
     "OnnxModel": "onnxport.model",
     "Report": "onnxport.validation.report",
     "register_to_onnx": "onnxport.opset_maps.extending",

@@ -60,7 +60,7 @@ class Session:
             session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
         self.input_names = [item.name for item in session.get_inputs()]
         self.output_names = [item.name for item in session.get_outputs()]
-        self._dtypes = {item.name: _ort_dtype(item.type) for item in session.get_inputs()}
+        self._dtypes = {item.name: _ort_dtype(item.type) for item in session.get_inputs() if item.type.startswith("tensor(")}
         self._run = lambda feeds, names: session.run(names, feeds)
 
     def _open_reference(self, model: Any) -> None:
@@ -101,15 +101,20 @@ class Session:
         unknown = [name for name in feeds if name not in self.input_names]
         if missing or unknown:
             raise InvalidInputError(f"the model takes inputs {self.input_names}; missing {missing}, unknown {unknown}")
-        prepared = {name: self._prepare(name, item) for name, item in feeds.items()}
+        prepared = {name: self.prepare(name, item) for name, item in feeds.items()}
         try:
             return list(self._run(prepared, list(names) if names is not None else self.output_names))
         except _ort_errors() as error:
             shapes = {name: getattr(item, "shape", None) for name, item in prepared.items()}
             raise InvalidInputError(f"the model can't run on inputs of shapes {shapes}: {error}") from error
 
-    def _prepare(self, name: str, item: Any) -> Any:
-        if isinstance(item, (list, dict)) or item is None:
+    def prepare(self, name: str, item: Any) -> Any:
+        """An input as the runtime takes it: Python numbers and lists as arrays of the declared type, widenings done.
+
+        Raises:
+            InvalidInputError: the element type does not fit.
+        """
+        if item is None or isinstance(item, dict) or (isinstance(item, list) and name not in self._dtypes):
             return item
         array = np.asarray(item)
         wanted = self._dtypes.get(name)
@@ -144,7 +149,7 @@ def _ort_errors() -> tuple[type[BaseException], ...]:
     ) or (RuntimeError,)
 
 
-_ORT_DTYPES = {
+_ORT_DTYPES: dict[str, Any] = {
     "float": np.float32,
     "double": np.float64,
     "float16": np.float16,

@@ -1,0 +1,79 @@
+"""`onnxport.validate`: two models of any frameworks, live or in files, run against each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxport import frameworks
+from onnxport.converters.convert import load
+from onnxport.errors import InvalidModelError
+from onnxport.tracing.onnx import as_onnx_model
+from onnxport.validation.proof import Party, Tolerance, compare
+from onnxport.validation.runners import Binding
+from onnxport.validation.values import leaves_of
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
+
+
+def validate(
+    source: Any,
+    converted: Any,
+    inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    signature: str | None = None,
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    allow_pickle: bool = False,
+) -> Report:
+    """Whether `converted` gives what `source` gives; nothing is raised on a mismatch, the report says so.
+
+    Args:
+        source: the model that counts as right: live, or the path of a file or SavedModel directory.
+        converted: the model under test, likewise; called with the source's inputs in order.
+        inputs: a tuple of positional inputs, a dict by name, or for scikit-learn a table. By default they are drawn from the
+            signature of the side that is ONNX.
+        kwargs: keyword inputs.
+        rtol: relative tolerance; by default the budget is derived from the model's own float64 error.
+        atol: absolute tolerance, likewise.
+        signature: which signature of a SavedModel.
+        methods: which methods of an estimator.
+        seed: for inputs that are drawn.
+        allow_pickle: allow either side to be a pickle file, which runs code when it is loaded.
+
+    Raises:
+        InvalidModelError: a file is corrupt or of another kind.
+        InvalidInputError: the inputs do not fit the source.
+        UntrustedFileError: a side is a pickle and `allow_pickle` is not set.
+        MissingDependencyError: a framework is not installed.
+    """
+    examples = leaves_of(inputs, kwargs)
+    left = _party(source, examples, allow_pickle)
+    right = _party(converted, examples, allow_pickle)
+    hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
+    return compare(
+        left,
+        right,
+        Binding(inputs, kwargs, signature=signature, methods=methods),
+        graph=hub.model if hub is not None else None,
+        tolerance=Tolerance(rtol, atol),
+        seed=seed,
+        notes=hub.notes if hub is not None else (),
+    )
+
+
+def _party(model: Any, examples: Sequence[Any], allow_pickle: bool) -> Party:
+    framework = frameworks.of_object(model, examples)
+    live = load(model, framework, allow_pickle=allow_pickle)
+    title = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
+    if framework == "onnx":
+        live = as_onnx_model(live)
+    if live is None:
+        raise InvalidModelError(f"{model!r} holds no model")
+    return Party(live, framework, title)

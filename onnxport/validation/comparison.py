@@ -1,0 +1,302 @@
+"""Two outputs side by side: the figures, and whether they count as equal within a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onnxport.validation.tolerance import Budget, epsilon
+
+Verdict = Literal["pass", "fail", "skipped"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How far two numeric arrays lie apart.
+
+    Attributes:
+        max_abs: greatest absolute difference between source and converted.
+        where: its index; empty for a scalar.
+        source: the source's value there.
+        converted: the converted model's value there.
+        mean: mean absolute difference.
+        p99: its 99th percentile.
+        ulp: greatest difference in units of the last place (of the coarser type), over elements that are not near zero (at least a
+            thousandth of the output's scale); None where there are none or the type has no last place.
+        mismatched: number of elements that differ by more than the budget, or one of which is NaN or infinite.
+        total: number of elements.
+        cosine: cosine similarity of the flattened arrays; None where one is all zeros.
+        error: greatest error against the float64 run; None where there is none.
+        allowed: the budget at the element that uses most of it.
+    """
+
+    max_abs: float
+    where: tuple[int, ...]
+    source: Any
+    converted: Any
+    mean: float
+    p99: float
+    ulp: float | None
+    mismatched: int
+    total: int
+    cosine: float | None
+    error: float | None
+    allowed: float
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """The verdict on one output for one set of inputs.
+
+    Attributes:
+        name: the output's name.
+        verdict: ``"pass"``, ``"fail"`` or ``"skipped"``.
+        reason: why it failed or was skipped; for a pass what was let through (labels within the score margin).
+        dtype: element type of the source's output.
+        shape: shape of the source's output.
+        figures: the numbers; None where types or shapes differ or the output holds no numbers.
+        budget: where the budget came from.
+    """
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    figures: Figures | None = None
+    budget: str = ""
+
+
+def judge(
+    name: str,
+    source: Any,
+    converted: Any,
+    budget: Budget,
+    *,
+    same_dtype: bool = True,
+    exempt: np.ndarray | None = None,
+) -> OutputReport:
+    """Compares one output; a sequence, map or absent optional is compared part by part.
+
+    Args:
+        name: the output's name.
+        source: what the source gives: an array, a list (sequence), a dict (map) or None (absent optional).
+        converted: what the converted model gives.
+        budget: how far floating-point elements may lie apart; anything else must be equal.
+        same_dtype: element types must be equal; else their kinds (float, integer, ...) must.
+        exempt: elements that may differ, true where the source itself can't tell (a class label within the score budget).
+    """
+    if isinstance(source, (list, tuple)) or isinstance(source, dict) or source is None:
+        return _judge_parts(name, source, converted, budget, same_dtype)
+    if converted is None or isinstance(converted, (list, tuple, dict)):
+        return OutputReport(name, "fail", f"the source gives a tensor, the converted model {_kind(converted)}")
+    a, b = np.asarray(source), np.asarray(converted)
+    about = {"dtype": str(a.dtype), "shape": a.shape, "budget": budget.origin}
+    if _is_pair_of(a, b):
+        a = np.stack([a.real, a.imag], axis=-1)
+    if a.shape != b.shape:
+        return OutputReport(name, "fail", f"shape {list(b.shape)} instead of {list(a.shape)}", **about)
+    if not _dtypes_agree(a.dtype, b.dtype, same_dtype):
+        return OutputReport(name, "fail", f"type {b.dtype} instead of {a.dtype}", **about)
+    if is_floating(a.dtype) and is_floating(b.dtype):
+        return _judge_floats(name, a, b, budget, about)
+    return _judge_exact(name, a, b, exempt, {**about, "budget": "exact"})
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether elements are real or complex floating-point numbers, bfloat16 and float8 included.
+
+    >>> is_floating(np.dtype("float16")), is_floating(np.dtype("int8"))
+    (True, False)
+    """
+    return dtype.kind in "fc" or (dtype.kind == "V" and dtype.name.startswith(("bfloat", "float")))
+
+
+def _is_pair_of(source: np.ndarray, converted: np.ndarray) -> bool:
+    """A complex output as ONNX holds it: real and imaginary part along a last axis."""
+    return source.dtype.kind == "c" and converted.dtype.kind == "f" and converted.shape == (*source.shape, 2)
+
+
+def _dtypes_agree(source: np.dtype, converted: np.dtype, same: bool) -> bool:
+    text = "OUS"
+    if source.kind in text or converted.kind in text:
+        return source.kind in text and converted.kind in text
+    if source.kind == "c" and converted.kind == "f":  # stacked by judge: parts of complex64 are float32
+        return True
+    if same:
+        return source == converted
+    groups = ("iu", "b", "c")
+    return (is_floating(source) and is_floating(converted)) or any(
+        source.kind in g and converted.kind in g for g in groups
+    )
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return "a map" if isinstance(value, dict) else "a sequence" if isinstance(value, (list, tuple)) else "a tensor"
+
+
+def _judge_parts(name: str, source: Any, converted: Any, budget: Budget, same_dtype: bool) -> OutputReport:
+    if _kind(source) != _kind(converted):
+        return OutputReport(name, "fail", f"the source gives {_kind(source)}, the converted model {_kind(converted)}")
+    if source is None:
+        return OutputReport(name, "pass", dtype="absent")
+    if len(source) != len(converted):
+        return OutputReport(name, "fail", f"{len(converted)} elements instead of {len(source)}")
+    if isinstance(source, dict):
+        if set(source) != set(converted):
+            return OutputReport(
+                name, "fail", f"keys {sorted(map(str, converted))} instead of {sorted(map(str, source))}"
+            )
+        pairs = [(f"{name}[{key!r}]", source[key], converted[key]) for key in source]
+    else:
+        pairs = [(f"{name}[{i}]", a, b) for i, (a, b) in enumerate(zip(source, converted, strict=True))]
+    parts = [judge(label, a, b, budget, same_dtype=same_dtype) for label, a, b in pairs]
+    worst = max(
+        parts, key=lambda part: (part.verdict == "fail", part.figures.max_abs if part.figures else 0.0), default=None
+    )
+    if worst is None:
+        return OutputReport(name, "pass", dtype=_kind(source))
+    reason = f"{worst.name}: {worst.reason}" if worst.reason else ""
+    return OutputReport(name, worst.verdict, reason, worst.dtype, worst.shape, worst.figures, worst.budget)
+
+
+def _judge_exact(
+    name: str, a: np.ndarray, b: np.ndarray, exempt: np.ndarray | None, about: dict[str, Any]
+) -> OutputReport:
+    if a.dtype.kind in "OUS":
+        differs = np.fromiter(
+            (not _same_item(x, y) for x, y in zip(a.flat, b.flat, strict=True)), bool, a.size
+        ).reshape(a.shape)
+    else:
+        differs = np.asarray(a != b)
+    excused = 0
+    if exempt is not None and exempt.size == differs.size:
+        mask = exempt.reshape(differs.shape)
+        excused = int((differs & mask).sum())
+        differs = differs & ~mask
+    count = int(differs.sum())
+    figures = None
+    if a.size:
+        numeric = a.dtype.kind in "iub"
+        # Differences in exact integers; float64 would round those of int64, unsigned subtraction would wrap.
+        distance = (
+            np.maximum(a, b).astype(object) - np.minimum(a, b).astype(object)
+            if numeric and count and a.dtype == b.dtype and a.dtype.kind != "b"
+            else differs.astype(np.int64)
+        )
+        place = np.unravel_index(int(np.argmax(distance)), a.shape) if count else (0,) * a.ndim
+        flat = np.asarray(distance, np.float64)
+        figures = Figures(
+            max_abs=float(flat.max()),
+            where=tuple(int(i) for i in place),
+            source=_plain(a[place]),
+            converted=_plain(b[place]),
+            mean=float(flat.mean()),
+            p99=float(np.quantile(flat, 0.99)),
+            ulp=None,
+            mismatched=count,
+            total=a.size,
+            cosine=None,
+            error=None,
+            allowed=0.0,
+        )
+    reason = f"{excused} elements differ within the margin of the scores" if excused else ""
+    if count:
+        reason = f"{count} of {a.size} elements differ"
+    return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
+
+
+def _same_item(x: Any, y: Any) -> bool:
+    if isinstance(x, bytes):
+        x = x.decode("utf-8", "surrogateescape")
+    if isinstance(y, bytes):
+        y = y.decode("utf-8", "surrogateescape")
+    if isinstance(x, float) and isinstance(y, float) and x != x and y != y:
+        return True
+    return bool(x == y)
+
+
+def _judge_floats(name: str, a: np.ndarray, b: np.ndarray, budget: Budget, about: dict[str, Any]) -> OutputReport:
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    unlike = (np.isnan(x) != np.isnan(y)) | (~_finite_or_nan(x) & (x != y)) | (~_finite_or_nan(y) & (x != y))
+    finite = np.isfinite(x) & np.isfinite(y)
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.where(finite, np.abs(x - y), 0.0)
+        truth = budget.truth_like(a)
+        judged = difference if truth is None else np.where(finite & np.isfinite(truth), np.abs(y - truth), difference)
+        limit = np.broadcast_to(budget.limit(np.where(finite, np.abs(x), 0.0)), judged.shape)
+    over = (judged > limit) | np.isnan(judged)
+    wrong = unlike | over
+    count = int(wrong.sum())
+    figures = _figures(a, b, x, y, difference, judged, limit, count, finite, truth is not None) if a.size else None
+    reason = ""
+    if unlike.any():
+        place = tuple(int(i) for i in np.argwhere(unlike)[0])
+        where = list(place)
+        reason = f"{int(unlike.sum())} of {a.size} elements differ in NaN or infinity: at {where} {_plain(a[place])} became {_plain(b[place])}"
+    elif count and figures is not None:
+        kind = "error against float64" if truth is not None else "difference"
+        reason = f"{count} of {a.size} elements beyond the budget: {kind} {float(judged.max()):.3g}, allowed {figures.allowed:.3g}"
+    return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
+
+
+def _finite_or_nan(x: np.ndarray) -> np.ndarray:
+    return np.isfinite(x) | np.isnan(x)
+
+
+def _figures(
+    a: np.ndarray,
+    b: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    difference: np.ndarray,
+    judged: np.ndarray,
+    limit: np.ndarray,
+    count: int,
+    finite: np.ndarray,
+    has_truth: bool,
+) -> Figures:
+    place = np.unravel_index(int(np.argmax(difference)), a.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        use = np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0))
+    tightest = np.unravel_index(int(np.argmax(np.nan_to_num(use, nan=np.inf, posinf=np.inf))), a.shape)
+    xs, ys = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
+    # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.
+    top = max(float(np.abs(xs).max()), float(np.abs(ys).max()), np.finfo(np.float64).tiny)
+    xs, ys = xs / top, ys / top
+    norms = float(np.sqrt((np.abs(xs) ** 2).sum()) * np.sqrt((np.abs(ys) ** 2).sum()))
+    return Figures(
+        max_abs=float(difference.max()),
+        where=tuple(int(i) for i in place),
+        source=_plain(a[place]),
+        converted=_plain(b[place]),
+        mean=float(difference.mean()),
+        p99=float(np.quantile(difference, 0.99)),
+        ulp=_ulp(max(epsilon(a.dtype), epsilon(b.dtype)), x, difference),
+        mismatched=count,
+        total=a.size,
+        cosine=float(np.real(np.vdot(xs, ys))) / norms if norms else None,
+        error=float(judged.max()) if has_truth else None,
+        allowed=float(limit[tightest]),
+    )
+
+
+def _ulp(eps: float, x: np.ndarray, difference: np.ndarray) -> float | None:
+    magnitude = np.where(np.isfinite(x), np.abs(x), 0.0)
+    large = magnitude > max(float(magnitude.max()) * 1e-3, np.finfo(np.float64).tiny)
+    if not large.any():
+        return None
+    exponent = np.frexp(magnitude[large])[1] - 1
+    return float((difference[large] / np.ldexp(eps, exponent)).max())
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as a Python one, so that it prints short and goes into JSON."""
+    if isinstance(value, np.generic):
+        value = float(value) if is_floating(value.dtype) and value.dtype.kind != "c" else value.item()
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,150 @@
+"""What a graph says about rounding: how long its sums are, how coarse its types, which outputs are random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import onnx_ir as ir
+
+# Where the length of a sum is not known before the model runs.
+_UNKNOWN_LENGTH = 64
+_EPSILON = {
+    ir.DataType.FLOAT: 2.0**-23,
+    ir.DataType.DOUBLE: 2.0**-52,
+    ir.DataType.FLOAT16: 2.0**-10,
+    ir.DataType.BFLOAT16: 2.0**-7,
+}
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Facts about a graph's arithmetic.
+
+    Attributes:
+        length: K, the longest sum of products; 1 where there is none.
+        half: it computes in a 16-bit type somewhere, whatever type its outputs have: that type's epsilon; else None.
+        trees: it decides at thresholds, so that its results jump.
+        random: names of the outputs that depend on a random operator.
+    """
+
+    length: int = 1
+    half: float | None = None
+    trees: bool = False
+    random: frozenset[str] = frozenset()
+
+
+def of_model(model: ir.Model) -> Numerics:
+    """The facts, in one pass over the nodes."""
+    length, trees = 1, False
+    halves: set[float] = set()
+    tainted: set[ir.Value] = set()
+    for node in model.graph.all_nodes():
+        length = max(length, _length(node))
+        trees = trees or node.op_type.startswith("TreeEnsemble")
+        for value in node.outputs:
+            if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+                halves.add(_EPSILON[value.dtype])
+    for node in model.graph:
+        inner = [item for item in _bodies(node)]
+        inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
+        random = _is_random(node) or any(_is_random(inside) for body in inner for inside in body.all_nodes())
+        if random or any(value in tainted for value in inputs if value is not None):
+            tainted.update(node.outputs)
+    names = frozenset(value.name or "" for value in model.graph.outputs if value in tainted)
+    return Numerics(length, max(halves, default=None), trees, names)
+
+
+def epsilon_of(dtype: ir.DataType) -> float:
+    """Distance from 1 to the next number; 0 for what is no floating-point type of 16 bits or more."""
+    return _EPSILON.get(dtype, 0.0)
+
+
+def _bodies(node: ir.Node) -> list[ir.Graph]:
+    found: list[ir.Graph] = []
+    for item in node.attributes.values():
+        if item.type == ir.AttributeType.GRAPH:
+            found.append(item.as_graph())
+        elif item.type == ir.AttributeType.GRAPHS:
+            found.extend(item.as_graphs())
+    return found
+
+
+def _is_random(node: ir.Node) -> bool:
+    if node.op_type == "Dropout" and not node.domain:
+        mode = node.inputs[2] if len(node.inputs) > 2 else None
+        return mode is not None and (mode.const_value is None or bool(mode.const_value.numpy()))
+    return node.op_type in _RANDOM
+
+
+def _length(node: ir.Node) -> int:
+    """The length of the sums that a node computes, from the static shapes of its inputs."""
+    shapes = [value.shape if value is not None else None for value in node.inputs]
+    match node.op_type:
+        case "MatMul" | "MatMulInteger" | "QLinearMatMul":
+            second = shapes[3 if node.op_type == "QLinearMatMul" else 1]
+            if second is not None and second.rank() > 1 and isinstance(second[-2], int):
+                return second[-2]
+            return _size(shapes[0], -1)
+        case "Gemm":
+            return _size(shapes[0], 0 if "transA" in node.attributes and node.attributes["transA"].as_int() else 1)
+        case "Conv" | "ConvInteger" | "QLinearConv":
+            return _product(shapes[3 if node.op_type == "QLinearConv" else 1], 1)
+        case "ConvTranspose":
+            shape = shapes[1]
+            return _product(shape, 2) * _size(shape, 0)
+        case "RNN" | "GRU" | "LSTM":
+            return _size(shapes[1], 2) + _size(shapes[2], 2)
+        case "Attention" | "Einsum":
+            sizes = [dim for shape in shapes if shape is not None for dim in list(shape)[-2:]]
+            return max((dim if isinstance(dim, int) else _UNKNOWN_LENGTH for dim in sizes), default=_UNKNOWN_LENGTH)
+        case "LayerNormalization" | "RMSNormalization" | "LogSoftmax" | "Softmax":
+            axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
+            return _size(shapes[0], axis)
+        case (
+            "ReduceSum"
+            | "ReduceMean"
+            | "ReduceL1"
+            | "ReduceL2"
+            | "ReduceSumSquare"
+            | "ReduceLogSumExp"
+            | "ReduceLogSum"
+        ):
+            return prod(_size(shapes[0], axis) for axis in _reduced(node))
+        case "GlobalAveragePool":
+            return _product(shapes[0], 2)
+        case "LinearClassifier" | "LinearRegressor":
+            return _size(shapes[0], -1)
+        case "SVMClassifier" | "SVMRegressor":
+            return len(node.attributes["coefficients"].value) if "coefficients" in node.attributes else 1
+        case "TreeEnsemble" | "TreeEnsembleClassifier" | "TreeEnsembleRegressor":
+            trees = node.attributes.get("nodes_treeids") or node.attributes.get("tree_roots")
+            return len(set(trees.value)) if trees is not None else 1
+    return 1
+
+
+def _reduced(node: ir.Node) -> list[int]:
+    """The axes of a reduction, as far as they are constant; by default all that are known."""
+    if "axes" in node.attributes:
+        return [int(axis) for axis in node.attributes["axes"].as_ints()]
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if axes is not None and axes.const_value is not None:
+        return [int(axis) for axis in axes.const_value.numpy().reshape(-1)]
+    shape = node.inputs[0].shape if node.inputs and node.inputs[0] is not None else None
+    return list(range(shape.rank())) if shape is not None and axes is None else []
+
+
+def _size(shape: ir.Shape | None, axis: int) -> int:
+    if shape is None or not -shape.rank() <= axis < shape.rank():
+        return _UNKNOWN_LENGTH
+    size = shape[axis]
+    return size if isinstance(size, int) and size > 0 else _UNKNOWN_LENGTH
+
+
+def _product(shape: ir.Shape | None, start: int) -> int:
+    if shape is None:
+        return _UNKNOWN_LENGTH
+    return prod(_size(shape, axis) for axis in range(start, shape.rank()))

@@ -1,0 +1,205 @@
+"""What a validation found: as text, dict, JSON and one HTML page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxport.graph.external_data import atomic_file
+from onnxport.validation.comparison import OutputReport
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the comparison.
+
+    Attributes:
+        framework: ``"pytorch"``, ...
+        title: what ran: class or file name.
+        runtime: what ran it, where that is not the framework itself (``"onnxruntime"``, ``"onnx.reference"``).
+    """
+
+    framework: str
+    title: str
+    runtime: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.framework} {self.title}{f' ({self.runtime})' if self.runtime else ''}"
+
+
+@dataclass(frozen=True)
+class SetReport:
+    """What one set of inputs gave.
+
+    Attributes:
+        name: what kind of set: ``"given"``, ``"other sizes"``, ...
+        inputs: name, element type and shape of each input.
+        outputs: the verdicts, in the order of the outputs.
+        source_seconds: time of the source's run.
+        converted_seconds: time of the converted model's run.
+        error: why one side could not run; empty where both did.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    outputs: tuple[OutputReport, ...]
+    source_seconds: float
+    converted_seconds: float
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether both sides ran and no output failed."""
+        return not self.error and all(output.verdict != "fail" for output in self.outputs)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first node whose own arithmetic differs, fed with the reference's values.
+
+    Attributes:
+        node: name of the ONNX node.
+        op: its operator.
+        output: the value that differs.
+        error: its greatest error when the node is fed with the reference's inputs.
+        allowed: the budget there.
+        source_op: the operator of the source framework that it came from.
+        where: module path, file and line in the user's code.
+    """
+
+    node: str
+    op: str
+    output: str
+    error: float
+    allowed: float
+    source_op: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        origin = f", from {self.source_op}" if self.source_op else ""
+        place = f" at {self.where}" if self.where else ""
+        return f"first divergent node: {self.op} {self.node!r}{origin}{place}: local error {self.error:.3g}, allowed {self.allowed:.3g}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a validation; printing it gives a compact table.
+
+    Attributes:
+        source: the side that counts as right.
+        converted: the side under test.
+        sets: one entry a set of inputs.
+        notes: what else is worth knowing, from the conversion and from the validation.
+        versions: package versions by name.
+        divergence: on failure, the first node that differs by itself, where it could be found.
+    """
+
+    source: Side
+    converted: Side
+    sets: tuple[SetReport, ...]
+    notes: tuple[str, ...] = ()
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    divergence: Divergence | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output agreed on every set of inputs, and at least one set ran."""
+        return bool(self.sets) and all(item.passed for item in self.sets)
+
+    @property
+    def worst(self) -> OutputReport | None:
+        """The output to look at: a failed one if any, else the one with the greatest difference."""
+        outputs = [output for item in self.sets for output in item.outputs]
+        return max(outputs, key=lambda o: (o.verdict == "fail", o.figures.max_abs if o.figures else 0.0), default=None)
+
+    @property
+    def max_abs(self) -> float:
+        """Greatest absolute difference over all outputs and sets."""
+        return max((o.figures.max_abs for item in self.sets for o in item.outputs if o.figures), default=0.0)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
+        plain: dict[str, Any] = _plain({"passed": self.passed, **dataclasses.asdict(self)})
+        return plain
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The report as strict JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as one page that needs no other file."""
+        from onnxport.validation.html import page
+
+        with atomic_file(Path(path)) as file:
+            file.write(page(self).encode())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
+
+
+def rows(report: Report) -> list[tuple[str, ...]]:
+    """The table of the report, one row an output and set, under `HEADINGS`."""
+    found = []
+    for item in report.sets:
+        for output in item.outputs:
+            figures = output.figures
+            kind = f"{output.dtype}{list(output.shape)}"
+            numbers = (
+                (
+                    f"{figures.max_abs:.2e}",
+                    f"{figures.allowed:.2e}",
+                    "" if figures.ulp is None else f"{figures.ulp:.1f}",
+                    f"{figures.mean:.1e}",
+                    f"{figures.p99:.1e}",
+                    "" if figures.cosine is None else f"{figures.cosine:.6f}",
+                    f"{figures.mismatched}/{figures.total}",
+                )
+                if figures
+                else ("",) * 7
+            )
+            found.append(
+                (item.name, output.name, output.verdict if output.verdict != "fail" else "FAIL", kind, *numbers)
+            )
+    return found
+
+
+def _lines(report: Report) -> list[str]:
+    lines = [f"{'passed' if report.passed else 'FAILED'}: {report.converted} against {report.source}"]
+    table = [HEADINGS, *rows(report)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
+    lines += [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    ]
+    for item in report.sets:
+        if item.error:
+            lines.append(f"  {item.name}: {item.error}")
+        for output in item.outputs:
+            if output.reason:
+                lines.append(f"  {item.name}, {output.name}: {output.reason}")
+            if output.verdict == "fail" and output.figures:
+                figures = output.figures
+                lines.append(
+                    f"    at {list(figures.where)}: {figures.source!r} became {figures.converted!r}; budget: {output.budget}"
+                )
+    if report.divergence is not None:
+        lines.append(f"  {report.divergence}")
+    lines += [f"  note: {note}" for note in report.notes]
+    return lines

@@ -1,0 +1,52 @@
+"""ONNX models, run by onnxruntime or ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from onnxport.errors import InvalidInputError
+from onnxport.frameworks import Framework
+from onnxport.graph.runtime import Session
+from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
+
+
+class OnnxRunner(Runner):
+    """Runs a session; leaves are the graph's inputs in order."""
+
+    framework: ClassVar[Framework] = "onnx"
+
+    def __init__(self, session: Session, title: str, example: Example | None) -> None:
+        super().__init__(title, example)
+        self.session = session
+        self.runtime = session.backend
+
+    def run(self, leaves: Sequence[Any]) -> Outputs:
+        """Outputs in graph order."""
+        names = self.example.names if self.example is not None else self.session.input_names
+        if len(leaves) != len(names):
+            raise InvalidInputError(
+                f"the model takes {len(names)} inputs ({', '.join(names)}), {len(leaves)} were given"
+            )
+        values = self.session.run(dict(zip(names, leaves, strict=True)))
+        return list(zip(self.session.output_names, values, strict=True))
+
+
+def bind(model: Any, binding: Binding) -> OnnxRunner:
+    """A runner of an `OnnxModel` (or anything with its `session`)."""
+    from onnxport.validation.runners import to_numpy
+
+    session: Session = model.session
+    title = getattr(getattr(getattr(model, "model", None), "graph", None), "name", "") or "model"
+    if binding.inputs is None and not binding.kwargs:
+        return OnnxRunner(session, title, None)
+    args, named = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
+    given: Mapping[str, Any] = {**dict(zip(session.input_names, args, strict=False)), **named}
+    if len(args) > len(session.input_names) or set(given) != set(session.input_names):
+        raise InvalidInputError(
+            f"the model takes inputs {', '.join(session.input_names)}; {len(args)} positional ones and {sorted(named)} were given"
+        )
+    names = tuple(session.input_names)
+    return OnnxRunner(
+        session, title, Example(names, tuple(session.prepare(name, to_numpy(given[name])) for name in names))
+    )

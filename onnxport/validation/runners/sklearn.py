@@ -1,0 +1,292 @@
+"""scikit-learn estimators: methods called by the names of the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onnxport.errors import InvalidInputError
+from onnxport.frameworks import Framework
+from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
+
+# Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
+_SEVERAL: dict[str, tuple[str, ...]] = {
+    "kneighbors": ("distances", "indices"),
+    "radius_neighbors": ("distances", "indices"),
+    "transform": ("x", "y"),
+}
+
+
+class SklearnRunner(Runner):
+    """Runs an estimator; leaves are the columns of a table, or one matrix."""
+
+    framework: ClassVar[Framework] = "sklearn"
+    own_dtypes: ClassVar[bool] = True
+    tabular: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        estimator: Any,
+        title: str,
+        example: Example | None,
+        table: Callable[[Sequence[Any]], Any],
+        outputs: Sequence[str],
+        exact: bool,
+    ) -> None:
+        super().__init__(title, example)
+        self.estimator = estimator
+        self._table = table
+        self._outputs = outputs
+        self.steps = exact
+
+    def run(self, leaves: Sequence[Any]) -> Outputs:
+        """One result for each output name."""
+        table = self._table(leaves)
+        done: dict[str, Any] = {}
+        return [(name, dense(self._result(name, table, done))) for name in self._outputs]
+
+    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
+        """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""
+        if not any(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float32, np.float16) for leaf in leaves):
+            return None
+        wide = [
+            leaf.astype(np.float64) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" else leaf
+            for leaf in leaves
+        ]
+        try:
+            return self.run(wide)
+        except (TypeError, ValueError):
+            return None
+
+    def _result(self, name: str, table: Any, done: dict[str, Any]) -> Any:
+        method, index = self._method(name)
+        key = "predict(return_std)" if name == "predict_std" else method
+        if key not in done:
+            call = getattr(self.estimator, method)
+            done[key] = call(table, return_std=True) if name == "predict_std" else call(table)
+        result = done[key]
+        return result if index is None else result[index]
+
+    def _method(self, name: str) -> tuple[str, int | None]:
+        """The method behind an output, and which of its results."""
+        estimator = self.estimator
+        if name in ("label", "output_label"):
+            return "predict", None
+        if name in ("probabilities", "output_probability"):
+            return ("predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"), None
+        if name == "variable":
+            return ("transform" if _transforms(estimator) else "predict"), None
+        if name == "predict_std":
+            return "predict", 1
+        if name == "scores" and not hasattr(estimator, "scores"):
+            return ("decision_function" if hasattr(estimator, "decision_function") else "score_samples"), None
+        if hasattr(estimator, name):
+            return name, None
+        for method, results in _SEVERAL.items():
+            for index, result in enumerate(results):
+                if name == f"{method}_{result}" and hasattr(estimator, method):
+                    return method, index
+        stem, _, last = name.rpartition("_")
+        if stem and last.isdigit() and hasattr(estimator, stem):
+            return stem, int(last)
+        raise InvalidInputError(f"{type(estimator).__name__} has no method behind the output {name!r}")
+
+    def undecided(
+        self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
+    ) -> np.ndarray | None:
+        """Rows whose best two scores lie closer together than `slack` times the scores' scale."""
+        if name not in ("label", "predict", "output_label"):
+            return None
+        scores = self._scores(leaves, outputs)
+        if scores is None:
+            return None
+        scores = np.asarray(scores, np.float64)
+        if scores.ndim == 2 and scores.shape[1] == 1:
+            scores = scores[:, 0]
+        allowed = slack * max(float(np.max(np.abs(scores), initial=0.0)), np.finfo(np.float64).tiny)
+        if scores.ndim == 1:
+            return np.abs(scores) <= allowed
+        if scores.ndim != 2:
+            return None
+        best = np.sort(scores, axis=1)
+        return best[:, -1] - best[:, -2] <= allowed
+
+    def _scores(self, leaves: Sequence[Any], outputs: Mapping[str, Any]) -> Any:
+        table = self._table(leaves)
+        for method in ("decision_function", "predict_proba", "transform"):
+            if method == "transform" and not hasattr(self.estimator, "cluster_centers_"):
+                continue
+            if hasattr(self.estimator, method):
+                try:
+                    scores = getattr(self.estimator, method)(table)
+                except (AttributeError, NotImplementedError, ValueError):
+                    continue
+                return -scores if method == "transform" else scores  # distances: the least wins
+        return None
+
+
+def bind(model: Any, binding: Binding) -> SklearnRunner:
+    """A runner of a fitted estimator or pipeline."""
+    outputs = tuple(binding.methods or binding.output_names or default_outputs(model))
+    if binding.output_names:
+        outputs = tuple(binding.output_names)
+        if binding.methods and len(outputs) == len(binding.methods):
+            outputs = tuple(binding.methods)
+        elif not all(_known(model, name) for name in outputs) and len(outputs) == len(default_outputs(model)):
+            outputs = default_outputs(model)
+    title = type(model).__name__
+    inputs = binding.inputs
+    if isinstance(inputs, tuple) and len(inputs) == 1:
+        inputs = inputs[0]
+    if inputs is None and binding.kwargs:
+        inputs = dict(binding.kwargs)
+    if inputs is None:
+        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs, False)
+    example, table = take_apart(inputs, binding.specs)
+    return SklearnRunner(model, title, example, table, outputs, False)
+
+
+def default_outputs(estimator: Any) -> tuple[str, ...]:
+    """Names of the outputs that a conversion without `methods` gives."""
+    from sklearn.base import is_classifier
+
+    if is_classifier(estimator):
+        scored = hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+        return ("label", "probabilities") if scored else ("label",)
+    return ("variable",)
+
+
+def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example, Callable[[Sequence[Any]], Any]]:
+    """Leaves of a table and the function that puts them together again.
+
+    A DataFrame (or dict of columns) is one leaf a column where the graph has one input a column, shaped as the graph
+    declares it; an array or list is one leaf.
+    """
+    columns = _columns(inputs)
+    if columns is not None and not (specs is not None and len(specs) == 1 and len(columns) > 1):
+        ranks = [len(spec.dims) if spec.dims is not None else 2 for spec in specs] if specs is not None else []
+        rank = ranks[0] if ranks else 2
+        leaves = tuple(_as_leaf(values, rank) for values in columns.values())
+        original = inputs
+
+        def frame(leaves: Sequence[Any]) -> Any:
+            return _frame(dict(zip(columns, leaves, strict=True)), original)
+
+        return Example(tuple(columns), leaves), frame
+    rank = len(specs[0].dims) if specs and specs[0].dims is not None else None
+    frame_like = columns is not None
+    array = _matrix(inputs)
+    flat_strings = array.ndim == 1
+
+    def matrix(leaves: Sequence[Any]) -> Any:
+        leaf = np.asarray(leaves[0])
+        if flat_strings:
+            return [item if isinstance(item, (str, dict)) else item for item in leaf.ravel()]
+        return _frame_of(leaf, inputs) if frame_like else leaf
+
+    leaf = array.reshape(-1, 1) if flat_strings and rank == 2 else array
+    return Example((specs[0].name if specs else "X",), (leaf,)), matrix
+
+
+def dense(result: Any) -> Any:
+    """A method's result as an array; sparse matrices made dense, ragged and nested ones as lists."""
+    if hasattr(result, "toarray"):
+        return result.toarray()
+    if hasattr(result, "to_numpy"):
+        return result.to_numpy()
+    if isinstance(result, (list, tuple)):
+        return [dense(item) for item in result]
+    return np.asarray(result)
+
+
+def _known(estimator: Any, name: str) -> bool:
+    runner = SklearnRunner(estimator, "", None, lambda leaves: leaves, (), False)
+    try:
+        method, _ = runner._method(name)
+    except InvalidInputError:
+        return False
+    return hasattr(estimator, method)
+
+
+def _transforms(estimator: Any) -> bool:
+    """Whether the estimator's use is `transform`: it has no `predict`."""
+    return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
+
+
+def _columns(inputs: Any) -> dict[str, Any] | None:
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
+        return {str(name): inputs[name] for name in inputs.columns}
+    return None
+
+
+def _as_leaf(values: Any, rank: int) -> np.ndarray:
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    array = _plain_dtype(array)
+    return array.reshape(-1, 1) if rank == 2 and array.ndim == 1 else array
+
+
+def _matrix(inputs: Any) -> np.ndarray:
+    if hasattr(inputs, "toarray"):
+        return np.asarray(inputs.toarray())
+    return _plain_dtype(inputs.to_numpy() if hasattr(inputs, "to_numpy") else np.asarray(inputs))
+
+
+def _plain_dtype(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.dtype.kind == "O" and array.size and all(isinstance(item, (bool, np.bool_)) for item in array.flat):
+        return array.astype(bool)
+    return array
+
+
+def _frame(columns: dict[str, Any], like: Any) -> Any:
+    flat = {name: np.asarray(leaf).reshape(-1) for name, leaf in columns.items()}
+    if isinstance(like, Mapping):
+        import pandas as pd
+
+        return pd.DataFrame(flat)
+    kind = type(like)
+    if kind.__module__.partition(".")[0] == "polars":
+        return kind({name: (list(v) if v.dtype == object else v) for name, v in flat.items()})
+    named = dict(zip(like.columns, flat.values(), strict=True))
+    frame = kind(named)
+    for name in like.columns:
+        if str(like[name].dtype) == "category":
+            frame[name] = frame[name].astype(like[name].dtype)
+    return frame
+
+
+def _frame_of(leaf: np.ndarray, like: Any) -> Any:
+    return _frame({str(name): leaf[:, i] for i, name in enumerate(like.columns)}, like)
+
+
+def _table_for(model: Any, specs: Sequence[InputSpec] | None) -> Callable[[Sequence[Any]], Any]:
+    """How leaves that were drawn from a graph's signature become the estimator's input."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if specs is not None and len(specs) > 1:
+        columns = [spec.name for spec in specs]
+
+        def frame(leaves: Sequence[Any]) -> Any:
+            import pandas as pd
+
+            return pd.DataFrame(
+                {name: np.asarray(leaf).reshape(-1) for name, leaf in zip(columns, leaves, strict=True)}
+            )
+
+        return frame
+
+    def single(leaves: Sequence[Any]) -> Any:
+        leaf = np.asarray(leaves[0])
+        if leaf.dtype == object and (leaf.ndim == 1 or leaf.shape[1] == 1) and not names:
+            return list(leaf.ravel())
+        if names and leaf.ndim == 2 and leaf.shape[1] == len(names):
+            import pandas as pd
+
+            return pd.DataFrame(leaf, columns=names)
+        return leaf
+
+    return single
