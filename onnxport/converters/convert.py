@@ -139,12 +139,23 @@ def _driver(direction: str, framework: Framework) -> ModuleType:
     return _module(f"onnxport.converters.{direction}.{framework}", framework)
 
 
-def _module(name: str, framework: Framework) -> ModuleType:
+def require(framework: Framework) -> None:
+    """Imports the package of `framework`.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    if framework == "onnx":
+        return
     package, title = _PACKAGES[framework]
     try:
         import_module(package)
     except ImportError as error:
         raise MissingDependencyError.for_extra(title, framework) from error
+
+
+def _module(name: str, framework: Framework) -> ModuleType:
+    require(framework)
     return import_module(name)
 
 
