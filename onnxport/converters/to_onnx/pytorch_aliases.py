@@ -1,0 +1,267 @@
+"""What shares memory with what: the exported graph writes in place, an ONNX graph does not.
+
+A tensor that owns its memory is a `Cell`; every tensor of the graph is a `Ref` to one, the owner directly and a view
+through the operator that made it. Writing to a view puts the new values back into the owner by the view's inverse; a view
+read after its cell was written is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.provenance import Source
+from onnxport.opset_maps.maps import aten
+
+# Operators that update statistics without their schema saying so: positions of the running mean and of `training`.
+HIDDEN_STATE: dict[str, tuple[int, int]] = {
+    "aten::batch_norm.default": (3, 5),
+    "aten::instance_norm.default": (3, 5),
+    "aten::native_batch_norm.default": (3, 5),
+    "aten::cudnn_batch_norm.default": (3, 5),
+    "aten::_batch_norm_impl_index.default": (3, 5),
+}
+
+
+class Inexpressible(Exception):
+    """The alias map can't follow a write; the program has to be functionalised first."""
+
+
+class Cell:
+    """A tensor that owns its memory.
+
+    Attributes:
+        value: its present value.
+        first: its value before anything was written.
+        version: how often it was written.
+        writer: the operator that wrote last.
+    """
+
+    __slots__ = ("first", "value", "version", "writer")
+
+    def __init__(self, value: ir.Value) -> None:
+        self.value = self.first = value
+        self.version = 0
+        self.writer: Source | None = None
+
+
+class Ref:
+    """A tensor of the graph: a cell, or a view on one."""
+
+    __slots__ = ("_forward", "_parent", "_seen", "_value", "_write", "cell")
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self._parent: Ref | None = None
+        self._forward: Callable[[ir.Value], ir.Value] | None = None
+        self._write: Callable[[ir.Value, ir.Value], ir.Value] | None = None
+        self._value: ir.Value | None = None
+        self._seen = -1
+
+    def view(self, forward: Callable[[ir.Value], ir.Value], write: Callable[[ir.Value, ir.Value], ir.Value]) -> Ref:
+        """A view on this tensor.
+
+        Args:
+            forward: gives the view's value of this tensor's value.
+            write: gives this tensor's value of its old value and the view's new one.
+        """
+        made = Ref(self.cell)
+        made._parent, made._forward, made._write = self, forward, write
+        made._value, made._seen = forward(self.read()), self.cell.version
+        return made
+
+    def read(self) -> ir.Value:
+        """The present value."""
+        if self._parent is None or self._forward is None:
+            return self.cell.value
+        if self._value is None or self._seen != self.cell.version:
+            self._value = self._forward(self._parent.read())
+            self._seen = self.cell.version
+        return self._value
+
+    def write(self, value: ir.Value, source: Source) -> None:
+        """Sets the value, here and in whatever shares the memory."""
+        if self._parent is None or self._write is None:
+            self.cell.value = value
+            self.cell.version += 1
+            self.cell.writer = source
+            return
+        self._parent.write(self._write(self._parent.read(), value), source)
+        self._value, self._seen = value, self.cell.version
+
+
+@lru_cache(maxsize=4096)
+def written_arguments(target: Any) -> tuple[int, ...]:
+    """Positions of the arguments that an operator writes to."""
+    schema = target._schema
+    if not schema.is_mutable:
+        return ()
+    return tuple(
+        i for i, item in enumerate(schema.arguments) if item.alias_info is not None and item.alias_info.is_write
+    )
+
+
+def mutates(target: Any) -> bool:
+    """Whether a call of `target` writes to one of its arguments."""
+    return isinstance(target, torch._ops.OpOverload) and bool(written_arguments(target))
+
+
+def functional_name(name: str) -> str:
+    """The operator that gives what an in-place one writes.
+
+    >>> functional_name("aten::add_.Tensor"), functional_name("aten::relu_.default")
+    ('aten::add.Tensor', 'aten::relu.default')
+    """
+    base, _, overload = name.partition(".")
+    if not base.endswith("_"):
+        raise Inexpressible(f"{name} writes to its argument")
+    return f"{base.removesuffix('_')}.{overload}"
+
+
+@lru_cache(maxsize=4096)
+def _may_alias(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and any(
+        item.alias_info is not None and not item.alias_info.is_write for item in target._schema.returns
+    )
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether the node's result shares memory with its first argument; operators like reshape do only sometimes."""
+    if not _may_alias(node.target) or not node.args or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    value, origin = node.meta.get("val"), node.args[0].meta.get("val")
+    if isinstance(value, (list, tuple)):
+        value = value[0] if value else None
+    if not isinstance(value, torch.Tensor) or not isinstance(origin, torch.Tensor):
+        return False
+    return value.untyped_storage()._cdata == origin.untyped_storage()._cdata
+
+
+_SAME = frozenset(
+    "alias detach lift_fresh contiguous to view_as_real view_as_complex positive resolve_conj resolve_neg clone".split()
+)
+_RESHAPED = frozenset(
+    "view reshape flatten unflatten squeeze unsqueeze view_as reshape_as _unsafe_view _reshape_alias ravel atleast_1d atleast_2d "
+    "atleast_3d".split()
+)
+# Views whose inverse is an operator of its own: the operator writes the new values into the old ones.
+_SCATTERED = {
+    "select.int": "aten::select_scatter.default",
+    "slice.Tensor": "aten::slice_scatter.default",
+    "diagonal.default": "aten::diagonal_scatter.default",
+    "as_strided.default": "aten::as_strided_scatter.default",
+}
+
+
+def write_back(
+    op: OpBuilder,
+    name: str,
+    base: ir.Value,
+    new: ir.Value,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    index: int | None,
+) -> ir.Value:
+    """The value of `base` after its view was set to `new`.
+
+    Args:
+        op: the builder.
+        name: the operator that made the view.
+        base: what it is a view on, as it was.
+        new: the view's new value.
+        args: the view operator's arguments after the first.
+        kwargs: its keyword arguments.
+        index: which of the views, where the operator makes several.
+
+    Raises:
+        Inexpressible: the view has no inverse here.
+    """
+    operator = name.removeprefix("aten::")
+    packet = operator.partition(".")[0]
+    if packet in _SAME:
+        if base.dtype != new.dtype:
+            raise Inexpressible(f"a write through {name} changes the element type")
+        return new
+    if packet in _RESHAPED:
+        made: ir.Value = op.Reshape(new, op.shape(base))
+        return made
+    permutation = _permutation(packet, base, args, kwargs)
+    if permutation is not None:
+        inverse = sorted(range(len(permutation)), key=permutation.__getitem__)
+        back: ir.Value = op.Transpose(new, perm=inverse)
+        return back
+    if operator in _SCATTERED:
+        return _scatter(op, _SCATTERED[operator], base, new, *args, **kwargs)
+    if packet == "narrow":
+        dim, start, length = args
+        if isinstance(start, int) and isinstance(length, int):
+            return _scatter(op, "aten::slice_scatter.default", base, new, dim, start, start + length)
+    if index is not None:
+        part = _part(packet, base, new, args, kwargs, index)
+        if part is not None:
+            return _scatter(op, *part)
+    raise Inexpressible(f"a write through a view made by {name}")
+
+
+def _scatter(op: OpBuilder, name: str, base: ir.Value, new: ir.Value, *args: Any, **kwargs: Any) -> ir.Value:
+    entry = aten.find(name)
+    if entry is None:
+        raise Inexpressible(f"a write through a view needs {name}")
+    made: ir.Value = entry.function(op, base, new, *args, **kwargs)
+    return made
+
+
+def _permutation(packet: str, base: ir.Value, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int] | None:
+    if base.shape is None:
+        return None
+    rank = base.shape.rank()
+    axes = list(range(rank))
+    if packet == "permute":
+        return [axis % rank for axis in args[0]]
+    if packet in ("transpose", "swapaxes", "swapdims") and rank:
+        a, b = args
+        axes[a % rank], axes[b % rank] = axes[b % rank], axes[a % rank]
+        return axes
+    if packet in ("t", "numpy_T"):
+        return axes[::-1]
+    if packet in ("mT", "adjoint", "mH"):
+        return [*axes[:-2], axes[-1], axes[-2]]
+    if packet in ("movedim", "moveaxis"):
+        source, target = ([item] if isinstance(item, int) else list(item) for item in args[:2])
+        moved = dict(zip([item % rank for item in target], [item % rank for item in source], strict=True))
+        rest = iter(axis for axis in axes if axis not in moved.values())
+        return [moved[axis] if axis in moved else next(rest) for axis in axes]
+    return None
+
+
+def _part(
+    packet: str, base: ir.Value, new: ir.Value, args: Sequence[Any], kwargs: dict[str, Any], index: int
+) -> tuple[Any, ...] | None:
+    """The scatter that writes the view number `index` of split, chunk or unbind back."""
+    if base.shape is None:
+        return None
+    position = 0 if packet == "unbind" else 1
+    dim = args[position] if len(args) > position else kwargs.get("dim", 0)
+    if packet == "unbind":
+        return "aten::select_scatter.default", base, new, dim, index
+    total = base.shape[dim]
+    length = new.shape[dim] if new.shape is not None else None
+    if not isinstance(total, int) or not isinstance(length, int):
+        return None
+    if packet in ("split_with_sizes", "split") and isinstance(args[0], (list, tuple)):
+        start = sum(args[0][:index])
+    elif packet == "split":
+        start = args[0] * index
+    elif packet == "chunk":
+        start = -(-total // args[0]) * index
+    elif packet == "tensor_split" and isinstance(args[0], int):
+        size, extra = divmod(total, args[0])
+        start = size * index + min(index, extra)
+    else:
+        return None
+    return "aten::slice_scatter.default", base, new, dim, start, start + length

@@ -1,0 +1,97 @@
+"""One operator through PyTorch's own decomposition, where the map has no entry for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+Leaves = Callable[[Sequence[Any], dict[str, Any]], list[Any]]
+
+
+@cache
+def _table() -> dict[Any, Callable[..., Any]]:
+    return {**decomposition_table, **core_aten_decompositions()}
+
+
+def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Leaves] | None:
+    """The graph that `node` decomposes into, and what picks its inputs out of the node's arguments.
+
+    Args:
+        node: a call of an ATen operator whose arguments carry traced (fake) tensors.
+        name: the operator to decompose: the node's own, or the functional form of an in-place one.
+
+    Returns:
+        None where torch has no decomposition of it.
+    """
+    target = _overload(node.target, name)
+    if target is None:
+        return None
+    function = _decomposition(target)
+    if function is None:
+        return None
+    traced = pytree.tree_map_only(
+        torch.fx.Node, lambda item: item.meta.get("val"), (list(node.args), dict(node.kwargs))
+    )
+    flat, spec = pytree.tree_flatten(traced)
+    dynamic = [
+        i
+        for i, item in enumerate(flat)
+        if isinstance(item, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))
+    ]
+
+    def call(*leaves: Any) -> Any:
+        items = list(flat)
+        for index, leaf in zip(dynamic, leaves, strict=True):
+            items[index] = leaf
+        args, kwargs = pytree.tree_unflatten(items, spec)
+        made = function(*args, **kwargs)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+
+    try:
+        with torch.no_grad():
+            module = make_fx(call, pre_dispatch=True)(*[flat[i] for i in dynamic])
+    except (
+        Exception
+    ):  # decompositions refuse some arguments with errors of every kind; the operator is then unsupported
+        return None
+    calls = [item for item in module.graph.nodes if item.op == "call_function"]
+    if any(item.target is target for item in calls):
+        return None
+    positions = _positions(node, flat, dynamic)
+    return module, lambda args, kwargs: [_pick(args, kwargs, path) for path in positions]
+
+
+def _overload(target: Any, name: str) -> Any:
+    """The overload called `name`: the node's own, or its functional namesake."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    return getattr(packet, overload or "default", None) if packet is not None else None
+
+
+def _decomposition(target: Any) -> Callable[..., Any] | None:
+    if target._can_decompose():
+        return target.decompose  # type: ignore[no-any-return]
+    return _table().get(target)
+
+
+def _positions(node: torch.fx.Node, flat: Sequence[Any], dynamic: Sequence[int]) -> list[tuple[Any, ...]]:
+    structure = (list(node.args), dict(node.kwargs))
+    paths = [
+        tuple(getattr(key, "idx", getattr(key, "key", None)) for key in path)
+        for path, _ in pytree.tree_flatten_with_path(structure)[0]
+    ]
+    return [paths[i] for i in dynamic]
+
+
+def _pick(args: Sequence[Any], kwargs: dict[str, Any], path: tuple[Any, ...]) -> Any:
+    item: Any = (args, kwargs)
+    for key in path:
+        item = item[key]
+    return item

@@ -1,0 +1,195 @@
+"""Activations with parameters, softmax and dropout."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+_FLOAT = ir.DataType.FLOAT
+_HALF = ir.DataType.FLOAT16
+
+
+@aten.lower(
+    "aten::gelu",
+    cases=[case(F.gelu, f32(2, 3), dynamic=True), case(lambda x: F.gelu(x, approximate="tanh"), f32(2, 3))],
+)
+def gelu(op: OpBuilder, x: ir.Value, *, approximate: str = "none") -> ir.Value:
+    """Gelu from opset 20; before, its erf or tanh form, which runtimes fuse."""
+    if op.opset >= 20 and x.dtype != ir.DataType.DOUBLE:
+        return op.Gelu(x, approximate=approximate)
+    if approximate == "none":
+        return op.Mul(op.Mul(x, op.Add(op.Erf(op.Div(x, math.sqrt(2.0))), 1.0)), 0.5)
+    inner = op.Mul(op.Add(x, op.Mul(op.Mul(op.Mul(x, x), x), 0.044715)), math.sqrt(2.0 / math.pi))
+    return op.Mul(op.Mul(x, op.Add(op.Tanh(inner), 1.0)), 0.5)
+
+
+@aten.lower("aten::leaky_relu", cases=[case(lambda x: F.leaky_relu(x, 0.2), f32(2, 3))])
+def leaky_relu(op: OpBuilder, x: ir.Value, negative_slope: float = 0.01) -> ir.Value:
+    """LeakyRelu."""
+    return op.LeakyRelu(x, alpha=negative_slope)
+
+
+@aten.lower(
+    "aten::elu",
+    cases=[
+        case(lambda x: F.elu(x, 0.5), f32(2, 3)),
+        case(F.selu, f32(2, 3)),
+        case(lambda x: F.celu(x, 0.7), f32(2, 3)),
+    ],
+)
+def elu(op: OpBuilder, x: ir.Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> ir.Value:
+    """Elu."""
+    if scale == 1 and input_scale == 1:
+        return op.Elu(x, alpha=alpha)
+    negative = op.Mul(op.Sub(op.Exp(op.Mul(x, float(input_scale))), 1.0), float(alpha))
+    return op.Mul(op.Where(op.Greater(x, 0.0), x, negative), float(scale))
+
+
+@aten.lower("aten::selu", cases=[case(F.selu, f32(2, 3))])
+def selu(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Selu with torch's constants, which are ONNX's defaults."""
+    return op.Selu(x)
+
+
+@aten.lower("aten::celu", cases=[case(lambda x: F.celu(x, 0.7), f32(2, 3))])
+def celu(op: OpBuilder, x: ir.Value, alpha: float = 1.0) -> ir.Value:
+    """Celu."""
+    return op.Celu(x, alpha=alpha) if x.dtype == _FLOAT else elu(op, x, alpha, 1, 1.0 / alpha)
+
+
+@aten.lower("aten::hardtanh", cases=[case(F.relu6, f32(2, 3, low=-9.0, high=9.0)), case(F.hardtanh, f32(2, 3))])
+def hardtanh(op: OpBuilder, x: ir.Value, min_val: float = -1, max_val: float = 1) -> ir.Value:
+    """Clip."""
+    return op.Clip(x, op.const(min_val, x.dtype), op.const(max_val, x.dtype))
+
+
+@aten.lower("aten::hardsigmoid", cases=[case(F.hardsigmoid, f32(2, 3, low=-5.0, high=5.0))])
+def hardsigmoid(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """HardSigmoid with the slope 1/6."""
+    return op.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@aten.lower("aten::hardswish", cases=[case(F.hardswish, f32(2, 3, low=-5.0, high=5.0), dynamic=True)])
+def hardswish(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """HardSwish from opset 14; before, x HardSigmoid(x)."""
+    return op.HardSwish(x) if op.opset >= 14 else op.Mul(x, hardsigmoid(op, x))
+
+
+@aten.lower("aten::mish", cases=[case(F.mish, f32(2, 3))])
+def mish(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Mish from opset 18; before, x tanh(softplus(x))."""
+    return op.Mish(x) if op.opset >= 18 else op.Mul(x, op.Tanh(op.Softplus(x)))
+
+
+@aten.lower(
+    "aten::softplus",
+    cases=[case(F.softplus, f32(2, 3)), case(lambda x: F.softplus(x, 2.0, 1.0), f32(2, 3))],
+)
+def softplus(op: OpBuilder, x: ir.Value, beta: float = 1, threshold: float = 20) -> ir.Value:
+    """Softplus, the identity beyond the threshold."""
+    scaled = x if beta == 1 else op.Mul(x, float(beta))
+    made = op.Softplus(scaled)
+    made = made if beta == 1 else op.Div(made, float(beta))
+    return op.Where(op.Greater(scaled, float(threshold)), x, made)
+
+
+@aten.lower("aten::softshrink", cases=[case(lambda x: F.softshrink(x, 0.7), f32(2, 3))])
+def softshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
+    """Shrink with the bias lambda."""
+    return op.Shrink(x, lambd=lambd, bias=lambd)
+
+
+@aten.lower("aten::hardshrink", cases=[case(lambda x: F.hardshrink(x, 0.7), f32(2, 3))])
+def hardshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
+    """Shrink without bias."""
+    return op.Shrink(x, lambd=lambd, bias=0.0)
+
+
+@aten.lower("aten::threshold", cases=[case(lambda x: F.threshold(x, 0.5, -7.0), f32(2, 3))])
+def threshold(op: OpBuilder, x: ir.Value, threshold: float, value: float) -> ir.Value:
+    """x above the threshold, else a number."""
+    return op.Where(op.Greater(x, op.const(threshold, x.dtype)), x, op.const(value, x.dtype))
+
+
+@aten.lower(
+    "aten::prelu",
+    "aten::_prelu_kernel",
+    cases=[built(lambda: nn.PReLU(3), f32(2, 3, 4), dynamic=True), built(nn.PReLU, f32(2, 3))],
+)
+def prelu(op: OpBuilder, x: ir.Value, weight: ir.Value) -> ir.Value:
+    """PRelu, its slopes along the channels."""
+    if rank(x) > 2 and rank(weight) == 1 and weight.shape is not None and weight.shape[0] != 1:
+        weight = op.Reshape(weight, [-1, *[1] * (rank(x) - 2)])
+    return op.PRelu(x, weight)
+
+
+@aten.lower("aten::glu", cases=[case(lambda x: F.glu(x, 1), f32(2, 6))])
+def glu(op: OpBuilder, x: ir.Value, dim: int = -1) -> ir.Value:
+    """The first half times the sigmoid of the second."""
+    size = x.shape[dim] if x.shape is not None else None
+    if not isinstance(size, int):
+        raise UnsupportedOperator("glu over a dynamic size")
+    a, b = op.split(x, [size // 2, size // 2], dim)
+    return op.Mul(a, op.Sigmoid(b))
+
+
+def _in_float(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None) -> ir.Value:
+    return x if dtype is None else op.cast(x, dtype)
+
+
+@aten.lower(
+    "aten::softmax",
+    "aten::_softmax",
+    "aten::special_softmax",
+    cases=[
+        case(lambda x: F.softmax(x, 1), f32(2, 3, 4), dynamic=True),
+        case(lambda x: F.softmax(x, 0, torch.float32), i64(3)),
+    ],
+)
+def softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
+    """Softmax."""
+    return _softmax(op, "Softmax", x, dim)
+
+
+@aten.lower(
+    "aten::log_softmax",
+    "aten::_log_softmax",
+    "aten::special_log_softmax",
+    cases=[case(lambda x: F.log_softmax(x, 1), f32(2, 3, 4), dynamic=True)],
+)
+def log_softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
+    """LogSoftmax."""
+    return _softmax(op, "LogSoftmax", x, dim)
+
+
+def _softmax(op: OpBuilder, name: str, x: ir.Value, dim: int) -> ir.Value:
+    value = op.cast(x, op.result.dtype)
+    if rank(x) == 0:
+        return op.Squeeze(op.node(name, op.Unsqueeze(value, op.axes(0)), axis=0), op.axes(0))
+    return op.node(name, value, axis=dim)
+
+
+@aten.lower(
+    "aten::dropout",
+    "aten::feature_dropout",
+    "aten::alpha_dropout",
+    "aten::feature_alpha_dropout",
+    cases=[built(lambda: nn.Dropout(0.5).eval(), f32(2, 3)), built(lambda: nn.AlphaDropout().eval(), f32(2, 3))],
+)
+def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
+    """The identity; in training mode Dropout with its mask drawn when the graph runs."""
+    if not train or p == 0:
+        return x
+    if op.source is None or not op.source.op.startswith("aten::dropout"):
+        raise UnsupportedOperator("in training mode it has no ONNX form; call model.eval()")
+    return op.Dropout(x, op.const(p, _FLOAT), op.const(True))

@@ -1,0 +1,157 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+
+def spread(value: int | Sequence[int], count: int) -> list[int]:
+    """A parameter for each of `count` spatial axes: one number stands for all."""
+    items = [value] if isinstance(value, int) else list(value)
+    return items * count if len(items) == 1 else items
+
+
+def batched(op: OpBuilder, x: ir.Value, spatial: int) -> tuple[ir.Value, bool]:
+    """`x` with a batch axis, and whether it had none."""
+    if rank(x) == spatial + 1:
+        return op.Unsqueeze(x, op.axes(0)), True
+    return x, False
+
+
+def _convolved(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    stride: int | Sequence[int],
+    padding: int | str | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+) -> ir.Value:
+    spatial = rank(weight) - 2
+    if weight.shape is None or not all(isinstance(size, int) for size in list(weight.shape)[2:]):
+        raise UnsupportedOperator("a convolution's kernel has a dynamic size")
+    kernel = [int(size) for size in list(weight.shape)[2:]]  # type: ignore[arg-type]
+    dilations = spread(dilation, spatial)
+    if padding == "same":
+        total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+        pads = [*(t // 2 for t in total), *(t - t // 2 for t in total)]
+    elif padding == "valid":
+        pads = [0] * (2 * spatial)
+    else:
+        pads = spread(padding, spatial) * 2  # type: ignore[arg-type]
+    x, unbatched = batched(op, x, spatial)
+    made = op.Conv(
+        x,
+        weight,
+        bias,
+        kernel_shape=kernel,
+        strides=spread(stride, spatial),
+        pads=pads,
+        dilations=dilations,
+        group=groups,
+    )
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+@aten.lower(
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    cases=[
+        built(lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), f32(2, 4, 9, 8), dynamic=True),
+        built(lambda: nn.Conv2d(4, 6, 4, padding="same", dilation=2, bias=False), f32(2, 4, 9, 8)),
+        built(lambda: nn.Conv1d(4, 6, 3, padding="valid"), f32(4, 9)),
+        built(lambda: nn.Conv3d(2, 4, (1, 2, 3)), f32(1, 2, 4, 5, 6)),
+        built(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), f32(1, 3, 6, 6)),
+    ],
+)
+def conv(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> ir.Value:
+    """Conv."""
+    return _convolved(op, x, weight, bias, stride, padding, dilation, groups)
+
+
+@aten.lower(
+    "aten::conv_transpose1d",
+    "aten::conv_transpose2d",
+    "aten::conv_transpose3d",
+    cases=[
+        built(
+            lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),
+            f32(2, 4, 5, 6),
+            dynamic=True,
+        ),
+        built(lambda: nn.ConvTranspose1d(4, 6, 3, dilation=2, bias=False), f32(2, 4, 5)),
+        built(lambda: nn.ConvTranspose2d(4, 6, (2, 3), stride=(2, 1)), f32(4, 5, 6)),
+    ],
+)
+def conv_transpose(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> ir.Value:
+    """ConvTranspose."""
+    spatial = rank(weight) - 2
+    x, unbatched = batched(op, x, spatial)
+    made = op.ConvTranspose(
+        x,
+        weight,
+        bias,
+        strides=spread(stride, spatial),
+        pads=spread(padding, spatial) * 2,
+        output_padding=spread(output_padding, spatial),
+        dilations=spread(dilation, spatial),
+        group=groups,
+    )
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+@aten.lower(
+    "aten::convolution",
+    "aten::_convolution",
+    cases=[
+        case(lambda x, w: F.conv2d(x, w), f32(1, 2, 5, 5), f32(3, 2, 3, 3)),
+    ],
+)
+def convolution(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *_: bool,
+) -> ir.Value:
+    """Conv or ConvTranspose."""
+    if transposed:
+        return conv_transpose(op, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _convolved(op, x, weight, bias, stride, padding, dilation, groups)

@@ -1,0 +1,204 @@
+"""Tensors out of sizes and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+Size = int | ir.Value
+Number = ir.Value | bool | int | float
+
+
+def filled(op: OpBuilder, size: Sequence[Size] | ir.Value, value: Number) -> ir.Value:
+    """A tensor of the result's type with one number everywhere."""
+    dtype = op.result.dtype
+    shape = size if isinstance(size, ir.Value) else op.shape_vector(size)
+    number = to_dtype(op, value, dtype)
+    if not isinstance(size, ir.Value) and not size:
+        return number
+    return op.Expand(number, shape)
+
+
+@aten.lower(
+    "aten::full",
+    cases=[
+        case(lambda x: torch.full((x.shape[0], 3), 2.5) + x, f32(2, 3), dynamic=True),
+        case(lambda x: torch.full((), 7, dtype=torch.int64) + x, i64(3)),
+    ],
+)
+def full(op: OpBuilder, size: Sequence[Size], fill_value: Number, **_: object) -> ir.Value:
+    """A number, expanded."""
+    return filled(op, size, fill_value)
+
+
+@aten.lower("aten::zeros", cases=[case(lambda x: torch.zeros(x.shape[0], 3) + x, f32(2, 3), dynamic=True)])
+def zeros(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+    """0, expanded."""
+    return filled(op, size, 0)
+
+
+@aten.lower("aten::ones", cases=[case(lambda x: torch.ones(x.shape[0], 3) + x, f32(2, 3), dynamic=True)])
+def ones(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+    """1, expanded."""
+    return filled(op, size, 1)
+
+
+@aten.lower(
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::empty_permuted",
+    cases=[case(lambda x: torch.empty(x.shape[0], 3).copy_(x), f32(2, 3), dynamic=True)],
+)
+def empty(op: OpBuilder, size: Sequence[Size], *_: object, **__: object) -> ir.Value:
+    """0, expanded: what is not written yet may hold anything."""
+    return filled(op, size, 0)
+
+
+@aten.lower("aten::full_like", cases=[case(lambda x: torch.full_like(x, 3), f32(2, 3), dynamic=True)])
+def full_like(op: OpBuilder, x: ir.Value, fill_value: Number, **_: object) -> ir.Value:
+    """A number in the shape of a tensor."""
+    return filled(op, op.shape(x), fill_value)
+
+
+@aten.lower("aten::fill", cases=[case(lambda x: x.clone().fill_(3), f32(2, 3), dynamic=True)])
+def fill(op: OpBuilder, x: ir.Value, value: Number) -> ir.Value:
+    """A number in the shape of a tensor."""
+    return filled(op, op.shape(x), value)
+
+
+@aten.lower(
+    "aten::zeros_like", "aten::empty_like", "aten::zero", cases=[case(torch.zeros_like, f32(2, 3), dynamic=True)]
+)
+def zeros_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
+    """0 in the shape of a tensor."""
+    return filled(op, op.shape(x), 0)
+
+
+@aten.lower("aten::ones_like", cases=[case(torch.ones_like, f32(2, 3), dynamic=True)])
+def ones_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
+    """1 in the shape of a tensor."""
+    return filled(op, op.shape(x), 1)
+
+
+@aten.lower(
+    "aten::new_zeros",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+    cases=[case(lambda x: x.new_zeros(x.shape[0], 2), f32(2, 3), dynamic=True)],
+)
+def new_zeros(op: OpBuilder, x: ir.Value, size: Sequence[Size], *_: object, **__: object) -> ir.Value:
+    """0, expanded."""
+    return filled(op, size, 0)
+
+
+@aten.lower("aten::new_ones", cases=[case(lambda x: x.new_ones(x.shape[0], 2), f32(2, 3), dynamic=True)])
+def new_ones(op: OpBuilder, x: ir.Value, size: Sequence[Size], **_: object) -> ir.Value:
+    """1, expanded."""
+    return filled(op, size, 1)
+
+
+@aten.lower("aten::new_full", cases=[case(lambda x: x.new_full((x.shape[0], 2), 5), f32(2, 3), dynamic=True)])
+def new_full(op: OpBuilder, x: ir.Value, size: Sequence[Size], fill_value: Number, **_: object) -> ir.Value:
+    """A number, expanded."""
+    return filled(op, size, fill_value)
+
+
+@aten.lower("aten::scalar_tensor", cases=[case(lambda x: x + torch.scalar_tensor(2.0), f32(3))])
+def scalar_tensor(op: OpBuilder, s: Number, **_: object) -> ir.Value:
+    """A number as a tensor."""
+    return to_dtype(op, s, op.result.dtype)
+
+
+@aten.lower(
+    "aten::arange",
+    cases=[
+        case(lambda x: torch.arange(x.shape[0]) + x[:, 0], f32(4, 3), dynamic=True),
+        case(lambda x: torch.arange(1, 7, 2) + x, f32(3)),
+        case(lambda x: torch.arange(0.0, 1.0, 0.3) + x, f32(4)),
+        case(lambda x: torch.arange(3, -1, -1) + x, f32(4)),
+    ],
+)
+def arange(op: OpBuilder, *bounds: Number, **_: object) -> ir.Value:
+    """Range."""
+    start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    dtype = op.result.dtype
+    plain = [item for item in (start, end, step) if not isinstance(item, ir.Value)]
+    if len(plain) == 3:
+        return op.const(torch.arange(start, end, step, dtype=_TORCH[dtype]).numpy())  # type: ignore[call-overload]
+    if any(isinstance(item, float) for item in plain):
+        raise UnsupportedOperator("arange with a fractional step or start and a dynamic end")
+    whole = [to_dtype(op, item, ir.DataType.INT64) for item in (start, end, step)]
+    return op.cast(op.Range(*whole), dtype)
+
+
+_TORCH = {
+    ir.DataType.INT64: torch.int64,
+    ir.DataType.INT32: torch.int32,
+    ir.DataType.INT16: torch.int16,
+    ir.DataType.INT8: torch.int8,
+    ir.DataType.UINT8: torch.uint8,
+    ir.DataType.FLOAT: torch.float32,
+    ir.DataType.DOUBLE: torch.float64,
+    ir.DataType.FLOAT16: torch.float16,
+}
+
+
+@aten.lower("aten::linspace", cases=[case(lambda x: torch.linspace(0, 1, 5) + x, f32(5))])
+def linspace(op: OpBuilder, start: Number, end: Number, steps: int, **_: object) -> ir.Value:
+    """Evenly spaced numbers."""
+    if any(isinstance(item, ir.Value) for item in (start, end, steps)):
+        raise UnsupportedOperator("linspace with bounds that depend on the input")
+    return op.const(torch.linspace(start, end, steps, dtype=_TORCH[op.result.dtype]).numpy())  # type: ignore[arg-type]
+
+
+@aten.lower("aten::eye", cases=[case(lambda x: torch.eye(3) + x, f32(3)), case(lambda x: torch.eye(2, 3) + x, f32(3))])
+def eye(op: OpBuilder, n: int, m: int | None = None, **_: object) -> ir.Value:
+    """The identity matrix."""
+    if isinstance(n, ir.Value) or isinstance(m, ir.Value):
+        raise UnsupportedOperator("an identity matrix of dynamic size")
+    return op.const(np.eye(n, m), op.result.dtype)
+
+
+@aten.lower(
+    "aten::tril",
+    "aten::triu",
+    cases=[
+        case(lambda x: x.tril(), f32(3, 4), dynamic=True),
+        case(lambda x: x.triu(1), f32(2, 3, 4)),
+        case(lambda x: torch.ones(x.shape[1], x.shape[1]).tril().bool(), f32(2, 3)),
+    ],
+)
+def tril(op: OpBuilder, x: ir.Value, diagonal: int = 0) -> ir.Value:
+    """Trilu from opset 14."""
+    upper = int(bool(op.source and op.source.op.startswith("aten::triu")))
+    if op.opset >= 14 and x.dtype not in (
+        ir.DataType.BOOL,
+        ir.DataType.INT32,
+        ir.DataType.INT8,
+        ir.DataType.UINT8,
+        ir.DataType.INT16,
+    ):
+        return op.Trilu(x, op.const(diagonal), upper=upper)
+    count = rank(x)
+    rows = op.Unsqueeze(_positions(op, x, count - 2), op.axes(1))
+    columns = op.Unsqueeze(_positions(op, x, count - 1), op.axes(0))
+    gap = op.Sub(columns, rows)
+    keep = op.Not(op.Less(gap, diagonal)) if upper else op.Not(op.Greater(gap, diagonal))
+    if x.dtype == ir.DataType.BOOL:
+        return op.And(x, keep)
+    return op.Where(keep, x, op.const(0, x.dtype))
+
+
+def _positions(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
+    """0, 1, ... along one axis of `x`."""
+    return op.Range(0, op.Squeeze(op.dim(x, axis), op.axes(0)), 1)

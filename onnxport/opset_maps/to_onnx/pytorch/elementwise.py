@@ -1,0 +1,387 @@
+"""Elementwise arithmetic: the rows of the shared table, and the operators that take more than their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.elementwise import ROWS, Row
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common import elementwise as compose
+from onnxport.opset_maps.to_onnx.common.elementwise import common_dtype, lower_row, to_dtype
+
+Operand = ir.Value | bool | int | float
+
+
+def _function(name: str) -> Callable[..., Any]:
+    base = name.removeprefix("aten::")
+    if base.startswith("special_"):
+        return getattr(torch.special, base.removeprefix("special_"))  # type: ignore[no-any-return]
+    found = getattr(torch, base, None) or getattr(torch.nn.functional, base, None) or getattr(torch.ops.aten, base)
+    return found  # type: ignore[no-any-return]
+
+
+def _row_cases(row: Row, name: str) -> list[Case]:
+    function = _function(name)
+    made = {"f": f32, "i": i64, "b": boolean}
+    cases = []
+    for kind in row.kinds:
+        if kind == "b":
+            operands: tuple[Any, ...] = tuple(boolean(2, 3) for _ in range(row.arity))
+        elif kind == "i":
+            low = max(int(row.low), 1) if row.low > 0 else -5
+            operands = tuple(i64(2, 3, low=low, high=6) for _ in range(row.arity))
+        else:
+            operands = tuple(made[kind](2, 3, low=row.low, high=row.high) for _ in range(row.arity))
+        if row.arity == 2:
+            operands = (operands[0], type(operands[1])(operands[1].dtype, (3,), operands[1].low, operands[1].high))
+        least = max(13, row.since)
+        cases.append(case(function, *operands, min_opset=least, name=f"{name.partition('::')[2]}-{kind}"))
+    return cases
+
+
+for _row in ROWS:
+    for _name in _row.aten:
+        aten.lower(_name, cases=_row_cases(_row, _name))(lower_row(_row))
+
+
+def _scaled(op: OpBuilder, x: Operand, alpha: Operand, dtype: ir.DataType) -> ir.Value:
+    value = to_dtype(op, x, dtype)
+    if not isinstance(alpha, ir.Value) and alpha == 1:
+        return value
+    return op.Mul(value, to_dtype(op, alpha, dtype))
+
+
+@aten.lower(
+    "aten::add",
+    cases=[
+        case(lambda x, y: torch.add(x, y, alpha=2), f32(2, 3), f32(3), dynamic=True),
+        case(lambda x: x + 1.5, i64(2, 3)),
+        case(lambda x, y: x + y, boolean(4), boolean(4)),
+        case(lambda x, y: x + y, i32(4), f64(4)),
+    ],
+)
+def add(op: OpBuilder, x: Operand, y: Operand, *, alpha: Operand = 1) -> ir.Value:
+    """Add; of booleans it is or."""
+    dtype = op.result.dtype
+    if dtype == ir.DataType.BOOL:
+        return op.Or(to_dtype(op, x, dtype), to_dtype(op, y, dtype))
+    return op.Add(to_dtype(op, x, dtype), _scaled(op, y, alpha, dtype))
+
+
+@aten.lower(
+    "aten::sub",
+    "aten::subtract",
+    cases=[case(lambda x, y: torch.sub(x, y, alpha=3), i64(2, 3), i64(3)), case(lambda x: torch.sub(x, 2), f32(3))],
+)
+def sub(op: OpBuilder, x: Operand, y: Operand, *, alpha: Operand = 1) -> ir.Value:
+    """Sub."""
+    dtype = op.result.dtype
+    return op.Sub(to_dtype(op, x, dtype), _scaled(op, y, alpha, dtype))
+
+
+@aten.lower("aten::rsub", cases=[case(lambda x: 1 - x, f32(2, 3)), case(lambda x: torch.rsub(x, 3, alpha=2), i64(3))])
+def rsub(op: OpBuilder, x: Operand, y: Operand, alpha: Operand = 1) -> ir.Value:
+    """Sub with the operands exchanged."""
+    dtype = op.result.dtype
+    return op.Sub(to_dtype(op, y, dtype), _scaled(op, x, alpha, dtype))
+
+
+@aten.lower(
+    "aten::mul",
+    "aten::multiply",
+    cases=[
+        case(lambda x, y: x * y, f32(2, 3), i64(3), dynamic=True),
+        case(lambda x, y: x * y, boolean(4), boolean(4)),
+        case(lambda x: x * 2, i32(3)),
+    ],
+)
+def mul(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
+    """Mul; of booleans it is and."""
+    dtype = op.result.dtype
+    a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
+    return op.And(a, b) if dtype == ir.DataType.BOOL else op.Mul(a, b)
+
+
+@aten.lower(
+    "aten::div",
+    "aten::divide",
+    "aten::true_divide",
+    cases=[
+        case(lambda x, y: x / y, f32(2, 3), f32(3, low=1.0), dynamic=True),
+        case(lambda x: x / 2, i64(2, 3)),
+        case(lambda x: torch.div(x, 2, rounding_mode="floor"), i64(2, 3)),
+        case(lambda x: torch.div(x, 2, rounding_mode="trunc"), i64(2, 3)),
+        case(lambda x: torch.div(x, 0.7, rounding_mode="floor"), f32(2, 3)),
+        case(lambda x: torch.div(x, 0.7, rounding_mode="trunc"), f32(2, 3)),
+    ],
+)
+def div(op: OpBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> ir.Value:
+    """Div, rounded down or toward zero on request."""
+    dtype = op.result.dtype
+    a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
+    if rounding_mode == "floor":
+        return compose.floor_div(op, a, b)
+    quotient = op.Div(a, b)
+    return compose.trunc(op, quotient) if rounding_mode == "trunc" else quotient
+
+
+@aten.lower(
+    "aten::remainder",
+    cases=[case(lambda x: x % 3, i64(2, 3)), case(lambda x, y: torch.remainder(x, y), f32(2, 3), f32(3, low=0.5))],
+)
+def remainder(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
+    """Python's %: the remainder with the sign of the divisor."""
+    dtype = op.result.dtype
+    return compose.floor_mod(op, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
+
+
+@aten.lower(
+    "aten::pow",
+    cases=[
+        case(lambda x: x**2, f32(2, 3)),
+        case(lambda x: x**3, i64(2, 3)),
+        case(lambda x: x**0.5, f32(2, 3, low=0.1)),
+        case(lambda x, y: x**y, f32(2, 3, low=0.2), f32(3)),
+        case(lambda x: 2.0**x, f32(2, 3)),
+    ],
+)
+def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
+    """Pow; squares and roots by their own operators, which runtimes compute faster and more exactly."""
+    dtype = op.result.dtype
+    base = to_dtype(op, x, dtype)
+    if not isinstance(y, ir.Value):
+        if y == 1:
+            return base
+        if y == 2:
+            return op.Mul(base, base)
+        if y == 3:
+            return op.Mul(op.Mul(base, base), base)
+        if y == 0.5 and dtype.is_floating_point():
+            return op.Sqrt(base)
+        if y == -1 and dtype.is_floating_point():
+            return op.Reciprocal(base)
+        if y == -0.5 and dtype.is_floating_point():
+            return op.Reciprocal(op.Sqrt(base))
+    if dtype in (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8):
+        raise UnsupportedOperator(f"aten::pow: ONNX Pow takes no {dtype.name}")
+    return op.Pow(base, to_dtype(op, y, dtype))
+
+
+@aten.lower(
+    "aten::clamp",
+    "aten::clip",
+    cases=[
+        case(lambda x: x.clamp(-1, 1), f32(2, 3), dynamic=True),
+        case(lambda x: x.clamp(max=2), i64(2, 3)),
+        case(lambda x, a, b: torch.clamp(x, a, b), f32(2, 3), f32(3, high=0.0), f32(2, 1, low=0.0)),
+    ],
+)
+def clamp(op: OpBuilder, x: ir.Value, min: Operand | None = None, max: Operand | None = None) -> ir.Value:
+    """Clip, or Max and Min where the bounds are tensors."""
+    dtype = op.result.dtype
+    value = to_dtype(op, x, dtype)
+    if any(isinstance(bound, ir.Value) for bound in (min, max)):
+        value = value if min is None else op.Max(value, to_dtype(op, min, dtype))
+        return value if max is None else op.Min(value, to_dtype(op, max, dtype))
+    if dtype in (ir.DataType.INT16, ir.DataType.UINT16):  # onnxruntime has no Clip for these
+        wide = op.cast(value, ir.DataType.INT32)
+        return op.cast(
+            op.Clip(wide, *(None if b is None else op.const(b, ir.DataType.INT32) for b in (min, max))), dtype
+        )
+    return op.Clip(value, *(None if bound is None else op.const(bound, dtype) for bound in (min, max)))
+
+
+@aten.lower("aten::clamp_min", cases=[case(lambda x: x.clamp_min(0.5), f32(2, 3))])
+def clamp_min(op: OpBuilder, x: ir.Value, min: Operand) -> ir.Value:
+    """Clip from below."""
+    return clamp(op, x, min, None)
+
+
+@aten.lower("aten::clamp_max", cases=[case(lambda x: x.clamp_max(0.5), f32(2, 3))])
+def clamp_max(op: OpBuilder, x: ir.Value, max: Operand) -> ir.Value:
+    """Clip from above."""
+    return clamp(op, x, None, max)
+
+
+@aten.lower(
+    "aten::where.self",
+    "aten::where.ScalarSelf",
+    "aten::where.ScalarOther",
+    "aten::where.Scalar",
+    cases=[
+        case(lambda x, y: torch.where(x > 0, x, y), f32(2, 3), f32(3), dynamic=True),
+        case(lambda x: torch.where(x > 0, x, 0.0), f32(2, 3)),
+        case(lambda x: torch.where(x > 0, 1, 2), f32(2, 3)),
+    ],
+)
+def where(op: OpBuilder, condition: ir.Value, x: Operand, y: Operand) -> ir.Value:
+    """Where."""
+    dtype = op.result.dtype
+    return op.Where(op.cast(condition, ir.DataType.BOOL), to_dtype(op, x, dtype), to_dtype(op, y, dtype))
+
+
+@aten.lower(
+    "aten::masked_fill",
+    cases=[
+        case(lambda x: x.masked_fill(x > 0, float("-inf")), f32(2, 3), dynamic=True),
+        case(lambda x, v: x.masked_fill(x > 0, v), f32(2, 3), np.float32(2.5).reshape(())),
+    ],
+)
+def masked_fill(op: OpBuilder, x: ir.Value, mask: ir.Value, value: Operand) -> ir.Value:
+    """Where with a number."""
+    return op.Where(mask, to_dtype(op, value, op.result.dtype), to_dtype(op, x, op.result.dtype))
+
+
+@aten.lower("aten::round.default", cases=[case(torch.round, f32(2, 3)), case(torch.round, i64(2, 3))])
+def round_(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Round, halves to even."""
+    return x if x.dtype is not None and x.dtype.is_integer() else op.Round(x)
+
+
+@aten.lower("aten::round.decimals", cases=[case(lambda x: torch.round(x, decimals=2), f32(2, 3))])
+def round_decimals(op: OpBuilder, x: ir.Value, *, decimals: int = 0) -> ir.Value:
+    """Round at a decimal place."""
+    scale = 10.0 ** abs(decimals)
+    if decimals >= 0:
+        return op.Div(op.Round(op.Mul(x, scale)), scale)
+    return op.Mul(op.Round(op.Div(x, scale)), scale)
+
+
+@aten.lower(
+    "aten::addcmul",
+    cases=[case(lambda x, a, b: torch.addcmul(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1))],
+)
+def addcmul(op: OpBuilder, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Operand = 1) -> ir.Value:
+    """x + value tensor1 tensor2."""
+    dtype = op.result.dtype
+    product = op.Mul(op.cast(tensor1, dtype), op.cast(tensor2, dtype))
+    return op.Add(op.cast(x, dtype), _scaled(op, product, value, dtype))
+
+
+@aten.lower(
+    "aten::addcdiv",
+    cases=[case(lambda x, a, b: torch.addcdiv(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1, low=1.0))],
+)
+def addcdiv(op: OpBuilder, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Operand = 1) -> ir.Value:
+    """x + value tensor1 / tensor2."""
+    dtype = op.result.dtype
+    return op.Add(
+        op.cast(x, dtype), _scaled(op, op.Div(op.cast(tensor1, dtype), op.cast(tensor2, dtype)), value, dtype)
+    )
+
+
+@aten.lower(
+    "aten::lerp",
+    cases=[case(lambda x, y: torch.lerp(x, y, 0.3), f32(2, 3), f32(3)), case(torch.lerp, f32(2, 3), f32(3), f32(2, 1))],
+)
+def lerp(op: OpBuilder, x: ir.Value, end: ir.Value, weight: Operand) -> ir.Value:
+    """x + weight (end - x), counted from the nearer end as torch does."""
+    dtype = op.result.dtype
+    value = to_dtype(op, weight, dtype)
+    gap = op.Sub(end, x)
+    near = op.Add(x, op.Mul(value, gap))
+    far = op.Sub(end, op.Mul(gap, op.Sub(op.const(1.0, dtype), value)))
+    return op.Where(op.Less(op.Abs(value), 0.5), near, far)
+
+
+@aten.lower("aten::logit", cases=[case(lambda x: torch.logit(x, 1e-3), f32(2, 3, low=0.0, high=1.0))])
+def logit(op: OpBuilder, x: ir.Value, eps: float | None = None) -> ir.Value:
+    """log(x / (1 - x)), x held away from 0 and 1 by eps."""
+    value = op.cast(x, op.result.dtype)
+    if eps is not None:
+        value = op.Clip(value, op.const(eps, value.dtype), op.const(1 - eps, value.dtype))
+    return op.Log(op.Div(value, op.Sub(op.const(1.0, value.dtype), value)))
+
+
+@aten.lower(
+    "aten::logical_and",
+    "aten::logical_or",
+    "aten::logical_xor",
+    cases=[case(lambda x, y: (x > 0).logical_and(y), f32(2, 3), i64(3)), case(torch.logical_or, f32(3), f32(3))],
+)
+def logical(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """And, Or and Xor of what is not zero."""
+    name = {"and": "And", "or": "Or", "xor": "Xor"}[
+        (op.source.op if op.source else "").partition("_")[2].partition(".")[0].rstrip("_")
+    ]
+    return op.node(name, op.cast(x, ir.DataType.BOOL), op.cast(y, ir.DataType.BOOL))
+
+
+_BITWISE = {
+    "bitwise_and": ("And", "BitwiseAnd"),
+    "bitwise_or": ("Or", "BitwiseOr"),
+    "bitwise_xor": ("Xor", "BitwiseXor"),
+}
+
+
+def _bitwise(name: str) -> Callable[..., ir.Value]:
+    logical_name, bits_name = _BITWISE[name]
+
+    def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
+        dtype = op.result.dtype
+        a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
+        return op.node(logical_name if dtype == ir.DataType.BOOL else bits_name, a, b)
+
+    lower.__doc__ = f"{logical_name} of booleans, {bits_name} of integers (opset 18)."
+    return lower
+
+
+for _base, _operator in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise_xor", "xor")):
+    _cases = [
+        case(getattr(torch, _base), boolean(4), boolean(4), dynamic=True),
+        case(getattr(torch, _base), i64(2, 3), i64(3), min_opset=18),
+    ]
+    aten.lower(f"aten::{_base}", f"aten::__{_operator}__", cases=_cases)(_bitwise(_base))
+
+
+@aten.lower(
+    "aten::bitwise_not", cases=[case(torch.bitwise_not, boolean(4)), case(torch.bitwise_not, i64(4), min_opset=13)]
+)
+def bitwise_not(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Not of booleans; of integers BitwiseNot, before opset 18 -1 - x."""
+    if x.dtype == ir.DataType.BOOL:
+        return op.Not(x)
+    return op.BitwiseNot(x) if op.opset >= 18 else op.Sub(op.const(-1, x.dtype), x)
+
+
+@aten.lower("aten::logical_not", cases=[case(torch.logical_not, f32(2, 3)), case(torch.logical_not, boolean(3))])
+def logical_not(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Not of what is not zero."""
+    return op.Not(op.cast(x, ir.DataType.BOOL))
+
+
+def _comparison(onnx: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
+        dtype = common_dtype((x, y))
+        if dtype == ir.DataType.BOOL and onnx != "Equal":
+            dtype = ir.DataType.INT32
+        a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
+        return op.node(onnx, a, b)
+
+    lower.__doc__ = f"{onnx} in the operands' common type."
+    return lower
+
+
+for _base, _onnx in (
+    ("lt", "Less"),
+    ("le", "LessOrEqual"),
+    ("gt", "Greater"),
+    ("ge", "GreaterOrEqual"),
+    ("eq", "Equal"),
+):
+    _call = getattr(torch, _base)
+    _cases = [
+        case(_call, f32(2, 3), f32(3), dynamic=True),
+        case(lambda x, call=_call: call(x, 1), i64(2, 3)),
+        case(_call, boolean(4), boolean(4)),
+        case(_call, i64(2, 3), f32(3)),
+    ]
+    aten.lower(f"aten::{_base}", cases=_cases)(_comparison(_onnx))

@@ -1,0 +1,165 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
+
+_GEMM = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+
+
+def rank(x: ir.Value) -> int:
+    """The rank of `x`.
+
+    Raises:
+        UnsupportedOperator: it is not known.
+    """
+    if x.shape is None:
+        raise UnsupportedOperator("the rank of an operand is not known")
+    return x.shape.rank()
+
+
+@aten.lower(
+    "aten::linear",
+    cases=[
+        built(lambda: nn.Linear(3, 4), f32(2, 3), dynamic=True),
+        built(lambda: nn.Linear(3, 4, bias=False), f32(2, 5, 3), dynamic=True),
+        built(lambda: nn.Linear(3, 4), f32(3)),
+        case(lambda x, w: F.linear(x, w), f32(2, 3), f32(3)),
+    ],
+)
+def linear(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+    """Gemm of matrices; else MatMul with the transposed weight, which runtimes transpose once, when they load."""
+    if rank(weight) == 1:
+        product = op.MatMul(x, weight)
+    elif rank(x) == 2 and (bias is None or rank(bias) == 1) and x.dtype in _GEMM:
+        return op.Gemm(x, weight, bias, transB=1)
+    else:
+        product = op.MatMul(x, op.Transpose(weight, perm=[1, 0]))
+    return product if bias is None else op.Add(product, bias)
+
+
+@aten.lower(
+    "aten::matmul",
+    "aten::mm",
+    "aten::bmm",
+    "aten::mv",
+    "aten::dot",
+    "aten::vdot",
+    "aten::linalg_matmul",
+    cases=[
+        case(torch.matmul, f32(2, 3, 4), f32(4, 5), dynamic=True),
+        case(torch.matmul, f32(4), f32(2, 4, 3)),
+        case(torch.matmul, i64(2, 3), i64(3, 2)),
+        case(torch.bmm, f32(2, 3, 4), f32(2, 4, 5), dynamic=True),
+        case(torch.mm, f32(3, 4), f32(4, 5)),
+        case(torch.mv, f32(3, 4), f32(4)),
+        case(torch.dot, f32(4), f32(4)),
+    ],
+)
+def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """MatMul."""
+    return exact(op, lambda a, b: op.MatMul(a, b), x, y)
+
+
+_MATMUL = (*_GEMM, ir.DataType.BFLOAT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64)
+
+
+def exact(op: OpBuilder, product: Callable[[ir.Value, ir.Value], ir.Value], x: ir.Value, y: ir.Value) -> ir.Value:
+    """The product of matrices, in INT32 where ONNX has none of their own type: modulo 2^n both agree."""
+    if x.dtype in _MATMUL or x.dtype is None:
+        return product(x, y)
+    wide = ir.DataType.INT32
+    return op.cast(product(op.cast(x, wide), op.cast(y, wide)), x.dtype)
+
+
+@aten.lower(
+    "aten::addmm",
+    cases=[
+        case(torch.addmm, f32(5), f32(3, 4), f32(4, 5), dynamic=False),
+        case(lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(3, 4), f32(4, 5)),
+        case(lambda c, a, b: torch.addmm(c, a, b, beta=2), i64(3, 5), i64(3, 4), i64(4, 5)),
+    ],
+)
+def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
+    """Gemm."""
+    if x.dtype in _GEMM:
+        return op.Gemm(mat1, mat2, None if beta == 0 else x, alpha=alpha, beta=beta)
+    return _added(op, x, matmul(op, mat1, mat2), beta, alpha)
+
+
+def _added(op: OpBuilder, x: ir.Value, product: ir.Value, beta: float, alpha: float) -> ir.Value:
+    if x.dtype is None:
+        raise UnsupportedOperator("an operand of unknown type")
+    product = product if alpha == 1 else op.Mul(product, to_dtype(op, alpha, x.dtype))
+    if beta == 0:
+        return product
+    return op.Add(x if beta == 1 else op.Mul(x, to_dtype(op, beta, x.dtype)), product)
+
+
+@aten.lower(
+    "aten::baddbmm",
+    "aten::addmv",
+    cases=[
+        case(lambda c, a, b: torch.baddbmm(c, a, b, beta=0.5, alpha=2), f32(2, 3, 5), f32(2, 3, 4), f32(2, 4, 5)),
+        case(torch.addmv, f32(3), f32(3, 4), f32(4)),
+    ],
+)
+def baddbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
+    """beta x + alpha a b."""
+    return _added(op, x, matmul(op, a, b), beta, alpha)
+
+
+@aten.lower(
+    "aten::addbmm",
+    cases=[case(lambda c, a, b: torch.addbmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(2, 3, 4), f32(2, 4, 5))],
+)
+def addbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
+    """beta x + alpha times the sum of the batch of products."""
+    return _added(op, x, op.reduce("ReduceSum", matmul(op, a, b), [0], keepdims=False), beta, alpha)
+
+
+@aten.lower("aten::addr", cases=[case(lambda c, a, b: torch.addr(c, a, b, alpha=2), f32(3, 4), f32(3), f32(4))])
+def addr(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
+    """beta x + alpha times the outer product."""
+    return _added(op, x, outer(op, a, b), beta, alpha)
+
+
+@aten.lower("aten::outer", "aten::ger", cases=[case(torch.outer, f32(3), f32(4))])
+def outer(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Each product of an element of a and one of b."""
+    dtype = op.result.dtype
+    return op.Mul(op.Unsqueeze(op.cast(a, dtype), op.axes(1)), op.cast(b, dtype))
+
+
+@aten.lower(
+    "aten::einsum",
+    cases=[
+        case(lambda x, y: torch.einsum("bij,bjk->bik", x, y), f32(2, 3, 4), f32(2, 4, 5), dynamic=True),
+        case(lambda x, y: torch.einsum("...i,ji->...j", x, y), f32(2, 3, 4), f32(5, 4)),
+        case(lambda x: torch.einsum("ii->i", x), f32(3, 3)),
+    ],
+)
+def einsum(op: OpBuilder, equation: str, tensors: list[ir.Value], *, path: list[int] | None = None) -> ir.Value:
+    """Einsum."""
+    return op.Einsum(*tensors, equation=equation.replace(" ", ""))
+
+
+@aten.lower(
+    "aten::bilinear",
+    cases=[built(lambda: nn.Bilinear(3, 4, 5), f32(2, 3), f32(2, 4), dynamic=True)],
+)
+def bilinear(op: OpBuilder, x: ir.Value, y: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+    """x A y + b for every output's matrix A."""
+    product = op.Einsum(x, weight, y, equation="...i,oij,...j->...o")
+    return product if bias is None else op.Add(product, bias)

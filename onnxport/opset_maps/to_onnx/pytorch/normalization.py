@@ -1,0 +1,200 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+
+def _channels(x: ir.Value) -> int:
+    size = x.shape[1] if x.shape is not None and x.shape.rank() > 1 else None
+    if not isinstance(size, int):
+        raise UnsupportedOperator("normalisation over a dynamic number of channels")
+    return size
+
+
+def _filled(op: OpBuilder, value: ir.Value | None, count: int, number: float, dtype: ir.DataType | None) -> ir.Value:
+    return value if value is not None else op.const(np.full(count, number), dtype)
+
+
+def _per_channel(op: OpBuilder, value: ir.Value, x: ir.Value) -> ir.Value:
+    """A vector over channels, as it broadcasts against `x`."""
+    return op.Reshape(value, [1, -1, *[1] * (rank(x) - 2)])
+
+
+def _affine(op: OpBuilder, x: ir.Value, weight: ir.Value | None, bias: ir.Value | None) -> ir.Value:
+    x = x if weight is None else op.Mul(x, _per_channel(op, weight, x))
+    return x if bias is None else op.Add(x, _per_channel(op, bias, x))
+
+
+@aten.lower(
+    "aten::batch_norm",
+    cases=[
+        built(lambda: nn.BatchNorm2d(3).eval(), f32(2, 3, 4, 5), dynamic=True),
+        built(lambda: nn.BatchNorm1d(3, affine=False).eval(), f32(4, 3)),
+        built(lambda: nn.BatchNorm1d(3, track_running_stats=False), f32(4, 3, 5)),
+    ],
+)
+def batch_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value | None,
+    running_var: ir.Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> ir.Value:
+    """BatchNormalization with the running statistics, or the batch's own statistics where it has none."""
+    if training or running_mean is None or running_var is None:
+        axes = [0, *range(2, rank(x))]
+        return _affine(op, standardized(op, x, axes, eps), weight, bias)
+    count = _channels(x)
+    return op.BatchNormalization(
+        x,
+        _filled(op, weight, count, 1.0, x.dtype),
+        _filled(op, bias, count, 0.0, x.dtype),
+        running_mean,
+        running_var,
+        epsilon=eps,
+    )
+
+
+def standardized(op: OpBuilder, x: ir.Value, axes: Sequence[int], eps: float) -> ir.Value:
+    """(x - mean) / sqrt(variance + eps) over `axes`."""
+    centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
+    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=True)
+    return op.Div(centred, op.Sqrt(op.Add(variance, eps)))
+
+
+@aten.lower(
+    "aten::layer_norm",
+    cases=[
+        built(lambda: nn.LayerNorm(4), f32(2, 3, 4), dynamic=True),
+        built(lambda: nn.LayerNorm((3, 4), bias=False), f32(2, 3, 4)),
+        case(lambda x: F.layer_norm(x, (4,)), f32(2, 4)),
+    ],
+)
+def layer_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    normalized_shape: Sequence[int],
+    weight: ir.Value | None = None,
+    bias: ir.Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> ir.Value:
+    """LayerNormalization from opset 17; before, its parts."""
+    count = len(normalized_shape)
+    if op.opset >= 17:
+        if weight is None:
+            weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
+        return op.LayerNormalization(x, weight, bias, axis=-count, epsilon=eps)
+    made = standardized(op, x, list(range(-count, 0)), eps)
+    made = made if weight is None else op.Mul(made, weight)
+    return made if bias is None else op.Add(made, bias)
+
+
+@aten.lower(
+    "aten::rms_norm",
+    cases=[
+        built(lambda: nn.RMSNorm(4), f32(2, 3, 4), dynamic=True),
+        case(lambda x: F.rms_norm(x, (3, 4), eps=1e-3), f32(2, 3, 4)),
+    ],
+)
+def rms_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    normalized_shape: Sequence[int],
+    weight: ir.Value | None = None,
+    eps: float | None = None,
+) -> ir.Value:
+    """RMSNormalization from opset 23; before, its parts. Without eps it is the type's own."""
+    if x.dtype is None:
+        raise UnsupportedOperator("an operand of unknown type")
+    count = len(normalized_shape)
+    if eps is None:
+        eps = float(np.finfo(np.float32 if x.dtype == ir.DataType.FLOAT else x.dtype.numpy()).eps)
+    if op.opset >= 23:
+        if weight is None:
+            weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
+        return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
+    mean = op.reduce("ReduceMean", op.Mul(x, x), list(range(-count, 0)), keepdims=True)
+    made = op.Div(x, op.Sqrt(op.Add(mean, eps)))
+    return made if weight is None else op.Mul(made, weight)
+
+
+@aten.lower(
+    "aten::group_norm",
+    cases=[
+        built(lambda: nn.GroupNorm(2, 4), f32(2, 4, 5, 6), dynamic=True),
+        built(lambda: nn.GroupNorm(2, 4, affine=False), f32(2, 4)),
+    ],
+)
+def group_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    num_groups: int,
+    weight: ir.Value | None = None,
+    bias: ir.Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> ir.Value:
+    """InstanceNormalization of the groups, then scale and shift a channel, as onnxruntime runs fastest."""
+    _channels(x)
+    grouped = op.Reshape(x, [0, num_groups, -1])
+    one, zero = op.const(np.ones(num_groups), x.dtype), op.const(np.zeros(num_groups), x.dtype)
+    made = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
+    return _affine(op, op.Reshape(made, op.shape(x)), weight, bias)
+
+
+@aten.lower(
+    "aten::instance_norm",
+    cases=[
+        built(lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 4, 5), dynamic=True),
+        built(lambda: nn.InstanceNorm1d(3), f32(2, 3, 5)),
+        built(lambda: nn.InstanceNorm1d(3, track_running_stats=True).eval(), f32(2, 3, 5)),
+    ],
+)
+def instance_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value | None,
+    running_var: ir.Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> ir.Value:
+    """InstanceNormalization, or BatchNormalization with running statistics."""
+    if not use_input_stats:
+        return batch_norm(op, x, weight, bias, running_mean, running_var, False, momentum, eps)
+    count = _channels(x)
+    return op.InstanceNormalization(
+        x, _filled(op, weight, count, 1.0, x.dtype), _filled(op, bias, count, 0.0, x.dtype), epsilon=eps
+    )
+
+
+@aten.lower(
+    "aten::local_response_norm",
+    cases=[built(lambda: nn.LocalResponseNorm(3, alpha=0.1, k=2.0), f32(2, 4, 5, 5))],
+)
+def local_response_norm(
+    op: OpBuilder, x: ir.Value, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> ir.Value:
+    """LRN."""
+    return op.LRN(x, size=size, alpha=alpha, beta=beta, bias=k)

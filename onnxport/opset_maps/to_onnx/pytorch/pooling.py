@@ -1,0 +1,174 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.convolution import batched, spread
+
+
+def _spatial(op: OpBuilder) -> int:
+    name = op.source.op if op.source else ""
+    return next((count for count in (1, 2, 3) if f"pool{count}d" in name), 2)
+
+
+def _sizes(x: ir.Value, spatial: int) -> list[int | None]:
+    if x.shape is None:
+        raise UnsupportedOperator("pooling of an operand of unknown rank")
+    return [size if isinstance(size, int) else None for size in list(x.shape)[-spatial:]]
+
+
+@aten.lower(
+    "aten::max_pool1d",
+    "aten::max_pool2d",
+    "aten::max_pool3d",
+    cases=[
+        built(lambda: nn.MaxPool2d(3, stride=2, padding=1), f32(2, 3, 9, 8), dynamic=True),
+        built(lambda: nn.MaxPool2d((2, 3), ceil_mode=True), f32(3, 9, 8)),
+        built(lambda: nn.MaxPool1d(2, dilation=2), f32(2, 3, 9)),
+        built(lambda: nn.MaxPool3d(2, ceil_mode=True), f32(1, 2, 5, 5, 5)),
+    ],
+)
+def max_pool(
+    op: OpBuilder,
+    x: ir.Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> ir.Value:
+    """MaxPool."""
+    spatial = _spatial(op)
+    kernel = spread(kernel_size, spatial)
+    x, unbatched = batched(op, x, spatial)
+    made = op.MaxPool(
+        x,
+        kernel_shape=kernel,
+        strides=spread(stride, spatial) if stride else kernel,
+        pads=spread(padding, spatial) * 2,
+        dilations=spread(dilation, spatial),
+        ceil_mode=int(ceil_mode),
+    )
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+@aten.lower(
+    "aten::avg_pool1d",
+    "aten::avg_pool2d",
+    "aten::avg_pool3d",
+    cases=[
+        built(lambda: nn.AvgPool2d(3, stride=2, padding=1), f32(2, 3, 9, 8), dynamic=True),
+        built(lambda: nn.AvgPool2d(2, count_include_pad=False, padding=1), f32(2, 3, 7, 8)),
+        built(lambda: nn.AvgPool1d(3, stride=2), f32(3, 9)),
+        case(lambda x: F.avg_pool2d(x, 3, divisor_override=2), f32(1, 2, 7, 7)),
+    ],
+)
+def avg_pool(
+    op: OpBuilder,
+    x: ir.Value,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> ir.Value:
+    """AveragePool."""
+    spatial = _spatial(op)
+    kernel = spread(kernel_size, spatial)
+    pads = spread(padding, spatial)
+    if ceil_mode and any(pads) and count_include_pad:
+        raise UnsupportedOperator(
+            "ceil_mode with counted padding: ONNX divides windows that reach beyond the padding differently"
+        )
+    x, unbatched = batched(op, x, spatial)
+    made = op.AveragePool(
+        x,
+        kernel_shape=kernel,
+        strides=spread(stride, spatial) if stride else kernel,
+        pads=pads * 2,
+        ceil_mode=int(ceil_mode),
+        count_include_pad=int(count_include_pad and any(pads)),
+    )
+    if divisor_override is not None:
+        if (any(pads) and not count_include_pad) or ceil_mode:
+            raise UnsupportedOperator("divisor_override with uncounted padding or ceil_mode")
+        elements = 1
+        for size in kernel:
+            elements *= size
+        made = op.Mul(made, elements / divisor_override)
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+@aten.lower(
+    "aten::adaptive_avg_pool1d",
+    "aten::adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool3d",
+    "aten::_adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool3d",
+    cases=[
+        built(lambda: nn.AdaptiveAvgPool2d(1), f32(2, 3, 7, 8), dynamic=True),
+        built(lambda: nn.AdaptiveAvgPool2d((2, 4)), f32(2, 3, 6, 8), dynamic=True),
+        built(lambda: nn.AdaptiveAvgPool2d((3, 5)), f32(2, 3, 7, 8)),
+        built(lambda: nn.AdaptiveAvgPool1d(3), f32(2, 7)),
+    ],
+)
+def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value:
+    """The mean of each of the bins that the output size cuts the axes into."""
+    return _adaptive(op, x, output_size, "GlobalAveragePool", "AveragePool", "ReduceMean")
+
+
+@aten.lower(
+    "aten::adaptive_max_pool1d",
+    "aten::adaptive_max_pool2d",
+    "aten::adaptive_max_pool3d",
+    cases=[
+        case(lambda x: F.adaptive_max_pool2d(x, (2, 4)), f32(2, 3, 6, 8), dynamic=True),
+        case(lambda x: F.adaptive_max_pool2d(x, (3, 5)), f32(2, 3, 7, 8)),
+    ],
+)
+def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value, ...]:
+    """The maximum of each bin; where it lies is not given."""
+    values = _adaptive(op, x, output_size, "GlobalMaxPool", "MaxPool", "ReduceMax")
+    where = ir.Value(name=op.names.unique("indices"), type=ir.TensorType(ir.DataType.INT64), shape=values.shape)
+    return values, where
+
+
+def _adaptive(
+    op: OpBuilder, x: ir.Value, output_size: Sequence[int], whole: str, windows: str, reduction: str
+) -> ir.Value:
+    spatial = _spatial(op)
+    wanted = spread(output_size, spatial)
+    x, unbatched = batched(op, x, spatial)
+    sizes = _sizes(x, spatial)
+    if all(size == 1 for size in wanted):
+        made = op.node(whole, x)
+    elif any(size is None for size in sizes):
+        raise UnsupportedOperator("adaptive pooling of a dynamic size")
+    elif all(size % want == 0 for size, want in zip(sizes, wanted, strict=True) if size is not None):
+        kernel = [size // want for size, want in zip(sizes, wanted, strict=True) if size is not None]
+        made = op.node(windows, x, kernel_shape=kernel, strides=kernel)
+    else:
+        made = x
+        for i, (size, want) in enumerate(zip(sizes, wanted, strict=True)):
+            made = _binned(op, made, 2 + i, size or 0, want, reduction)
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+def _binned(op: OpBuilder, x: ir.Value, axis: int, size: int, want: int, reduction: str) -> ir.Value:
+    """One axis cut into `want` bins, the i-th from floor(i size / want) to ceil((i + 1) size / want), each reduced."""
+    bins = []
+    for i in range(want):
+        start, end = i * size // want, -(-(i + 1) * size // want)
+        piece = op.Slice(x, [start], [end], [axis])
+        bins.append(op.reduce(reduction, piece, [axis], keepdims=True))
+    return bins[0] if want == 1 else op.Concat(*bins, axis=axis)

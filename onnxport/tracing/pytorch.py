@@ -1,0 +1,359 @@
+"""PyTorch: from a module, a callable or an exported program to torch.export's graph, in ATen's own operators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.tracing.pytorch_inputs import (
+    Call,
+    Dims,
+    bind,
+    default_dims,
+    doubled_ones,
+    given_dims,
+    has_ones,
+    input_paths,
+    output_paths,
+    positional_names,
+    symbol_names,
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced model.
+
+    Attributes:
+        program: torch.export's program, not decomposed and not functional.
+        inputs: placeholder and name of each tensor input, in the order of the flattened arguments.
+        outputs: name of each leaf of the result.
+        symbols: names of the symbolic dimensions by torch's symbol.
+        notes: how it was traced.
+    """
+
+    program: ExportedProgram
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[str, ...]
+    symbols: dict[str, str]
+    notes: tuple[str, ...]
+
+    def functional(self, reason: str) -> Traced:
+        """The same model after torch's functionalisation: no in-place operators, no views that are written to."""
+        note = f"functionalised by torch ({reason})"
+        return replace(self, program=self.program.run_decompositions({}), notes=(*self.notes, note))
+
+
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> ExportedProgram:
+    """The exported program in a ``.pt2`` file.
+
+    Raises:
+        InvalidModelError: the file is missing or corrupt, or holds no exported program.
+    """
+    if not os.path.isfile(path):
+        raise InvalidModelError(f"no file {os.fspath(path)!r}")
+    try:
+        return torch.export.load(os.fspath(path))
+    except Exception as error:  # the archive reader raises whatever a broken archive makes of it
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InvalidModelError(f"{os.fspath(path)!r} is truncated or no torch.export program: {reason}") from error
+
+
+def trace(
+    model: Any,
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+) -> Traced:
+    """The traced program of a module, a callable of tensors, or an exported program.
+
+    A module is traced without Dynamo first, then with it. Without `dynamic_shapes` dimension 0 of every input is
+    dynamic where tracing allows it.
+
+    Args:
+        model: a module, a callable of tensors, or a `torch.export.ExportedProgram`.
+        inputs: positional example inputs as a tuple, or a dict by parameter name.
+        kwargs: keyword inputs.
+        dynamic_shapes: torch.export's notation; a plain string names a dimension.
+        input_names: names that the user gives the graph's inputs; `dynamic_shapes` may be keyed by them.
+
+    Raises:
+        TracingError: torch.export can't trace the model; the message holds its reason.
+        InvalidInputError: inputs, keyword inputs or dynamic shapes do not fit.
+    """
+    if isinstance(model, ExportedProgram):
+        return _of_program(model, dynamic_shapes)
+    if inputs is None and not kwargs:
+        raise InvalidInputError(
+            "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
+        )
+    module = as_module(model)
+    call = _spelled_out(bind(module, inputs, kwargs))
+    notes = (
+        ("the model is traced in training mode",) if module.training and any(True for _ in module.children()) else ()
+    )
+    if dynamic_shapes is not None:
+        dims = given_dims(call, dynamic_shapes, input_names)
+        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model)
+        return _traced(program, call, dims, (*notes, how))
+    dims = default_dims(call)
+    program, how = _first([*_default_attempts(call, dims)], model)
+    if has_ones(call, dims) and _drops_ones(program):
+        program, how = _first([(call, None, "all dimensions are static: squeeze() would drop a batch of 1")], model)
+    return _traced(program, call, dims, (*notes, how))
+
+
+Attempt = tuple[Call, Any, str]
+
+
+def _default_attempts(call: Call, dims: Dims) -> Iterator[Attempt]:
+    if dims.names:
+        yield doubled_ones(call, dims), dims.shapes, ""
+        if has_ones(call, dims):
+            yield call, dims.shapes, ""
+    yield call, None, "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
+
+
+def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
+    if has_ones(call, dims):
+        yield call, dims.shapes, ""
+
+
+def _first(attempts: list[Attempt], model: Any) -> tuple[ExportedProgram, str]:
+    """The first attempt that torch.export traces, without Dynamo before with it, and a note on how."""
+    first: Exception | None = None
+    registered = False
+    for strict in (False, True):
+        for call, shapes, note in attempts:
+            while True:
+                try:
+                    program = _export(call, shapes, strict)
+                except Exception as error:  # whatever the user's code or torch raises while tracing
+                    first = first or error
+                    if not registered and _register_dataclasses(call):
+                        registered = True
+                        first = None
+                        continue
+                    break
+                how = f"traced by torch.export with strict={strict}"
+                return program, f"{how}; {note}" if note else how
+    raise TracingError(_reason(model, first)) from first
+
+
+def _export(call: Call, shapes: Any, strict: bool) -> ExportedProgram:
+    with torch.no_grad(), _no_fastpath():
+        return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+
+
+@contextmanager
+def _no_fastpath() -> Iterator[None]:
+    """Attention layers in their readable form, not as one opaque fused operator."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _reason(model: Any, error: Exception | None) -> str:
+    name = getattr(model, "__name__", None) or type(model).__name__
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
+    text = "\n".join(f"  {line}" for line in lines[:12]) or "  no message"
+    return (
+        f"torch.export can't trace {name}: {type(error).__name__}:\n{text}\n"
+        "Make the model traceable (torch.cond for branches on tensor values, torch._check for sizes that depend on data), "
+        "or name fewer dynamic dimensions."
+    )
+
+
+def _drops_ones(program: ExportedProgram) -> bool:
+    """Some squeeze meets a symbolic dimension: at size 1 the model gives another rank than the trace."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or "squeeze" not in str(node.target) or "unsqueeze" in str(node.target):
+            continue
+        shape = node.args[0].meta["val"].shape
+        axes = node.args[1] if len(node.args) > 1 else range(len(shape))
+        axes = [axes] if isinstance(axes, int) else axes
+        if any(isinstance(shape[axis], torch.SymInt) for axis in axes):
+            return True
+    return False
+
+
+def _register_dataclasses(call: Call) -> bool:
+    """Registers with torch's pytree the dataclasses that the model takes or gives; True if there were new ones."""
+    found: set[type] = set()
+
+    def look(item: Any) -> None:
+        kind = type(item)
+        if hasattr(kind, "__dataclass_fields__") and kind not in pytree.SUPPORTED_NODES:
+            found.add(kind)
+            for name in kind.__dataclass_fields__:
+                look(getattr(item, name))
+        elif isinstance(item, dict):
+            for child in item.values():
+                look(child)
+        elif isinstance(item, (list, tuple)):
+            for child in item:
+                look(child)
+
+    look(list(call.args))
+    look(call.kwargs)
+    try:
+        with torch.no_grad():
+            look(call.module(*call.args, **call.kwargs))
+    except Exception:  # the model fails by itself; tracing has said so already
+        return False
+    for kind in sorted(found, key=lambda item: item.__qualname__):
+        if issubclass(kind, dict):
+            _register_mapping(kind)
+        else:
+            torch.export.register_dataclass(kind)
+    return bool(found)
+
+
+def _register_mapping(kind: type) -> None:
+    """A dataclass that is also a dict (a "ModelOutput") holds the fields that are not None, in order."""
+    pytree.register_pytree_node(
+        kind,
+        lambda item: (list(item.values()), list(item.keys())),
+        lambda values, keys: kind(**dict(zip(keys, values, strict=True))),
+        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+    )
+
+
+def as_module(model: Any) -> torch.nn.Module:
+    """`model` as a module: itself, what a wrapper holds, or a module whose forward is the callable.
+
+    Raises:
+        InvalidModelError: it can't be called, or is a TorchScript module.
+    """
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InvalidModelError(
+            "a TorchScript module can't be traced by torch.export: pass the module it was scripted from"
+        )
+    if isinstance(model, torch.nn.Module):
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            return model.module
+        original = getattr(model, "_orig_mod", None)  # what torch.compile returns
+        return original if isinstance(original, torch.nn.Module) else model
+    if not callable(model):
+        raise InvalidModelError(f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable")
+    owner = getattr(model, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return _with_forward(owner, model)
+    module = torch.nn.Module()
+    for name, child in _used_modules(model):
+        module.add_module(name, child)
+    return _with_forward(module.eval() if not any(True for _ in module.children()) else module, model)
+
+
+def _with_forward(
+    module: torch.nn.Module, forward: Callable[..., Any], signature: inspect.Signature | None = None
+) -> torch.nn.Module:
+    """A module with `module`'s own parameters and another forward."""
+
+    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    signature = signature or _signature(forward)
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
+    kind = type(type(module).__name__, (type(module),), {"forward": call})
+    made = object.__new__(kind)
+    made.__dict__ = module.__dict__
+    return made
+
+
+def _signature(forward: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(forward)
+    except (TypeError, ValueError):  # a built-in function of torch
+        return inspect.Signature([inspect.Parameter("input", inspect.Parameter.VAR_POSITIONAL)])
+
+
+def _used_modules(function: Any) -> list[tuple[str, torch.nn.Module]]:
+    """Modules that a function closes over, takes from its globals or holds, by variable name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return (
+            [(name, item) for name, item in vars(function).items() if isinstance(item, torch.nn.Module)]
+            if hasattr(function, "__dict__")
+            else []
+        )
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
+    found = [(name, cell.cell_contents) for name, cell in cells]
+    found += [(name, function.__globals__.get(name)) for name in code.co_names]
+    return [(name, item) for name, item in found if isinstance(item, torch.nn.Module)]
+
+
+def _spelled_out(call: Call) -> Call:
+    """The call of a module whose ``**kwargs`` parameter is replaced by the keywords given: torch.export can't name them."""
+    signature = inspect.signature(call.module.forward)
+    rest = [name for name, item in signature.parameters.items() if item.kind is item.VAR_KEYWORD]
+    if not rest or rest[0] not in call.combined:
+        return call
+    parameters = [item for name, item in signature.parameters.items() if name != rest[0]]
+    for key in call.combined[rest[0]]:
+        parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY))
+    module = _with_forward(call.module, call.module.forward, signature.replace(parameters=parameters))
+    return Call(module, call.args, call.kwargs)
+
+
+def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
+    names = program.module_call_graph[0].signature
+    in_spec = program.call_spec.in_spec
+    count = in_spec.children()[0].num_children
+    said = list(getattr(names, "forward_arg_names", None) or ())
+    positional = [*said, *(f"input_{i}" for i in range(len(said), count))][:count]
+    dims: dict[tuple[str, int], str] = {}
+    paths = input_paths(in_spec, positional)
+    if isinstance(dynamic_shapes, dict):
+        for path, axes in dynamic_shapes.items():
+            dims.update({(path, axis): dim for axis, dim in dict(axes or {}).items() if isinstance(dim, str)})
+    return _with_names(program, paths, dims, ("an exported program as it is",))
+
+
+def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
+    signature = inspect.signature(call.module.forward)
+    paths = input_paths(program.call_spec.in_spec, positional_names(signature, len(call.args)))
+    traced = _with_names(program, paths, dims.names, notes)
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
+    fixed = [
+        f"{path}[{axis}]"
+        for (path, axis) in dims.names
+        if path in wanted and not isinstance(wanted[path].shape[axis], torch.SymInt)
+    ]
+    if fixed and "static" not in notes[-1]:
+        traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
+    return traced
+
+
+def _with_names(
+    program: ExportedProgram, paths: list[str], dims: dict[tuple[str, int], str], notes: tuple[str, ...]
+) -> Traced:
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    inputs = [
+        (spec.arg.name, path)
+        for spec, path in zip(specs, paths, strict=True)
+        if not isinstance(spec.arg, ConstantArgument) and isinstance(values.get(spec.arg.name), torch.Tensor)
+    ]
+    symbols = symbol_names([(path, values[name]) for name, path in inputs], dims)
+    return Traced(program, tuple(inputs), tuple(output_paths(program.call_spec.out_spec)), symbols, notes)

@@ -1,0 +1,55 @@
+"""PyTorch: weights from a file into a module."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import torch
+
+from onnxport.errors import InvalidInputError, InvalidModelError, MissingDependencyError, UntrustedFileError
+
+
+def load_weights(module: torch.nn.Module, path: Path) -> None:
+    """Loads the state dict in a ``.safetensors`` file, or one that `torch.save` wrote, into `module`.
+
+    Raises:
+        InvalidModelError: the file is corrupt, or its tensors are not the module's.
+        InvalidInputError: `module` is no module.
+        UntrustedFileError: the file holds more than tensors, and unpickling it would run code.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidInputError(f"weights belong to a torch.nn.Module, not to a {type(module).__qualname__}")
+    state = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_pickle(path)
+    if isinstance(state, torch.nn.Module) or not hasattr(state, "items"):
+        raise InvalidModelError(f"{str(path)!r} holds a {type(state).__qualname__}, not a state dict")
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise InvalidModelError(f"the weights in {str(path)!r} do not fit the module: {error}") from error
+
+
+def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("safetensors", "pytorch") from error
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InvalidModelError(f"{str(path)!r} is truncated or no safetensors file: {error}") from error
+
+
+def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        if not zipfile.is_zipfile(path):
+            raise InvalidModelError(f"{str(path)!r} is truncated or no file of torch.save") from error
+        raise UntrustedFileError(
+            f"{str(path)!r} holds more than tensors, and unpickling it would run code: save module.state_dict() instead"
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise InvalidModelError(f"{str(path)!r} is truncated or no file of torch.save: {error}") from error
