@@ -23,8 +23,8 @@ class Figures:
         converted: the converted model's value there.
         mean: mean absolute difference.
         p99: its 99th percentile.
-        ulp: greatest difference in units of the last place (of the coarser type), over elements that are not near zero (at least a
-            thousandth of the output's scale); None where there are none or the type has no last place.
+        ulp: greatest difference in units of the last place (of the coarser type), over elements that are not near zero (at
+            least a thousandth of the output's scale); None where there are none or the type has no last place.
         mismatched: number of elements that differ by more than the budget, or one of which is NaN or infinite.
         total: number of elements.
         cosine: cosine similarity of the flattened arrays; None where one is all zeros.
@@ -88,12 +88,12 @@ def judge(
         same_dtype: element types must be equal; else their kinds (float, integer, ...) must.
         exempt: elements that may differ, true where the source itself can't tell (a class label within the score budget).
     """
-    if isinstance(source, (list, tuple)) or isinstance(source, dict) or source is None:
+    if isinstance(source, (list, tuple, dict)) or source is None:
         return _judge_parts(name, source, converted, budget, same_dtype)
     if converted is None or isinstance(converted, (list, tuple, dict)):
         return OutputReport(name, "fail", f"the source gives a tensor, the converted model {_kind(converted)}")
     a, b = np.asarray(source), np.asarray(converted)
-    about = {"dtype": str(a.dtype), "shape": a.shape, "budget": budget.origin}
+    about: dict[str, Any] = {"dtype": str(a.dtype), "shape": a.shape, "budget": budget.origin}
     if _is_pair_of(a, b):
         a = np.stack([a.real, a.imag], axis=-1)
     if a.shape != b.shape:
@@ -237,11 +237,12 @@ def _judge_floats(name: str, a: np.ndarray, b: np.ndarray, budget: Budget, about
     reason = ""
     if unlike.any():
         place = tuple(int(i) for i in np.argwhere(unlike)[0])
-        where = list(place)
-        reason = f"{int(unlike.sum())} of {a.size} elements differ in NaN or infinity: at {where} {_plain(a[place])} became {_plain(b[place])}"
+        change = f"at {list(place)} {_plain(a[place])} became {_plain(b[place])}"
+        reason = f"{int(unlike.sum())} of {a.size} elements differ in NaN or infinity: {change}"
     elif count and figures is not None:
         kind = "error against float64" if truth is not None else "difference"
-        reason = f"{count} of {a.size} elements beyond the budget: {kind} {float(judged.max()):.3g}, allowed {figures.allowed:.3g}"
+        size = f"{kind} {float(judged.max()):.3g}, allowed {figures.allowed:.3g}"
+        reason = f"{count} of {a.size} elements beyond the budget: {size}"
     return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
 
 

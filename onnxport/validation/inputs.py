@@ -6,6 +6,7 @@ A conversion is proven on inputs that the tracer did not see: a size that was ba
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from onnxport.validation.runners.base import InputSpec
 _FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE = 2, 6, 64
 # Integers of unknown meaning: small enough for an index into nearly anything.
 _SAFE_INTEGER = 3
+# A dimension that is an expression of others, not a name.
+_ARITHMETIC = r"[-+*/() ]"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def specs_of(model: ir.Model) -> tuple[InputSpec, ...]:
 
 
 def _spec(value: ir.Value) -> InputSpec:
-    kind = value.type
+    kind: Any = value.type
     shape = (
         tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape) if value.shape is not None else None
     )
@@ -131,7 +134,7 @@ def _sizes(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> dict[str, int]:
         if spec.dims is None or not isinstance(leaf, np.ndarray) or leaf.ndim != len(spec.dims):
             continue
         for dim, size in zip(spec.dims, leaf.shape, strict=True):
-            if isinstance(dim, str) and dim.isidentifier() and size > 0:
+            if isinstance(dim, str) and not re.search(_ARITHMETIC, dim) and size > 0:
                 found.setdefault(dim, size)
     return found
 
@@ -215,8 +218,11 @@ def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[I
 # -- drawn inputs ----------------------------------------------------------------------------------------------------------
 
 
-def drawn(model: ir.Model, seed: int) -> Iterator[InputSet]:
-    """Inputs drawn from the graph's signature, at two sizes of every free dimension.
+def drawn(model: ir.Model, seed: int) -> Iterator[list[InputSet]]:
+    """Inputs drawn from the graph's signature: two draws at different sizes, each a list of candidates to try in turn.
+
+    Free dimensions all differ in the first candidate, so that a confusion of two shows; in the second they are equal, for
+    models whose dimensions must agree without the graph saying so.
 
     Integers that index a weight stay below its size, strings come from the vocabularies in the graph, table columns that
     trees split lie around their thresholds.
@@ -224,33 +230,44 @@ def drawn(model: ir.Model, seed: int) -> Iterator[InputSet]:
     specs = specs_of(model)
     values = {value.name: value for value in model.graph.inputs}
     for step in range(2):
-        rng = np.random.default_rng([seed, step])
-        sizes = _drawn_sizes(specs, step)
-        leaves = tuple(_draw(spec, values[spec.name], sizes, rng) for spec in specs)
-        label = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        yield InputSet(f"drawn{f' ({label})' if label else ''}", leaves, optional=step > 0)
+        candidates = []
+        for spread in (1, 0):
+            sizes = _drawn_sizes(specs, step, spread)
+            rng = np.random.default_rng([seed, step])
+            leaves = tuple(_draw(spec, values[spec.name], sizes, rng) for spec in specs)
+            label = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            candidates.append(InputSet(f"drawn ({label})" if label else f"drawn {step + 1}", leaves))
+            if not sizes:
+                break
+        yield candidates
 
 
-def _drawn_sizes(specs: Sequence[InputSpec], step: int) -> dict[str, int]:
+def _named_dims(spec: InputSpec) -> tuple[int | str, ...]:
+    """The dimensions, unknown ones named: a leading one is taken for the batch."""
+    dims = spec.dims or ()
+    return tuple(
+        ("batch" if axis == 0 else f"{spec.name}.{axis}") if dim is None else dim for axis, dim in enumerate(dims)
+    )
+
+
+def _drawn_sizes(specs: Sequence[InputSpec], step: int, spread: int) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for spec in specs:
         image = spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
-        for axis, dim in enumerate(spec.dims or ()):
-            name = dim or ("batch" if axis == 0 else f"{spec.name}.{axis}")
-            if not isinstance(name, str) or name in sizes or (dim and not dim.isidentifier()):
+        for axis, dim in enumerate(_named_dims(spec)):
+            if not isinstance(dim, str) or dim in sizes or re.search(_ARITHMETIC, dim):
                 continue
-            first = _FIRST_BATCH if axis == 0 else _FIRST_IMAGE if image else _FIRST_SIZE + len(sizes)
-            sizes[name] = first + step * (16 if image and axis else 1)
+            if axis == 0:
+                sizes[dim] = _FIRST_BATCH + step
+            elif image:
+                sizes[dim] = _FIRST_IMAGE + 16 * step
+            else:
+                sizes[dim] = _FIRST_SIZE + step + spread * len(sizes)
     return sizes
 
 
 def _draw(spec: InputSpec, value: ir.Value, sizes: Mapping[str, int], rng: np.random.Generator) -> Any:
-    dims = spec.dims if spec.dims is not None else ()
-    named = [
-        dim or ("batch" if axis == 0 else f"{spec.name}.{axis}") if not isinstance(dim, int) else dim
-        for axis, dim in enumerate(dims)
-    ]
-    shape = tuple(dimension(dim, sizes) or (0 if dim == 0 else 1) for dim in named)
+    shape = tuple(0 if dim == 0 else dimension(dim, sizes) or 1 for dim in _named_dims(spec))
     if spec.kind == "sequence":
         return [_draw_array(spec, value, shape, rng) for _ in range(3)]
     return _draw_array(spec, value, shape, rng)
@@ -269,15 +286,13 @@ def _draw_array(spec: InputSpec, value: ir.Value, shape: tuple[int, ...], rng: n
         return rng.integers(0, index_limit(value) or _SAFE_INTEGER, shape).astype(dtype)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    noise = np.asarray(rng.standard_normal(shape))
     levels = thresholds(value)
     if levels is not None and len(shape) == 2:
-        columns = [
-            rng.choice(found, shape[0]) + rng.standard_normal(shape[0]) * (np.std(found) * 0.1 + 1e-3) if (found := levels.get(i)) is not None
-            else rng.standard_normal(shape[0])
-            for i in range(shape[1])
-        ]  # fmt: skip
-        return np.stack(columns, axis=1).astype(dtype) if columns else np.zeros(shape, dtype)
-    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+        for column, found in levels.items():
+            if column < shape[1]:
+                noise[:, column] = rng.choice(found, shape[0]) + noise[:, column] * (np.std(found) * 0.1 + 1e-3)
+    return noise.astype(dtype)
 
 
 # Operators that hand values on unchanged, so that what consumes their result says something of the input.

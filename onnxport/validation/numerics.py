@@ -49,7 +49,7 @@ def of_model(model: ir.Model) -> Numerics:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 halves.add(_EPSILON[value.dtype])
     for node in model.graph:
-        inner = [item for item in _bodies(node)]
+        inner = _bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
         random = _is_random(node) or any(_is_random(inside) for body in inner for inside in body.all_nodes())
         if random or any(value in tainted for value in inputs if value is not None):

@@ -133,6 +133,10 @@ def compare(
         for item in _sets(parties, specs, graph, seed)
         if (found := _run_set(parties, item, specs, remarks)) is not None
     ]
+    if not reports:
+        raise InvalidInputError(
+            f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(remarks[-1:])}"
+        )
     if any(not item.passed for item in reports):
         remarks += _blame_runtime(parties, reports, specs, graph, seed)
     return Report(
@@ -161,14 +165,12 @@ def _side(runner: Runner, title: str) -> Side:
 
 
 def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
-    dtypes = tuple(
-        sets_of_inputs.numpy_dtype(value.dtype) if value.dtype is not None else None for value in graph.graph.outputs
-    )
+    tensors = all(value.type is None or isinstance(value.type, ir.TensorType) for value in graph.graph.outputs)
     return replace(
         binding,
         specs=sets_of_inputs.specs_of(graph),
         output_names=tuple(value.name or "" for value in graph.graph.outputs),
-        output_dtypes=dtypes,
+        structured=not tensors,
     )
 
 
@@ -182,7 +184,8 @@ def _sets(
     if example is None:
         if graph is None:
             raise InvalidInputError("pass inputs=...: neither side has a signature to draw them from")
-        yield from sets_of_inputs.drawn(graph, seed)
+        for candidates in sets_of_inputs.drawn(graph, seed):
+            yield next((item for item in candidates if _runs(parties, item)), candidates[0])
         return
     leaves = example.leaves if parties.order is None else tuple(example.leaves[i] for i in parties.order)
     if specs is not None:

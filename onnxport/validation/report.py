@@ -83,7 +83,8 @@ class Divergence:
     def __str__(self) -> str:
         origin = f", from {self.source_op}" if self.source_op else ""
         place = f" at {self.where}" if self.where else ""
-        return f"first divergent node: {self.op} {self.node!r}{origin}{place}: local error {self.error:.3g}, allowed {self.allowed:.3g}"
+        size = f"local error {self.error:.3g}, allowed {self.allowed:.3g}"
+        return f"first divergent node: {self.op} {self.node!r}{origin}{place}: {size}"
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp
 
 def rows(report: Report) -> list[tuple[str, ...]]:
     """The table of the report, one row an output and set, under `HEADINGS`."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for item in report.sets:
         for output in item.outputs:
             figures = output.figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +43,7 @@ class Binding:
         kwargs: keyword inputs.
         specs: the inputs of the ONNX graph on either side, where there is one.
         output_names: names of the graph's outputs.
-        output_dtypes: their element types.
+        structured: the graph has an output that is no tensor (a sequence, map or optional): results are not flattened.
         signature: which signature of a SavedModel.
         methods: which methods of an estimator.
     """
@@ -52,7 +52,7 @@ class Binding:
     kwargs: Mapping[str, Any] | None = None
     specs: tuple[InputSpec, ...] | None = None
     output_names: tuple[str, ...] | None = None
-    output_dtypes: tuple[np.dtype | None, ...] | None = None
+    structured: bool = False
     signature: str | None = None
     methods: Sequence[str] | None = None
 
@@ -99,44 +99,6 @@ class Runner(ABC):
         return None
 
 
-@dataclass
-class Structure:
-    """Arguments taken apart into leaves, and the way back.
-
-    Attributes:
-        flatten: gives all leaves of nested arguments with their paths, in the framework's own order.
-        unflatten: puts leaves back into arguments of the same structure.
-        is_tensor: whether a leaf varies (arrays and tensors) or belongs to the program (numbers, strings, None).
-        to_numpy: a tensor as an array.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    paths: list[tuple[Any, ...]]
-    flat: list[Any]
-    rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
-    positions: list[int] = field(default_factory=list)
-
-    def example(self, parameters: Sequence[str], to_numpy: Callable[[Any], np.ndarray]) -> Example:
-        """The leaves as arrays, named by their paths with positional arguments named after `parameters`."""
-        names = []
-        for position in self.positions:
-            kind, first, *rest = self.paths[position]
-            if kind == "args":
-                first = parameters[first] if first < len(parameters) else f"input_{first}"
-            names.append(".".join(str(part) for part in (first, *rest)))
-        return Example(tuple(names), tuple(to_numpy(self.flat[i]) for i in self.positions))
-
-    def arguments(
-        self, leaves: Sequence[Any], like: Callable[[Any, Any], Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call's arguments with the varying leaves replaced; ``like(array, original)`` makes a tensor."""
-        flat = list(self.flat)
-        for position, leaf in zip(self.positions, leaves, strict=True):
-            flat[position] = like(leaf, self.flat[position])
-        return self.rebuild(flat)
-
-
 def split_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of `inputs`: a tuple is positional, a dict by name, anything else one argument."""
     named = dict(kwargs or {})
@@ -175,6 +137,25 @@ def graph_order(example: Example, specs: Sequence[InputSpec]) -> list[int]:
     )
 
 
-def is_array(leaf: Any) -> bool:
-    """Whether a leaf is a NumPy array or scalar."""
-    return isinstance(leaf, (np.ndarray, np.generic))
+def top_level(result: Any, to_numpy: Callable[[Any], Any]) -> Outputs:
+    """One value an output of the graph: the elements of a tuple, each a tensor, list (sequence), dict (map) or None."""
+    values = result if isinstance(result, tuple) else (result,)
+    return [("", nested(value, to_numpy)) for value in values]
+
+
+def nested(value: Any, to_numpy: Callable[[Any], Any]) -> Any:
+    """Tensors inside lists and dicts as arrays."""
+    if isinstance(value, (list, tuple)):
+        return [nested(item, to_numpy) for item in value]
+    if isinstance(value, Mapping):
+        return {key: nested(item, to_numpy) for key, item in value.items()}
+    return to_numpy(value)
+
+
+def arguments_in_order(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments in the order of the callable's parameters, as exporters take them."""
+    names = parameter_names(call)
+    return {
+        name: kwargs[name]
+        for name in [*(n for n in names[len(args) :] if n in kwargs), *(n for n in kwargs if n not in names)]
+    }

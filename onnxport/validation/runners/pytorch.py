@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -12,12 +13,30 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnxport.frameworks import Framework
-from onnxport.validation.runners.base import Binding, Outputs, Runner, Structure, parameter_names, split_arguments
+from onnxport.validation.runners.base import (
+    Binding,
+    Example,
+    Outputs,
+    Runner,
+    arguments_in_order,
+    parameter_names,
+    split_arguments,
+    top_level,
+)
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-_WIDENED = (*_FLOATS, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+_NARROW = frozenset(
+    {
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2fnuz,
+    }
+)
 
 
 class PytorchRunner(Runner):
@@ -25,92 +44,110 @@ class PytorchRunner(Runner):
 
     framework: ClassVar[Framework] = "pytorch"
 
-    def __init__(self, call: Callable[..., Any], title: str, structure: Structure | None) -> None:
-        parameters = parameter_names(call.forward if isinstance(call, torch.nn.Module) else call)
-        super().__init__(title, structure.example(parameters, to_numpy) if structure is not None else None)
+    def __init__(self, call: Callable[..., Any], title: str, arguments: Arguments | None, structured: bool) -> None:
+        super().__init__(title, arguments.example if arguments is not None else None)
         self._call = call
-        self._structure = structure
+        self._arguments = arguments
+        self._structured = structured
         self._twin: Callable[..., Any] | None = None
-        self._twin_fails = False
+        self._has_twin = True
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
-        """Outputs as flat leaves: tensors and numbers in pytree order."""
-        args, kwargs = self._arguments(leaves, torch.float32)
-        return _run(self._call, args, kwargs)
+        """Tensors and numbers in pytree order, then the inputs that the model wrote to, as ``<input>.updated``."""
+        return self._run(self._call, [to_tensor(leaf) for leaf in leaves])
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of a copy in float64; None for large models and those that insist on a type of their own."""
-        if self._twin_fails:
+        if not self._has_twin:
             return None
         try:
-            if self._twin is None:
-                self._twin = _double(self._call)
-            if self._twin is None:
-                self._twin_fails = True
-                return None
-            args, kwargs = self._arguments(leaves, torch.float64)
-            return _run(self._twin, args, kwargs)
+            self._twin = self._twin or _double(self._call)
+            if self._twin is not None:
+                return self._run(self._twin, [_widened(to_tensor(leaf)) for leaf in leaves])
         except Exception:  # a type named in the user's code clashes with float64: any error at all
-            self._twin_fails = True
-            return None
+            self._twin = None
+        self._has_twin = False
+        return None
 
-    def _arguments(self, leaves: Sequence[Any], floats: torch.dtype) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        widen = floats is torch.float64
+    def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
+        args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
+        versions = [_version(tensor) for tensor in tensors]
+        with torch.no_grad(), _unchanged(call):
+            result = call(*args, **kwargs)
+            if self._structured:
+                return top_level(result, to_numpy)
+            outputs = [(".".join(path), to_numpy(leaf)) for path, leaf in leaves_of(result) if _is_result(leaf)]
+        names = (
+            self._arguments.example.names
+            if self._arguments is not None
+            else [f"input_{i}" for i in range(len(tensors))]
+        )
+        written = [
+            (f"{name}.updated", to_numpy(tensor))
+            for name, tensor, version in zip(names, tensors, versions, strict=True)
+            if _version(tensor) != version
+        ]
+        return outputs + written
 
-        def like(leaf: Any, original: Any) -> Any:
-            if isinstance(original, np.ndarray):
-                return leaf.astype(np.float64) if widen and leaf.dtype.kind == "f" else leaf
-            tensor = to_tensor(leaf)
-            if not isinstance(tensor, torch.Tensor):
-                return tensor
-            if isinstance(original, torch.Tensor):
-                tensor = tensor.to(original.device)
-            return _widened(tensor) if widen else tensor
 
-        if self._structure is None:
-            return tuple(like(leaf, None) for leaf in leaves), {}
-        return self._structure.arguments(leaves, like)
+class Arguments:
+    """A call's arguments taken apart in pytree order, keywords in the order of the signature."""
+
+    def __init__(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        target = call.forward if isinstance(call, torch.nn.Module) else call
+        parameters = parameter_names(target)
+        ordered = arguments_in_order(target, args, kwargs)
+        pairs, self._spec = pytree.tree_flatten_with_path((args, ordered))
+        self._flat = [leaf for _, leaf in pairs]
+        self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
+        self.example = Example(
+            tuple(_argument_name(pairs[i][0], parameters) for i in self._positions),
+            tuple(to_numpy(self._flat[i]) for i in self._positions),
+        )
+
+    def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other tensors in place of those of the example, on their devices."""
+        flat = list(self._flat)
+        for position, tensor in zip(self._positions, tensors, strict=True):
+            original = flat[position]
+            flat[position] = tensor.to(original.device) if isinstance(original, torch.Tensor) else tensor
+        args, kwargs = pytree.tree_unflatten(flat, self._spec)
+        return args, kwargs
 
 
 def bind(model: Any, binding: Binding) -> PytorchRunner:
     """A runner of a module, `torch.export.ExportedProgram` or function of tensors."""
     call = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    title = (
-        type(model).__qualname__
-        if isinstance(model, torch.nn.Module)
-        else getattr(model, "__qualname__", type(model).__qualname__)
-    )
+    named = getattr(model, "__qualname__", type(model).__qualname__)
+    title = type(model).__qualname__ if isinstance(model, torch.nn.Module) else named
     if binding.inputs is None and not binding.kwargs:
-        return PytorchRunner(call, title, None)
-    args, kwargs = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
-    pairs, spec = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
-    paths = [(("args", "kwargs")[path[0].idx], *(_key(part) for part in path[1:])) for path, _ in pairs]
-    flat = [leaf for _, leaf in pairs]
-    positions = [i for i, leaf in enumerate(flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-    return PytorchRunner(
-        call, title, Structure(args, kwargs, paths, flat, lambda leaves: pytree.tree_unflatten(leaves, spec), positions)
+        return PytorchRunner(call, title, None, binding.structured)
+    inputs = (
+        tuple(binding.inputs) if isinstance(binding.inputs, list) else () if binding.inputs is None else binding.inputs
     )
+    args, kwargs = split_arguments(inputs, binding.kwargs)
+    return PytorchRunner(call, title, Arguments(call, args, kwargs), binding.structured)
 
 
 def to_numpy(tensor: Any) -> Any:
-    """A tensor as an array; bfloat16 and float8 as ml_dtypes' types."""
+    """A tensor as an array of its own memory; bfloat16 and float8 as ml_dtypes' types."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
     tensor = tensor.detach().cpu()
-    if tensor.is_sparse or tensor.layout in (torch.sparse_csr, torch.sparse_csc):
+    if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
-    bits = {1: torch.uint8, 2: torch.int16}.get(tensor.element_size())
     narrow = str(tensor.dtype).removeprefix("torch.")
-    if narrow.startswith(("bfloat16", "float8")) and bits is not None:
+    if narrow.startswith(("bfloat16", "float8")):
         import ml_dtypes
 
-        return tensor.view(bits).numpy().view(getattr(ml_dtypes, narrow)).copy()
+        bits = torch.uint8 if tensor.element_size() == 1 else torch.int16
+        return tensor.view(bits).numpy().copy().view(getattr(ml_dtypes, narrow))
     return np.array(tensor.numpy(), copy=True)
 
 
 def to_tensor(leaf: Any) -> Any:
-    """An array as a tensor of its own memory; strings, lists and dicts as they are, their arrays made tensors."""
+    """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts made tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
     if isinstance(leaf, dict):
@@ -118,30 +155,65 @@ def to_tensor(leaf: Any) -> Any:
     if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind in "OUS":
         return leaf
     array = np.array(leaf, copy=True)
-    if array.dtype.kind == "V":
+    if array.dtype.kind == "V" or not array.dtype.isbuiltin:
         bits = torch.from_numpy(array.view({1: np.uint8, 2: np.int16}[array.dtype.itemsize]))
         return bits.view(getattr(torch, array.dtype.name))
     return torch.from_numpy(array)
 
 
-def _run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outputs:
-    with torch.no_grad(), _unchanged(call):
-        result = call(*args, **kwargs)
-        pairs, _ = pytree.tree_flatten_with_path(result)
-        return [
-            (".".join(str(_key(part)) for part in path), to_numpy(leaf) if isinstance(leaf, torch.Tensor) else leaf)
-            for path, leaf in pairs
-            if isinstance(leaf, (torch.Tensor, np.ndarray, bool, int, float))
-        ]
+def leaves_of(result: Any, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Leaves of a result with their paths, in pytree order; dataclasses and mappings that torch does not know by field."""
+    pairs, _ = pytree.tree_flatten_with_path(result)
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for path, leaf in pairs:
+        names = (*prefix, *(_key(part) for part in path))
+        children = _fields(leaf)
+        found += (
+            [(names, leaf)]
+            if children is None
+            else [p for key, item in children for p in leaves_of(item, (*names, key))]
+        )
+    return found
+
+
+def _fields(leaf: Any) -> list[tuple[str, Any]] | None:
+    if isinstance(leaf, Mapping):
+        return [(str(key), item) for key, item in leaf.items()]
+    if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+        return [(item.name, getattr(leaf, item.name)) for item in dataclasses.fields(leaf)]
+    return None
+
+
+def _is_result(leaf: Any) -> bool:
+    return isinstance(leaf, (torch.Tensor, np.ndarray, bool, int, float))
+
+
+def _argument_name(path: tuple[Any, ...], parameters: Sequence[str]) -> str:
+    """``x``, ``past.0.key``: the path of an argument, a positional one under its parameter's name."""
+    kind, first, *rest = path
+    index = getattr(first, "idx", None)
+    root = _key(first)
+    if kind.idx == 0 and index is not None:
+        root = parameters[index] if index < len(parameters) else f"input_{index}"
+    return ".".join((root, *(_key(part) for part in rest)))
+
+
+def _key(part: Any) -> str:
+    for name in ("key", "idx", "name"):
+        if hasattr(part, name):
+            return str(getattr(part, name))
+    return str(part)
+
+
+def _version(tensor: Any) -> int:
+    return int(tensor._version) if isinstance(tensor, torch.Tensor) else 0
 
 
 @contextmanager
 def _unchanged(call: Callable[..., Any]) -> Iterator[None]:
     """Gives the buffers back as they were: a run must not move batch statistics or fill a cache."""
     buffers = list(call.buffers()) if isinstance(call, torch.nn.Module) else []
-    before = [
-        (buffer, buffer._version, buffer.clone()) for buffer in buffers if not torch._is_functional_tensor(buffer)
-    ]
+    before = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
     try:
         yield
     finally:
@@ -160,14 +232,11 @@ def _double(call: Callable[..., Any]) -> Callable[..., Any] | None:
         return copy.deepcopy(call).double()
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dtype in _WIDENED:
-        return tensor.double()
-    return tensor.to(torch.complex128) if tensor.dtype == torch.complex64 else tensor
-
-
-def _key(part: Any) -> Any:
-    for name in ("key", "idx", "name"):
-        if hasattr(part, name):
-            return getattr(part, name)
-    return str(part)
+def _widened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_widened(item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype in _NARROW:
+        return value.double()
+    return value.to(torch.complex128) if value.dtype == torch.complex64 else value

@@ -175,7 +175,7 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
             return _frame(dict(zip(columns, leaves, strict=True)), original)
 
         return Example(tuple(columns), leaves), frame
-    rank = len(specs[0].dims) if specs and specs[0].dims is not None else None
+    dims = specs[0].dims if specs else None
     frame_like = columns is not None
     array = _matrix(inputs)
     flat_strings = array.ndim == 1
@@ -183,10 +183,10 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
     def matrix(leaves: Sequence[Any]) -> Any:
         leaf = np.asarray(leaves[0])
         if flat_strings:
-            return [item if isinstance(item, (str, dict)) else item for item in leaf.ravel()]
+            return list(leaf.ravel())
         return _frame_of(leaf, inputs) if frame_like else leaf
 
-    leaf = array.reshape(-1, 1) if flat_strings and rank == 2 else array
+    leaf = array.reshape(-1, 1) if flat_strings and dims is not None and len(dims) == 2 else array
     return Example((specs[0].name if specs else "X",), (leaf,)), matrix
 
 

@@ -1,0 +1,95 @@
+"""A report as one HTML page: no scripts, no other files."""
+
+from __future__ import annotations
+
+from html import escape
+
+from onnxport.validation.report import HEADINGS, Report, SetReport, rows
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --soft: #8881; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 600; }
+.pass { color: var(--good); font-weight: 600; } .fail { color: var(--bad); font-weight: 600; }
+.why { background: var(--soft); padding: 0.6rem 0.9rem; border-left: 3px solid var(--bad); margin: 0.5rem 0; }
+.why { overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; } dt { font-weight: 600; } dd { margin: 0; }
+"""
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    title = f"{'passed' if report.passed else 'failed'}: {report.converted} against {report.source}"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{_verdict(report)}: {escape(str(report.converted))} against {escape(str(report.source))}</h1>",
+            *_why(report),
+            "<h2>Outputs</h2>",
+            _table(HEADINGS, rows(report)),
+            "<h2>Inputs and timings</h2>",
+            _table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
+            "<h2>Budgets</h2>",
+            _table(
+                ("inputs", "output", "budget"), [(s.name, o.name, o.budget) for s in report.sets for o in s.outputs]
+            ),
+            *_notes(report),
+            "<h2>Versions</h2>",
+            _pairs(report.versions),
+            "</body></html>",
+        ]
+    )
+
+
+def _verdict(report: Report) -> str:
+    return f'<span class="{"pass" if report.passed else "fail"}">{"passed" if report.passed else "failed"}</span>'
+
+
+def _why(report: Report) -> list[str]:
+    found = [f"{item.name}: {item.error}" for item in report.sets if item.error]
+    for item in report.sets:
+        for output in item.outputs:
+            if output.verdict == "fail":
+                figures = output.figures
+                values = (
+                    f"; greatest difference at {list(figures.where)}: {figures.source!r} became {figures.converted!r}"
+                    if figures
+                    else ""
+                )
+                found.append(f"{item.name}, {output.name}: {output.reason}{values}")
+    if report.divergence is not None:
+        found.append(str(report.divergence))
+    return [f'<p class="why">{escape(text)}</p>' for text in found]
+
+
+def _notes(report: Report) -> list[str]:
+    if not report.notes:
+        return []
+    return ["<h2>Notes</h2><ul>", *(f"<li>{escape(note)}</li>" for note in report.notes), "</ul>"]
+
+
+def _set_row(item: SetReport) -> tuple[str, ...]:
+    inputs = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in item.inputs)
+    return (item.name, inputs, f"{item.source_seconds * 1e3:.1f} ms", f"{item.converted_seconds * 1e3:.1f} ms")
+
+
+def _table(headings: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
+    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
+    lines = ["".join(f"<td{_mark(text)}>{escape(text)}</td>" for text in row) for row in body]
+    trs = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{trs}</tbody></table></div>'
+
+
+def _mark(text: str) -> str:
+    return ' class="pass"' if text == "pass" else ' class="fail"' if text == "FAIL" else ""
+
+
+def _pairs(pairs: dict[str, str]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in pairs.items())}</dl>"
