@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -42,9 +43,10 @@ class Session:
         self.backend = "onnxruntime"
         self.fallback_reason = ""
         self._run: Any
+        self._errors: tuple[type[Exception], ...] = _ort_errors()
         try:
             self._open_onnxruntime(model, threads, optimize)
-        except _ort_errors() as error:
+        except self._errors as error:
             self.fallback_reason = str(error).splitlines()[0]
             self._open_reference(model)
 
@@ -60,8 +62,18 @@ class Session:
             session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
         self.input_names = [item.name for item in session.get_inputs()]
         self.output_names = [item.name for item in session.get_outputs()]
-        self._dtypes = {item.name: _ort_dtype(item.type) for item in session.get_inputs() if item.type.startswith("tensor(")}
-        self._run = lambda feeds, names: session.run(names, feeds)
+        self._dtypes = {
+            item.name: _ort_dtype(item.type) for item in session.get_inputs() if item.type.startswith("tensor(")
+        }
+        types = {item.name: item.type for item in (*session.get_inputs(), *session.get_outputs())}
+        packed = sorted({kind for kind in types.values() if kind in _PACKED})
+        if packed:
+            self.fallback_reason = f"onnxruntime's Python interface passes no {', '.join(packed)}"
+            self._open_reference(model)
+        elif any(kind in _BITS for kind in types.values()):
+            self._run = lambda feeds, names: _run_bits(session, feeds, names, types)
+        else:
+            self._run = lambda feeds, names: session.run(names, feeds)
 
     def _open_reference(self, model: Any) -> None:
         from onnx.reference import ReferenceEvaluator
@@ -80,6 +92,7 @@ class Session:
                 f"no runtime loads the model: onnxruntime: {self.fallback_reason}; onnx.reference: {error}"
             ) from error
         self.backend = "onnx.reference"
+        self._errors = (Exception,)  # the evaluator has no error type of its own
         initialized = {item.name for item in proto.graph.initializer}
         inputs = [item for item in proto.graph.input if item.name not in initialized]
         self.input_names = [item.name for item in inputs]
@@ -104,7 +117,7 @@ class Session:
         prepared = {name: self.prepare(name, item) for name, item in feeds.items()}
         try:
             return list(self._run(prepared, list(names) if names is not None else self.output_names))
-        except _ort_errors() as error:
+        except self._errors as error:
             shapes = {name: getattr(item, "shape", None) for name, item in prepared.items()}
             raise InvalidInputError(f"the model can't run on inputs of shapes {shapes}: {error}") from error
 
@@ -127,6 +140,29 @@ class Session:
         raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
 
 
+def _run_bits(session: Any, feeds: Mapping[str, Any], names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
+    """Runs a model with inputs or outputs of types that NumPy lacks: their bits pass through onnxruntime's own values."""
+    import onnxruntime as ort
+
+    given = {}
+    for name, array in feeds.items():
+        bits = _BITS.get(types[name])
+        if bits is None:
+            given[name] = ort.OrtValue.ortvalue_from_numpy(array)
+        else:
+            raw = np.ascontiguousarray(array).view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)
+            given[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, bits.value)
+    results = []
+    for name, value in zip(names, session.run_with_ort_values(list(names), given), strict=True):
+        bits = _BITS.get(types[name])
+        if bits is None:
+            results.append(value.numpy())
+            continue
+        memory = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+        results.append(np.frombuffer(memory, bits.numpy()).reshape(value.shape()).copy())
+    return results
+
+
 def _loadable(model: Any, folder: Path) -> str | bytes:
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
@@ -141,12 +177,12 @@ def _loadable(model: Any, folder: Path) -> str | bytes:
     return str(folder / "model.onnx")
 
 
-def _ort_errors() -> tuple[type[BaseException], ...]:
+def _ort_errors() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises: types of its own, which share no base, and Python's from its bindings."""
     import onnxruntime.capi.onnxruntime_pybind11_state as state
 
-    return tuple(
-        item for item in vars(state).values() if isinstance(item, type) and issubclass(item, RuntimeError)
-    ) or (RuntimeError,)
+    own = [item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception)]
+    return (*own, RuntimeError, TypeError, ValueError)
 
 
 _ORT_DTYPES: dict[str, Any] = {
@@ -159,8 +195,24 @@ _ORT_DTYPES: dict[str, Any] = {
 }
 
 
+# Types whose bits onnxruntime hands out, and those that it packs several to a byte.
+_BITS = {
+    f"tensor({dtype.name.lower()})": dtype
+    for dtype in (
+        ir.DataType.BFLOAT16,
+        ir.DataType.FLOAT8E4M3FN,
+        ir.DataType.FLOAT8E4M3FNUZ,
+        ir.DataType.FLOAT8E5M2,
+        ir.DataType.FLOAT8E5M2FNUZ,
+    )
+}
+_PACKED = frozenset(f"tensor({name})" for name in ("int4", "uint4", "int2", "uint2", "float4e2m1"))
+
+
 def _ort_dtype(text: str) -> np.dtype | None:
     if not text.startswith("tensor("):
         return None
+    if text in _BITS:
+        return np.dtype(_BITS[text].numpy())
     found = _ORT_DTYPES.get(text[len("tensor(") : -1])
     return np.dtype(found) if found is not None else None

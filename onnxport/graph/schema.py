@@ -187,6 +187,7 @@ def infer_outputs(
         known: constant values of inputs by name, as far as they are small.
 
     Raises:
+        UnsupportedOperator: the operator does not take the inputs' element types at this version.
         MapEntryError: the inputs contradict the schema.
     """
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
@@ -202,12 +203,15 @@ def infer_outputs(
     imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
     try:
         inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
-    except (InferenceError, RuntimeError, ValueError) as error:
+    except (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         shapes = ", ".join(
             f"{value.type}{list(value.shape) if value.shape is not None else '?'}" if value is not None else "-"
             for value in node.inputs
         )
-        raise MapEntryError(f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}") from error
+        message = f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}"
+        if isinstance(error, onnx.checker.ValidationError) and "unsupported type" in str(error):
+            raise UnsupportedOperator(f"{message}; a newer target_opset may have the type") from error
+        raise MapEntryError(message) from error
     for value in node.outputs:
         found = inferred.get(value.name or "")
         if found is None:

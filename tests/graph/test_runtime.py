@@ -1,0 +1,113 @@
+"""Sessions: every kind of input and output, both runtimes, and what is said when inputs do not fit."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper as h
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.runtime import Session
+
+
+def model(nodes, inputs, outputs, *, opset=21, initializers=(), domains=()):
+    graph = h.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    imports = [h.make_opsetid("", opset), *(h.make_opsetid(name, version) for name, version in domains)]
+    return h.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def tensor(name, dtype, shape=("N",)):
+    return h.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "element", "backend"),
+    [
+        (T.BFLOAT16, ml_dtypes.bfloat16, "onnxruntime"),
+        (T.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn, "onnxruntime"),
+        (T.FLOAT8E5M2, ml_dtypes.float8_e5m2, "onnxruntime"),
+        (T.INT4, ml_dtypes.int4, "onnx.reference"),
+        (T.FLOAT16, np.float16, "onnxruntime"),
+        (T.UINT64, np.uint64, "onnxruntime"),
+        (T.BOOL, np.bool_, "onnxruntime"),
+    ],
+)
+def test_every_element_type_goes_in_and_out(dtype, element, backend):
+    values = np.asarray([0, 1, 2], np.float32)
+    out = Session(model([h.make_node("Cast", ["x"], ["y"], to=dtype)], [tensor("x", T.FLOAT)], [tensor("y", dtype)]))
+    assert out.backend == backend
+    (made,) = out.run({"x": values})
+    assert made.dtype == element
+    np.testing.assert_array_equal(made.astype(np.float32), values.astype(element).astype(np.float32))
+    back = Session(model([h.make_node("Cast", ["x"], ["y"], to=T.FLOAT)], [tensor("x", dtype)], [tensor("y", T.FLOAT)]))
+    np.testing.assert_array_equal(back.run({"x": made})[0], values.astype(element).astype(np.float32))
+
+
+def test_sequences_optionals_maps_and_strings():
+    x = np.asarray([1.5, 2.5], np.float32)
+    sequence = h.make_tensor_sequence_value_info("s", T.FLOAT, None)
+    assert [
+        item.tolist()
+        for item in Session(
+            model([h.make_node("SequenceConstruct", ["x", "x"], ["s"])], [tensor("x", T.FLOAT)], [sequence])
+        ).run({"x": x})[0]
+    ] == [[1.5, 2.5]] * 2
+    count = model([h.make_node("SequenceLength", ["s"], ["n"])], [sequence], [tensor("n", T.INT64, ())])
+    assert Session(count).run({"s": [x, x, x]})[0] == 3
+    zipmap = h.make_node("ZipMap", ["x"], ["m"], domain="ai.onnx.ml", classlabels_int64s=[3, 7])
+    kind = h.make_sequence_type_proto(h.make_map_type_proto(T.INT64, h.make_tensor_type_proto(T.FLOAT, ())))
+    maps = model([zipmap], [tensor("x", T.FLOAT)], [h.make_value_info("m", kind)], domains=[("ai.onnx.ml", 3)])
+    assert Session(maps).run({"x": x})[0] == [{3: 1.5, 7: 2.5}]
+    upper = h.make_node("StringNormalizer", ["x"], ["y"], case_change_action="UPPER", locale="")
+    words = Session(model([upper], [tensor("x", T.STRING)], [tensor("y", T.STRING)]))
+    assert words.run({"x": np.asarray(["a", "b"])})[0].tolist() == ["A", "B"]
+
+
+def test_what_onnxruntime_does_not_load_runs_in_the_reference():
+    x = np.asarray([0.5], np.float64)
+    softplus = model([h.make_node("Softplus", ["x"], ["y"])], [tensor("x", T.DOUBLE)], [tensor("y", T.DOUBLE)])
+    newest = model([h.make_node("Relu", ["x"], ["y"])], [tensor("x", T.DOUBLE)], [tensor("y", T.DOUBLE)], opset=27)
+    for item in (softplus, newest):
+        session = Session(item)
+        assert session.backend == "onnx.reference"
+        assert session.fallback_reason
+    np.testing.assert_allclose(Session(softplus).run({"x": x})[0], np.log1p(np.exp(x)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("opset", [21, 27])
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({}, "missing"),
+        ({"x": np.zeros((2, 3), np.float32), "z": 0}, "unknown"),
+        ({"x": np.zeros((2, 3), np.float64)}, "float64"),
+        ({"x": np.zeros((2, 4), np.float32)}, "can't run on inputs of shapes"),
+    ],
+)
+def test_inputs_that_do_not_fit(opset, feeds, words):
+    weight = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
+    item = model(
+        [h.make_node("MatMul", ["x", "w"], ["y"])],
+        [tensor("x", T.FLOAT, ["N", 3])],
+        [tensor("y", T.FLOAT, ["N", 2])],
+        opset=opset,
+        initializers=[weight],
+    )
+    with pytest.raises(InvalidInputError, match=words):
+        Session(item).run(feeds)
+
+
+def test_python_numbers_and_widenings_are_taken():
+    item = Session(model([h.make_node("Neg", ["x"], ["y"])], [tensor("x", T.DOUBLE)], [tensor("y", T.DOUBLE)]))
+    assert item.run({"x": [1, 2]})[0].tolist() == [-1, -2]
+    assert item.run({"x": np.asarray([1, 2], np.float32)})[0].tolist() == [-1, -2]
+
+
+def test_a_model_that_nothing_runs():
+    unknown = model(
+        [h.make_node("Nope", ["x"], ["y"], domain="com.acme")], [tensor("x", T.FLOAT)], [tensor("y", T.FLOAT)]
+    )
+    unknown.opset_import.append(h.make_opsetid("com.acme", 1))
+    with pytest.raises((InvalidModelError, InvalidInputError)):
+        Session(unknown).run({"x": np.zeros(1, np.float32)})
