@@ -1,0 +1,205 @@
+"""``onnxport convert``: any model to any framework; the aliases fix source and target."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from onnxport import frameworks
+from onnxport.cli import describe
+from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say, words
+from onnxport.cli.inputs import dynamic_shapes
+from onnxport.cli.source import Source, resolve
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.frameworks import Framework
+
+# What a result is called when the command line does not say.
+_SUFFIX: dict[Framework, str] = {
+    "onnx": ".onnx",
+    "pytorch": ".pt2",
+    "tensorflow": "_saved_model",
+    "keras": ".keras",
+    "sklearn": ".skops",
+}
+
+SourceArgument = Annotated[
+    str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")
+]
+Weights = Annotated[Path | None, typer.Option(help="Weights for a factory: .safetensors, .pt or .weights.h5.")]
+Inputs = Annotated[
+    str | None,
+    typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs."),
+]
+InputShape = Annotated[
+    list[str] | None, typer.Option(help="Draw an example input of this shape: x=1x3x224x224:float32. Repeatable.")
+]
+Opset = Annotated[int | None, typer.Option(help="Version of ai.onnx, 13 to 28; 21 by default.")]
+Rtol = Annotated[float | None, typer.Option(help="Relative tolerance, instead of the derived budget.")]
+Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of the derived budget.")]
+Methods = Annotated[list[str] | None, typer.Option(help="Inference methods of an estimator. Repeatable.")]
+Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
+
+
+@dataclass(frozen=True)
+class Order:
+    """The command line of a conversion: each field is an argument or option as it reads there.
+
+    Attributes:
+        expected: the framework that the source has to be of; None for any. No option: an alias sets it.
+    """
+
+    source: SourceArgument
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or directory to write.")] = None
+    to: Annotated[str | None, typer.Option(help="onnx, pytorch, tensorflow, keras or sklearn.")] = None
+    opset: Opset = None
+    input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
+    output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
+    dynamic: Annotated[list[str] | None, typer.Option(help="A dimension that may vary: x:0=batch. Repeatable.")] = None
+    inputs: Inputs = None
+    input_shape: InputShape = None
+    weights: Weights = None
+    signature: Signature = None
+    methods: Methods = None
+    validate: Annotated[bool, typer.Option(help="Run both sides and compare.")] = True
+    rtol: Rtol = None
+    atol: Atol = None
+    optimize: Annotated[bool, typer.Option(help="Bake batch norms and transposes into the weights.")] = False
+    allow_pickle: AllowPickle = False
+    as_json: Json = False
+    expected: Framework | None = None
+
+
+def command(
+    expected: Framework | None = None, target: Framework | None = None, *, about: str = ""
+) -> Callable[..., None]:
+    """A conversion as a command: its options are the fields of `Order`; an alias has its two frameworks fixed.
+
+    Args:
+        expected: the framework that the source has to be of.
+        target: the framework to convert to; then there is no option ``--to``.
+        about: what the command's help says.
+    """
+    fixed: dict[str, Any] = {"expected": expected, **({"to": target} if target else {})}
+
+    def convert(**given: Any) -> None:
+        _perform(Order(**given, **fixed))
+
+    types = get_type_hints(Order, include_extras=True)
+    options = [
+        inspect.Parameter(
+            item.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if item.default is MISSING else item.default,
+            annotation=types[item.name],
+        )
+        for item in fields(Order)
+        if item.name not in fixed
+    ]
+    convert.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    convert.__annotations__ = {item.name: item.annotation for item in options}
+    convert.__doc__ = about
+    return convert
+
+
+def _perform(order: Order) -> None:
+    with outcome(order.as_json, f"converting {order.source} ..."):
+        found = carry_out(order)
+    if order.as_json:
+        print_json({**found, "validation": found["validation"].to_dict() if found["validation"] else None})
+    else:
+        _show(found)
+
+
+def carry_out(order: Order) -> dict[str, Any]:
+    """Converts and writes; gives what was done as plain data, but for the report.
+
+    Raises:
+        OnnxportError: see `onnxport.convert`.
+    """
+    from onnxport.converters.convert import convert as convert_model
+
+    target = _target(order)
+    model = resolve(order.source, weights=order.weights, inputs=order.inputs, input_shapes=order.input_shape or ())
+    if order.expected is not None and model.framework != order.expected:
+        raise InvalidModelError(f"{order.source!r} is a model of {model.framework}, not of {order.expected}")
+    if model.framework == "pytorch" and model.model is not order.source and model.inputs is None:
+        raise InvalidInputError(
+            f"a PyTorch model carries no signature: give example inputs with --inputs or --input-shape, or let "
+            f"{order.source!r} return (model, inputs)"
+        )
+    place = _place(order, model, target)
+    started = time.perf_counter()
+    result = convert_model(
+        model.model,
+        target,
+        inputs=model.inputs,
+        dynamic_shapes=dynamic_shapes(order.dynamic),
+        target_opset=order.opset,
+        input_names=words(order.input_names),
+        output_names=words(order.output_names),
+        output=place,
+        validate=order.validate,
+        signature=order.signature,
+        methods=words(order.methods),
+        optimize="inference" if order.optimize else "none",
+        allow_pickle=order.allow_pickle,
+        rtol=order.rtol,
+        atol=order.atol,
+    )
+    report = getattr(result, "onnxport_report" if target != "onnx" else "report", None)
+    return {
+        "source": order.source,
+        "from": model.framework,
+        "to": target,
+        "output": str(place),
+        "seconds": round(time.perf_counter() - started, 3),
+        **(describe.signature(result) if target == "onnx" else {}),
+        "notes": list(getattr(result, "notes", ())),
+        "validation": report,
+    }
+
+
+def _target(order: Order) -> Framework:
+    if order.to is not None:
+        try:
+            return frameworks.canonical(order.to)
+        except ValueError as error:
+            raise InvalidInputError(f"--to: {error}") from None
+    suffix = order.output.suffix.lower() if order.output else ""
+    for framework, usual in _SUFFIX.items():
+        if suffix == usual:
+            return framework
+    return "onnx"
+
+
+def _place(order: Order, model: Source, target: Framework) -> Path:
+    """Where the result goes; a name that the user did not choose never replaces a file."""
+    if order.output is None:
+        place = Path(f"{model.name}{_SUFFIX[target]}")
+        if place.exists():
+            raise InvalidInputError(f"{str(place)!r} exists: name the result with --output")
+        return place
+    if not order.output.parent.is_dir():
+        raise InvalidInputError(f"--output: there is no folder {str(order.output.parent)!r}")
+    if target != "tensorflow" and order.output.is_dir():
+        raise InvalidInputError(f"--output: {str(order.output)!r} is a folder")
+    return order.output
+
+
+def _show(found: dict[str, Any]) -> None:
+    opset = f", opset {found['opsets'].get('', '?')}" if "opsets" in found else ""
+    say(f"{found['output']}  ({found['from']} to {found['to']}{opset}, {found['seconds']:.1f} s)")
+    if "inputs" in found:
+        describe.show_signature(found)
+    if found["validation"] is None:
+        for note in found["notes"]:
+            say(f"  note: {note}")
+        say("not validated")
+    else:
+        describe.show_report(found["validation"])

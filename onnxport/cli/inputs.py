@@ -1,0 +1,131 @@
+"""Example inputs from the command line: files, shapes, Python objects."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import InvalidInputError, MissingDependencyError
+
+_SHAPE = re.compile(r"(?:(?P<name>[^=]+)=)?(?P<dims>\d+(?:x\d+)*|scalar)?(?::(?P<dtype>\w+))?")
+_DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
+_MAX_BYTES = 1 << 32
+_SAFE_INTEGER = 3  # drawn integers stay below it, since they may be indices
+
+
+def read_inputs(path: Path, *, table: bool) -> Any:
+    """Example inputs from a file.
+
+    ``.npz``: inputs by name, or in order where they are called arr_0, arr_1 ...; ``.npy``: one input; ``.csv`` and
+    ``.parquet``: a DataFrame; ``.txt``: a list of strings, one a line.
+
+    Args:
+        path: the file.
+        table: the model takes a table of samples: an array, a DataFrame or a list instead of a tuple of inputs.
+
+    Raises:
+        InvalidInputError: the file is missing or can't be read.
+    """
+    if not path.is_file():
+        raise InvalidInputError(f"no file {str(path)!r} with example inputs")
+    suffix = path.suffix.lower()
+    try:
+        match suffix:
+            case ".npz":
+                with np.load(path, allow_pickle=False) as archive:
+                    found = {name: archive[name] for name in archive.files}
+                in_order = all(re.fullmatch(r"arr_\d+", name) for name in found)
+                return tuple(found.values()) if in_order else found
+            case ".npy":
+                array = np.load(path, allow_pickle=False)
+                return array if table else (array,)
+            case ".csv" | ".parquet":
+                return _frame(path, suffix)
+            case ".txt":
+                return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(f"{str(path)!r} can't be read as example inputs: {error}") from error
+    raise InvalidInputError(f"{str(path)!r}: example inputs come as .npz, .npy, .csv, .parquet or .txt")
+
+
+def _frame(path: Path, suffix: str) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("pandas", "sklearn") from error
+    return pandas.read_csv(path) if suffix == ".csv" else pandas.read_parquet(path)
+
+
+def draw_inputs(shapes: Iterable[str]) -> Any:
+    """Random inputs of given shapes, the same each time: ``x=1x3x224x224:float32``, ``2x16:int64``, ``scalar:float32``.
+
+    With names a dict, without a tuple. Floating-point values are standard normal, integers 0 to 2 (they may be indices).
+
+    >>> {name: array.shape for name, array in draw_inputs(["x=2x3", "ids=4:int64"]).items()}
+    {'x': (2, 3), 'ids': (4,)}
+
+    Raises:
+        InvalidInputError: a shape can't be understood.
+    """
+    rng = np.random.default_rng(0)
+    named: dict[str, np.ndarray] = {}
+    ordered: list[np.ndarray] = []
+    for text in shapes:
+        found = _SHAPE.fullmatch(text)
+        if found is None or found["dims"] is None:
+            raise InvalidInputError(
+                f"input shape {text!r}: written as NAME=1x3x224x224:float32, name and type optional"
+            )
+        shape = () if found["dims"] == "scalar" else tuple(int(size) for size in found["dims"].split("x"))
+        array = _draw(rng, shape, _dtype(found["dtype"] or "float32", text))
+        if found["name"]:
+            named[found["name"].strip()] = array
+        else:
+            ordered.append(array)
+    if named and ordered:
+        raise InvalidInputError("input shapes: name all inputs or none")
+    return named or tuple(ordered)
+
+
+def _dtype(name: str, text: str) -> np.dtype:
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufc":
+        raise InvalidInputError(f"input shape {text!r}: {name!r} is no NumPy number type")
+    return dtype
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if int(np.prod(shape, dtype=object)) * dtype.itemsize > _MAX_BYTES:
+        raise InvalidInputError(f"input shape {'x'.join(map(str, shape))}:{dtype} takes more than 4 GiB")
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "iu":
+        return rng.integers(0, _SAFE_INTEGER, shape).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+
+
+def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str]] | None:
+    """Dimensions that may vary, from ``x:0=batch``; the name may be left out.
+
+    >>> dynamic_shapes(["x:0=batch", "x:2"])
+    {'x': {0: 'batch', 2: 'x_dim_2'}}
+
+    Raises:
+        InvalidInputError: one can't be understood.
+    """
+    found: dict[str, dict[int, str]] = {}
+    for text in given or ():
+        parts = _DYNAMIC.fullmatch(text)
+        if parts is None:
+            raise InvalidInputError(f"dynamic dimension {text!r}: written as INPUT:AXIS=NAME, such as x:0=batch")
+        axis = int(parts["axis"])
+        found.setdefault(parts["input"], {})[axis] = parts["name"] or f"{parts['input']}_dim_{axis}"
+    return found or None

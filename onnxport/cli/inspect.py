@@ -1,0 +1,47 @@
+"""``onnxport inspect``: what a model is."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from onnxport.cli import describe
+from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.convert import Inputs, InputShape, Signature, Weights
+from onnxport.cli.source import resolve
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="An ONNX file; any other model is shown as what it converts to.")],
+    inputs: Inputs = None,
+    input_shape: InputShape = None,
+    weights: Weights = None,
+    signature: Signature = None,
+    allow_pickle: AllowPickle = False,
+    as_json: Json = False,
+) -> None:
+    """Shows inputs, outputs, opsets, operators, weights and where the model came from."""
+    with outcome(as_json, f"reading {model} ..."):
+        from onnxport.converters.convert import convert
+
+        source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        hub = convert(
+            source.model, inputs=source.inputs, validate=False, signature=signature, allow_pickle=allow_pickle
+        )
+        found = {
+            "model": model,
+            "framework": source.framework,
+            "file_bytes": os.path.getsize(model) if os.path.isfile(model) else None,
+            **describe.signature(hub),
+            **describe.contents(hub),
+        }
+    if as_json:
+        print_json(found)
+        return
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found["opsets"].items())
+    file = f", file {describe.size(found['file_bytes'])}" if found["file_bytes"] is not None else ""
+    say(f"{model}  ({source.framework}, {opsets}, IR {found['ir_version']}, {found['nodes']} nodes{file})")
+    describe.show_signature(found)
+    describe.show_contents(found)

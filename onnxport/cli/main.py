@@ -1,0 +1,73 @@
+"""The command ``onnxport``: nothing here imports a framework until a command needs one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+import onnxport
+from onnxport.cli.convert import command
+from onnxport.cli.inspect import inspect
+from onnxport.cli.ops import ops
+from onnxport.cli.roundtrip import roundtrip
+from onnxport.cli.validate import validate
+from onnxport.frameworks import Framework
+
+ALIASES: dict[str, tuple[Framework, Framework]] = {
+    "torch2onnx": ("pytorch", "onnx"),
+    "tf2onnx": ("tensorflow", "onnx"),
+    "keras2onnx": ("keras", "onnx"),
+    "sklearn2onnx": ("sklearn", "onnx"),
+    "onnx2torch": ("onnx", "pytorch"),
+    "onnx2tf": ("onnx", "tensorflow"),
+    "onnx2keras": ("onnx", "keras"),
+    "onnx2sklearn": ("onnx", "sklearn"),
+}
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Converts models between PyTorch, TensorFlow, Keras, scikit-learn and ONNX, and proves each conversion.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"onnxport {onnxport.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+_ABOUT = "Converts a model, proves the result by running both sides, and writes it; the target is --to, else what the suffix "
+app.command("convert")(command(about=f"{_ABOUT}of --output says, else ONNX."))
+app.command()(validate)
+app.command()(roundtrip)
+app.command()(ops)
+app.command()(inspect)
+for _name, (_source, _target) in ALIASES.items():
+    app.command(_name)(command(_source, _target, about=f"convert, from {_source} to {_target}."))
+
+
+def main() -> None:
+    """Runs the command line; the exit code is 0 fine, 1 numbers differ, 2 not possible."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # the frameworks' own, which say nothing about the conversion
+    app()
+
+
+if __name__ == "__main__":
+    main()

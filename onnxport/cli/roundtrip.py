@@ -1,0 +1,90 @@
+"""``onnxport roundtrip``: to a framework and back to ONNX, each leg proved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onnxport import frameworks
+from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.convert import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights
+from onnxport.cli.source import Source, resolve
+from onnxport.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from onnxport.model import OnnxModel
+    from onnxport.validation.report import Report
+
+
+def roundtrip(
+    model: SourceArgument,
+    through: Annotated[str, typer.Option(help="pytorch, tensorflow, keras or sklearn.")],
+    opset: Opset = None,
+    inputs: Inputs = None,
+    input_shape: InputShape = None,
+    weights: Weights = None,
+    signature: Signature = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    allow_pickle: AllowPickle = False,
+    as_json: Json = False,
+) -> None:
+    """Converts a model to ONNX, from there to a framework and back to ONNX; exit code 1 where a leg changes the numbers."""
+    with outcome(as_json, f"{model} through {through} ..."):
+        source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        legs = travel(
+            source,
+            through,
+            rtol=rtol,
+            atol=atol,
+            target_opset=opset,
+            signature=signature,
+            allow_pickle=allow_pickle,
+        )
+    if as_json:
+        found = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
+        print_json({"model": model, "through": through, "legs": found})
+        return
+    for leg, report in legs:
+        say(f"{leg}: {report if report else 'nothing to convert'}")
+
+
+def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Report | None]]:
+    """The legs of the round trip with their reports.
+
+    Raises:
+        ValidationError: a leg changes the numbers.
+        OnnxportError: a leg is not possible; see `onnxport.convert`.
+    """
+    from onnxport.converters.convert import convert
+    from onnxport.converters.validate import validate
+
+    try:
+        framework = frameworks.canonical(through)
+    except ValueError as error:
+        raise InvalidInputError(f"--through: {error}") from None
+    if framework == "onnx":
+        raise InvalidInputError("--through: name a framework; the trip begins and ends in ONNX")
+    hub: OnnxModel = convert(source.model, inputs=source.inputs, **options)
+    tolerances: dict[str, Any] = {"rtol": options.get("rtol"), "atol": options.get("atol")}
+    foreign = convert(hub, framework, **tolerances)
+    back: OnnxModel = convert(
+        foreign, inputs=_example(source, hub), target_opset=options.get("target_opset"), **tolerances
+    )
+    report = validate(hub, back, **tolerances)
+    return [
+        (f"{source.framework} to onnx", hub.report),
+        (f"onnx to {framework}", getattr(foreign, "onnxport_report", None)),
+        (f"{framework} to onnx", back.report),
+        ("onnx to onnx", report),
+    ]
+
+
+def _example(source: Source, hub: OnnxModel) -> Any:
+    """Positional inputs in graph order: the user's where the source is the graph itself, else drawn from its signature."""
+    from onnxport.validation.inputs import drawn
+
+    if source.framework == "onnx" and isinstance(source.inputs, tuple):
+        return source.inputs
+    return next(drawn(hub.model, seed=0))[0].leaves

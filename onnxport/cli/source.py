@@ -1,0 +1,147 @@
+"""The model that a command is about: a file, a SavedModel directory, or an object of the user's own Python module."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from onnxport import frameworks
+from onnxport.cli.inputs import draw_inputs, read_inputs
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.frameworks import Framework
+
+_REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*(?:\.\w+)*)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model and its example inputs.
+
+    Attributes:
+        model: a live model, or the path of a file that the converters load themselves.
+        framework: whose it is.
+        inputs: example inputs, or None where neither the command line nor the model's factory gave any.
+        name: what files made from it are called after.
+    """
+
+    model: Any
+    framework: Framework
+    inputs: Any
+    name: str
+
+
+def resolve(
+    text: str,
+    *,
+    weights: Path | None = None,
+    inputs: str | None = None,
+    input_shapes: Sequence[str] = (),
+) -> Source:
+    """The model that `text` names.
+
+    Args:
+        text: a path, or ``package.module:name``, where the name is a model, a function of tensors, or a factory: a
+            callable that needs no arguments and gives the model, or the model and its example inputs. The working
+            directory is on the import path.
+        weights: parameters to load into a model made by a factory: ``.safetensors``, ``.pt`` (PyTorch) or
+            ``.weights.h5`` (Keras).
+        inputs: example inputs: a file, or ``package.module:name`` of inputs or of a function that gives them.
+        input_shapes: shapes to draw example inputs of.
+
+    Raises:
+        InvalidModelError: there is no such file or object, or it is no model.
+        InvalidInputError: inputs or weights do not fit.
+    """
+    if inputs and input_shapes:
+        raise InvalidInputError("--inputs and --input-shape exclude each other")
+    reference = None if os.path.exists(text) else _REFERENCE.fullmatch(text)
+    if reference is None:
+        framework = frameworks.of_path(text)
+        if weights is not None:
+            raise InvalidInputError(f"--weights belongs to package.module:factory; {text!r} holds its own")
+        return Source(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
+    model, examples = _called(_object(reference))
+    framework = frameworks.of_object(model)
+    if weights is not None:
+        _load_weights(model, framework, weights)
+    if framework == "pytorch" and hasattr(model, "eval"):
+        model.eval()
+    given = _examples(inputs, input_shapes, framework)
+    return Source(model, framework, examples if given is None else given, reference["name"].rpartition(".")[2])
+
+
+def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:
+    if shapes:
+        drawn = draw_inputs(shapes)
+        return drawn[0] if framework == "sklearn" and isinstance(drawn, tuple) and len(drawn) == 1 else drawn
+    if inputs is None:
+        return None
+    reference = None if os.path.exists(inputs) else _REFERENCE.fullmatch(inputs)
+    if reference is None:
+        return read_inputs(Path(inputs), table=framework == "sklearn")
+    found = _object(reference)
+    return _call(found, inputs) if callable(found) else found
+
+
+def _object(reference: re.Match[str]) -> Any:
+    """The object that ``package.module:name`` means, imported with the working directory on the path."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    module = reference["module"]
+    try:
+        found: Any = import_module(module)
+    except Exception as error:  # whatever the user's module raises when it is imported
+        raise InvalidModelError(f"importing {module!r} failed: {type(error).__name__}: {error}") from error
+    for name in reference["name"].split("."):
+        if not hasattr(found, name):
+            raise InvalidModelError(f"{reference.group()!r}: {getattr(found, '__name__', found)!r} has no {name!r}")
+        found = getattr(found, name)
+    return found
+
+
+def _called(found: Any) -> tuple[Any, Any]:
+    """The model and its example inputs, if any, made by calling `found` where it is a factory."""
+    if inspect.isclass(found) or (inspect.isroutine(found) and not _needs_arguments(found)):
+        found = _call(found, getattr(found, "__qualname__", repr(found)))
+    if isinstance(found, tuple) and len(found) == 2:
+        return found
+    return found, None
+
+
+def _needs_arguments(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(item.default is inspect.Parameter.empty and item.kind not in variadic for item in parameters)
+
+
+def _call(function: Any, name: str) -> Any:
+    try:
+        return function()
+    except Exception as error:  # whatever the user's function raises
+        raise InvalidModelError(f"calling {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _load_weights(model: Any, framework: Framework, path: Path) -> None:
+    if not path.is_file():
+        raise InvalidModelError(f"no weights file {str(path)!r}")
+    if framework == "pytorch":
+        from onnxport.tracing.pytorch_weights import load_weights
+
+        load_weights(model, path)
+    elif framework == "keras":
+        try:
+            model.load_weights(path)
+        except (OSError, ValueError) as error:
+            raise InvalidModelError(f"the weights in {str(path)!r} do not fit: {error}") from error
+    else:
+        raise InvalidInputError(f"--weights: {framework} models hold their own")

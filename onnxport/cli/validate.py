@@ -1,0 +1,51 @@
+"""``onnxport validate``: does the converted model give the source's numbers?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxport.cli.console import MISMATCH, AllowPickle, Json, outcome, say, words
+from onnxport.cli.convert import Atol, Inputs, InputShape, Methods, Rtol, Signature, SourceArgument, Weights
+from onnxport.cli.source import resolve
+
+
+def validate(
+    source: SourceArgument,
+    converted: Annotated[str, typer.Argument(help="What it was converted to, named like the source.")],
+    inputs: Inputs = None,
+    input_shape: InputShape = None,
+    weights: Weights = None,
+    signature: Signature = None,
+    methods: Methods = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the report as an HTML page.")] = None,
+    allow_pickle: AllowPickle = False,
+    as_json: Json = False,
+) -> None:
+    """Runs both models on the same inputs and compares; exit code 1 where they differ."""
+    with outcome(as_json, f"comparing {source} with {converted} ..."):
+        from onnxport.converters.validate import validate as compare
+
+        model = resolve(source, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        report = compare(
+            model.model,
+            resolve(converted).model,
+            inputs=model.inputs,
+            signature=signature,
+            methods=words(methods),
+            rtol=rtol,
+            atol=atol,
+            allow_pickle=allow_pickle,
+        )
+        if html is not None:
+            report.to_html(html)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        say(str(report))
+    if not report.passed:
+        raise typer.Exit(MISMATCH)
