@@ -43,7 +43,7 @@ def of_model(model: ir.Model) -> Numerics:
     halves: set[float] = set()
     tainted: set[ir.Value] = set()
     for node in model.graph.all_nodes():
-        length = max(length, _length(node))
+        length = max(length, length_of(node))
         trees = trees or node.op_type.startswith("TreeEnsemble")
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
@@ -80,7 +80,7 @@ def _is_random(node: ir.Node) -> bool:
     return node.op_type in _RANDOM
 
 
-def _length(node: ir.Node) -> int:
+def length_of(node: ir.Node) -> int:
     """The length of the sums that a node computes, from the static shapes of its inputs."""
     shapes = [value.shape if value is not None else None for value in node.inputs]
     match node.op_type:

@@ -11,20 +11,24 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
+from onnxport.graph.external_data import weight_bytes
 from onnxport.validation import inputs as sets_of_inputs
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
+from onnxport.validation.divergence import by_source_node, first_divergence, values_of
 from onnxport.validation.inputs import InputSet
 from onnxport.validation.numerics import Numerics, of_model
-from onnxport.validation.report import Report, SetReport, Side
+from onnxport.validation.report import Divergence, Report, SetReport, Side
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 from onnxport.validation.tolerance import Budget
 
 _NUDGES = 3
+# Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
+_SEARCH_LIMIT = 1 << 30
 # Outputs whose columns mean different things; the classes of a probability table share one scale.
 _TABLES = frozenset({"variable", "transform", "inverse_transform"})
 _PACKAGES = {
@@ -137,14 +141,17 @@ def compare(
         raise InvalidInputError(
             f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(remarks[-1:])}"
         )
+    divergence = None
     if any(not item.passed for item in reports):
         remarks += _blame_runtime(parties, reports, specs, graph, seed)
+        divergence = _diverging(parties, source, converted, reports, specs, graph, seed)
     return Report(
         _side(left, source.title),
         _side(right, converted.title),
         tuple(reports),
         tuple(dict.fromkeys(remarks)),
         versions(source.framework, converted.framework),
+        divergence,
     )
 
 
@@ -509,3 +516,31 @@ def _blame_runtime(
     if again and all(item is not None and item.passed for item in again):
         return ["the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"]
     return []
+
+
+def _diverging(
+    parties: Comparison,
+    source: Party,
+    converted: Party,
+    reports: Sequence[SetReport],
+    specs: Sequence[InputSpec] | None,
+    graph: ir.Model | None,
+    seed: int,
+) -> Divergence | None:
+    """The first divergent node of a converted ONNX model, on the first set of inputs that failed."""
+    if converted.framework != "onnx" or graph is None or specs is None or weight_bytes(graph) > _SEARCH_LIMIT:
+        return None
+    failed = next(item.name for item in reports if not item.passed)
+    leaves = next((item.leaves for item in _sets(parties, specs, graph, seed) if item.name == failed), None)
+    if leaves is None:
+        return None
+    feeds = {spec.name: leaf for spec, leaf in zip(specs, leaves, strict=True)}
+    try:
+        if source.framework == "onnx":
+            own = {node_value for node in graph.graph for value in node.outputs if (node_value := value.name)}
+            reference = {name: value for name, value in values_of(source.model.model, feeds).items() if name in own}
+        else:
+            reference = by_source_node(graph, parties.source.intermediates(parties.source_leaves(leaves)))
+        return first_divergence(graph, feeds, reference) if reference else None
+    except OnnxportError:  # the search is a service; its failure must not hide the verdict
+        return None

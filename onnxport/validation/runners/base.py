@@ -92,6 +92,10 @@ class Runner(ABC):
         """The same in float64, or None where the model can't."""
         return None
 
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
+        return {}
+
     def undecided(
         self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
     ) -> np.ndarray | None:

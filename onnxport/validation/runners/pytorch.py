@@ -69,6 +69,30 @@ class PytorchRunner(Runner):
         self._has_twin = False
         return None
 
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Results of the operators in torch.export's graph by node name."""
+        if not isinstance(self._call, torch.nn.Module):
+            return {}
+        tensors = [to_tensor(leaf) for leaf in leaves]
+        args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
+        results: dict[str, Any] = {}
+
+        class Recorder(torch.fx.Interpreter):
+            def run_node(self, n: torch.fx.Node) -> Any:
+                result = super().run_node(n)
+                if isinstance(result, torch.Tensor):
+                    results[n.name] = to_numpy(result)
+                return result
+
+        try:
+            with torch.no_grad(), _unchanged(self._call):
+                program = torch.export.export(self._call, args, kwargs, strict=False)
+                module = program.module()
+                Recorder(module).run(*pytree.tree_leaves((args, kwargs)))
+        except Exception:  # a model that can't be traced again: the search does without
+            return {}
+        return results
+
     def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
         args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
         versions = [_version(tensor) for tensor in tensors]

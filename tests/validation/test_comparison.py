@@ -1,0 +1,199 @@
+"""What counts as equal, output by output."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from onnxport.validation.comparison import judge
+from onnxport.validation.tolerance import EXACT, Budget, epsilon, from_float64, from_length, from_user, nudge
+
+LOOSE = Budget(absolute=1e-3, origin="test")
+F32 = np.asarray([1.0, -2.0, 3.0], np.float32)
+NAN, INF = np.float32("nan"), np.float32("inf")
+
+
+def f32(*values):
+    return np.asarray(values, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("source", "converted", "budget", "verdict", "words"),
+    [
+        (F32, F32, EXACT, "pass", ""),
+        (F32, F32 + np.float32(5e-4), LOOSE, "pass", ""),
+        (F32, F32 + np.float32(2e-3), LOOSE, "fail", "3 of 3 elements beyond the budget"),
+        (F32, F32[:2], LOOSE, "fail", "shape [2] instead of [3]"),
+        (F32, F32[:, None], LOOSE, "fail", "shape [3, 1] instead of [3]"),
+        (F32, F32.astype(np.float64), LOOSE, "fail", "type float64 instead of float32"),
+        (F32, F32.astype(np.int64), LOOSE, "fail", "type int64"),
+        (f32(1, NAN), f32(1, NAN), LOOSE, "pass", ""),
+        (f32(1, NAN), f32(1, 2), LOOSE, "fail", "differ in NaN or infinity: at [1] nan became 2.0"),
+        (f32(1, 2), f32(1, NAN), LOOSE, "fail", "NaN or infinity"),
+        (f32(INF, -INF), f32(INF, -INF), EXACT, "pass", ""),
+        (f32(INF), f32(-INF), Budget(absolute=np.inf), "fail", "inf became -inf"),
+        (f32(INF), f32(3e38), Budget(absolute=np.inf), "fail", "NaN or infinity"),
+        (f32(NAN), f32(INF), Budget(absolute=np.inf), "fail", "NaN or infinity"),
+        (np.asarray([1, 2]), np.asarray([1, 2]), LOOSE, "pass", ""),
+        (np.asarray([1, 2]), np.asarray([1, 3]), Budget(absolute=5.0), "fail", "1 of 2 elements differ"),
+        (np.asarray([1], np.int32), np.asarray([1], np.int64), EXACT, "fail", "type int64 instead of int32"),
+        (np.asarray([0], np.uint64), np.asarray([2**64 - 1], np.uint64), EXACT, "fail", "1 of 1"),
+        (np.asarray([True]), np.asarray([False]), Budget(absolute=5.0), "fail", "1 of 1"),
+        (np.asarray(["a", "b"]), np.asarray(["a", "b"], object), EXACT, "pass", ""),
+        (np.asarray([b"a"], object), np.asarray(["a"], object), EXACT, "pass", ""),
+        (np.asarray(["a"], object), np.asarray(["b"], object), EXACT, "fail", "1 of 1"),
+        (np.asarray(["1"], object), np.asarray([1]), EXACT, "fail", "type"),
+        (F32.astype(ml_dtypes.bfloat16), F32.astype(ml_dtypes.bfloat16), EXACT, "pass", ""),
+        (np.asarray([1 + 2j], np.complex64), f32([1, 2]), EXACT, "pass", ""),
+        (np.asarray([1 + 2j], np.complex64), f32([2, 1]), LOOSE, "fail", "2 of 2"),
+        (np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), EXACT, "pass", ""),
+        (np.zeros((0, 3), np.float32), np.zeros((0, 4), np.float32), EXACT, "fail", "shape"),
+        (np.float32(1).reshape(()), np.float32(1).reshape(()), EXACT, "pass", ""),
+        ([F32, F32], [F32, F32], EXACT, "pass", ""),
+        ([F32, F32], [F32], EXACT, "fail", "1 elements instead of 2"),
+        ([F32, F32], [F32, F32 + 1], EXACT, "fail", "[1]: 3 of 3"),
+        ({0: F32}, {0: F32}, EXACT, "pass", ""),
+        ({0: F32}, {1: F32}, EXACT, "fail", "keys"),
+        (None, None, EXACT, "pass", ""),
+        (None, F32, EXACT, "fail", "nothing"),
+        (F32, None, EXACT, "fail", "nothing"),
+        (F32, [F32], EXACT, "fail", "a sequence"),
+    ],
+)
+def test_verdicts(source, converted, budget, verdict, words):
+    report = judge("y", source, converted, budget)
+    assert report.verdict == verdict, report
+    assert words in report.reason
+
+
+def test_kinds_suffice_where_a_side_has_types_of_its_own():
+    assert judge("y", F32.astype(np.float64), F32, EXACT, same_dtype=False).verdict == "pass"
+    assert judge("y", np.asarray([1], np.int32), np.asarray([1]), EXACT, same_dtype=False).verdict == "pass"
+    assert judge("y", np.asarray([1.0]), np.asarray([1]), EXACT, same_dtype=False).verdict == "fail"
+    assert judge("y", np.asarray([True]), np.asarray([1]), EXACT, same_dtype=False).verdict == "fail"
+
+
+def test_exempt_elements_may_differ_and_are_counted():
+    source, converted = np.asarray([0, 1, 2]), np.asarray([1, 1, 2])
+    assert judge("label", source, converted, EXACT).verdict == "fail"
+    report = judge("label", source, converted, EXACT, exempt=np.asarray([True, False, False]))
+    assert report.verdict == "pass"
+    assert "1 elements" in report.reason
+    assert judge("label", source, converted, EXACT, exempt=np.asarray([False, True, True])).verdict == "fail"
+
+
+def test_figures():
+    source = f32([1, 2, 3], [4, 5, -6])
+    converted = source.copy()
+    converted[1, 2] = -6.5
+    figures = judge("y", source, converted, LOOSE).figures
+    assert (figures.max_abs, figures.where, figures.source, figures.converted) == (0.5, (1, 2), -6.0, -6.5)
+    assert figures.mismatched == 1
+    assert figures.total == 6
+    assert figures.mean == pytest.approx(0.5 / 6)
+    assert figures.ulp == 0.5 / (4 * 2.0**-23)
+    cosine = np.vdot(source, converted) / np.linalg.norm(source) / np.linalg.norm(converted)
+    assert figures.cosine == pytest.approx(float(cosine))
+    assert judge("y", f32(0), f32(0), LOOSE).figures.cosine is None
+    far = judge("n", np.asarray([2**62 + 1]), np.asarray([2**62]), EXACT).figures
+    assert far.max_abs == 1.0
+
+
+floats = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=4), elements=st.floats(width=32))
+
+
+@given(floats)
+@settings(max_examples=50, deadline=None)
+def test_anything_equals_itself_exactly(array):
+    assert judge("y", array, array.copy(), EXACT).verdict == "pass"
+
+
+@given(floats, st.data())
+@settings(max_examples=50, deadline=None)
+def test_one_changed_element_is_found(array, data):
+    place = tuple(data.draw(st.integers(0, size - 1)) for size in array.shape)
+    other = array.copy()
+    other[place] = 2.0 if array[place] == 1.0 else 1.0
+    figures = judge("y", array, other, EXACT).figures
+    assert figures.mismatched == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("float64", 2.0**-52),
+        ("float32", 2.0**-23),
+        ("float16", 2.0**-10),
+        ("complex64", 2.0**-23),
+        ("bfloat16", 2.0**-7),
+    ],
+)
+def test_epsilon(dtype, expected):
+    assert epsilon(np.dtype(getattr(ml_dtypes, dtype, dtype))) == expected
+
+
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("length", [1, 16, 256, 4096])
+@pytest.mark.parametrize("order", ["blocked", "sequential"])
+def test_any_float32_product_lies_within_the_derived_budgets(length, order):
+    a, b = rng.standard_normal((8, length)).astype(np.float32), rng.standard_normal((length, 8)).astype(np.float32)
+    source, truth = a @ b, a.astype(np.float64) @ b.astype(np.float64)
+    other = np.zeros((8, 8), np.float32)
+    step = 1 if order == "sequential" else 64
+    for start in range(0, length, step):
+        other += a[:, start : start + step] @ b[start : start + step]
+    for budget in (
+        from_float64(source, truth, length, eps=2.0**-23),
+        from_length(source, length, eps=2.0**-23),
+        from_length(source, length, eps=2.0**-23, columns=True),
+    ):
+        assert judge("y", source, other, budget).verdict == "pass", budget.origin
+
+
+@pytest.mark.parametrize("length", [16, 256, 2048])
+def test_one_weight_off_by_a_hundredth_is_beyond_the_derived_budgets(length):
+    a, b = rng.standard_normal((8, length)).astype(np.float32), rng.standard_normal((length, 8)).astype(np.float32)
+    b[0, 0] = 0.5
+    wrong = b.copy()
+    wrong[0, 0] *= 1.01
+    source, truth = a @ b, a.astype(np.float64) @ b.astype(np.float64)
+    for budget in (from_float64(source, truth, length, eps=2.0**-23), from_length(source, length, eps=2.0**-23)):
+        report = judge("y", source, a @ wrong, budget)
+        assert report.verdict == "fail", budget.origin
+        assert report.figures.where[1] == 0
+
+
+def test_columns_of_a_table_have_scales_of_their_own():
+    source = np.stack([np.linspace(1e6, 2e6, 20), np.linspace(0.1, 0.2, 20)], axis=1).astype(np.float32)
+    wrong = source + np.asarray([0, 1e-3], np.float32)
+    assert judge("y", source, wrong, from_length(source, 1, eps=2.0**-23)).verdict == "pass"
+    assert judge("y", source, wrong, from_length(source, 1, eps=2.0**-23, columns=True)).verdict == "fail"
+
+
+def test_a_jump_under_a_nudge_widens_nothing():
+    source, truth = np.ones(10, np.float32), np.ones(10)
+    jumped = source.copy()
+    jumped[0] = 2
+    for derive in (lambda nudged: from_float64(source, truth, 1, eps=2.0**-23, nudged=nudged),
+                   lambda nudged: from_length(source, 1, eps=2.0**-23, nudged=nudged)):  # fmt: skip
+        assert derive([jumped]).absolute == derive([]).absolute
+        assert derive([source + np.float32(1e-5)]).absolute > derive([]).absolute
+
+
+def test_users_tolerances():
+    assert from_user(1e-2, 1e-3, F32).limit(np.asarray([2.0])) == pytest.approx([0.021])
+    assert from_user(None, 1e-3, F32).limit(np.asarray([2.0])) == pytest.approx([1e-3])
+    assert from_user(1e-2, None, F32).absolute == pytest.approx(4 * 2.0**-23 * 3)
+
+
+def test_a_nudge_moves_floats_by_one_unit_and_nothing_else():
+    values = np.linspace(1, 1.9, 7, dtype=np.float32)
+    moved = nudge(values, 2.0**-23, np.random.default_rng(0))
+    assert moved.dtype == np.float32
+    assert set(np.abs((moved - values) / 2.0**-23).round().tolist()) <= {1.0, 2.0}
+    ids = np.asarray([1, 2])
+    assert nudge(ids, 2.0**-23, np.random.default_rng(0)) is ids
