@@ -12,18 +12,18 @@ PREFIX = "onnxport."
 
 @lru_cache(maxsize=4096)
 def relative_path(file: str) -> str:
-    """`file` relative to the working directory where it lies below it, else from its package or its bare name.
+    """`file` from its installed package, relative to the working directory where it lies below it, or its bare name.
 
     Absolute paths would make two machines' files differ and tell of the machine.
     """
     if not file or file.startswith("<"):
         return file
     path = Path(file)
+    parts = path.parts
+    if "site-packages" in parts:  # before the working directory: an environment may lie below it
+        return "/".join(parts[parts.index("site-packages") + 1 :])
     if path.is_relative_to(os.getcwd()):
         return path.relative_to(os.getcwd()).as_posix()
-    parts = path.parts
-    if "site-packages" in parts:
-        return "/".join(parts[parts.index("site-packages") + 1 :])
     return path.name
 
 

@@ -268,7 +268,9 @@ class Lowering:
             elif node.op == "get_attr":
                 env[node] = self._attribute(op, module, str(node.target))
             elif node.op == "output":
-                results = list(torch.fx.map_arg(node.args[0], lambda item: env[item]))
+                said = node.args[0]
+                said = said if isinstance(said, (list, tuple)) else [said]
+                results = [env[item] if isinstance(item, torch.fx.Node) else item for item in said]
             else:
                 raise MapEntryError(f"the exported graph holds a node of kind {node.op!r}")
         for node, ref in placeholders:
@@ -578,13 +580,11 @@ _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format
 _DROPPED = frozenset(
     (
         "aten::_assert_async.msg",
-        "aten::_assert_async",
-        "aten::_assert_scalar",
-        "aten::_assert_tensor_metadata",
-        "aten::sym_constrain_range",
-        "aten::sym_constrain_range_for_size",
-        "torch::sym_constrain_range_for_size",
-        "torch::_check",
+        "aten::_assert_async.default",
+        "aten::_assert_scalar.default",
+        "aten::_assert_tensor_metadata.default",
+        "aten::sym_constrain_range.default",
+        "aten::sym_constrain_range_for_size.default",
     )
 )
 
@@ -695,7 +695,7 @@ def place(trace: str) -> tuple[str, int | None]:
         file = trace[start + 6 : stop]
         number = trace[stop + 8 : trace.find(",", stop + 2)]
         here = (relative_path(file), int(number) if number.isdigit() else None)
-        if "/torch/" not in file:
+        if "/torch/" not in file and not file.startswith("<"):
             return here
         found = found if found[0] else here
         end = start

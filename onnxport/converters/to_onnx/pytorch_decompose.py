@@ -53,18 +53,26 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
         made = function(*args, **kwargs)
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
-    try:
-        with torch.no_grad():
-            module = make_fx(call, pre_dispatch=True)(*[flat[i] for i in dynamic])
-    except (
-        Exception
-    ):  # decompositions refuse some arguments with errors of every kind; the operator is then unsupported
-        return None
-    calls = [item for item in module.graph.nodes if item.op == "call_function"]
-    if any(item.target is target for item in calls):
+    operands = [flat[i] for i in dynamic]
+    # Before dispatch the parts stay whole, but there some composite operators trace as themselves.
+    module = _traced(call, operands, target, pre_dispatch=True) or _traced(call, operands, target, pre_dispatch=False)
+    if module is None:
         return None
     positions = _positions(node, flat, dynamic)
     return module, lambda args, kwargs: [_pick(args, kwargs, path) for path in positions]
+
+
+def _traced(
+    call: Callable[..., Any], operands: list[Any], target: Any, *, pre_dispatch: bool
+) -> torch.fx.GraphModule | None:
+    """The graph of `call`; None where tracing it fails or leaves `target` as it is."""
+    try:
+        with torch.no_grad():
+            module = make_fx(call, pre_dispatch=pre_dispatch)(*operands)
+    except Exception:  # decompositions refuse some arguments with errors of every kind
+        return None
+    whole = any(item.op == "call_function" and item.target is target for item in module.graph.nodes)
+    return None if whole else module
 
 
 def _overload(target: Any, name: str) -> Any:

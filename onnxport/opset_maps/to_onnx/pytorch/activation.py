@@ -153,7 +153,7 @@ def _in_float(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None) -> ir.Value
     "aten::special_softmax",
     cases=[
         case(lambda x: F.softmax(x, 1), f32(2, 3, 4), dynamic=True),
-        case(lambda x: F.softmax(x, 0, torch.float32), i64(3)),
+        case(lambda x: F.softmax(x, 0, dtype=torch.float32), i64(3)),
     ],
 )
 def softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
@@ -193,3 +193,9 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
     if op.source is None or not op.source.op.startswith("aten::dropout"):
         raise UnsupportedOperator("in training mode it has no ONNX form; call model.eval()")
     return op.Dropout(x, op.const(p, _FLOAT), op.const(True))
+
+
+@aten.lower("aten::relu", cases=[case(F.relu, f32(2, 3), dynamic=True), case(F.relu, i64(2, 3))])
+def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Relu; of integers the larger of them and 0, since onnxruntime's Relu takes few integers."""
+    return op.Max(x, 0) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)

@@ -383,19 +383,20 @@ def flip(op: OpBuilder, x: ir.Value, dims: Sequence[int]) -> ir.Value:
         case(lambda x: x.roll(2), f32(2, 3)),
     ],
 )
-def roll(op: OpBuilder, x: ir.Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> ir.Value:
+def roll(op: OpBuilder, x: ir.Value, shifts: Sequence[Size], dims: Sequence[int] = ()) -> ir.Value:
     """The end of an axis put before its beginning."""
     if not dims:
         return op.Reshape(roll(op, op.Reshape(x, [-1]), shifts, [0]), op.shape(x))
     for shift, dim in zip(shifts, dims, strict=True):
         size = x.shape[dim] if x.shape is not None else None
-        if isinstance(size, int):
-            shift = shift % size if size else 0
-        if shift == 0:
-            continue
-        if not isinstance(size, int) and abs(shift) > 1:
-            raise UnsupportedOperator("roll of a dynamic axis by more than one place")
-        cut = [-shift]
+        if isinstance(shift, ir.Value):
+            cut = op.Mod(op.Neg(op.shape_vector([shift])), op.dim(x, dim))
+        elif isinstance(size, int):
+            cut = op.const([-shift % size if size else 0])
+            if op.constant(cut) == 0:
+                continue
+        else:
+            cut = op.Mod(op.const([-shift]), op.dim(x, dim))
         head = op.Slice(x, cut, [np.iinfo(np.int64).max], [dim])
         tail = op.Slice(x, [0], cut, [dim])
         x = op.Concat(head, tail, axis=dim)

@@ -166,7 +166,7 @@ def floor(op: OpBuilder, a: Number) -> Any:
 
 
 @aten.lower(
-    "torch::_sym_sqrt", "math::sqrt", cases=[case(lambda x: x * math.sqrt(x.shape[0]), f32(4, 3), dynamic=True)]
+    "torch::_sym_sqrt", "math::sqrt", cases=[case(lambda x: x * torch._sym_sqrt(x.shape[0]), f32(4, 3), dynamic=True)]
 )
 def sym_sqrt(op: OpBuilder, a: Number) -> Any:
     """The root of a size."""

@@ -1,0 +1,69 @@
+"""Discrete Fourier transforms of real pairs: ONNX DFT where the opset has it, else a product with the matrix of roots."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+
+
+def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, onesided: bool = False) -> ir.Value:
+    """The transform along one axis, not normalised in either direction.
+
+    Args:
+        op: the builder.
+        x: parts along a last axis of size 2, or of size 1 for a real tensor.
+        axis: the axis, counted from the first, the last one (the parts) not among them.
+        inverse: with the conjugate roots.
+        onesided: only the first n // 2 + 1 results, of a real tensor.
+
+    Raises:
+        UnsupportedOperator: before opset 17, the axis has a dynamic size.
+    """
+    if x.shape is None:
+        raise UnsupportedOperator("a Fourier transform of an operand of unknown rank")
+    if op.opset < 17:
+        return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
+    batched = op.Unsqueeze(x, op.axes(0))
+    place = axis + 1
+    attributes = {"inverse": int(inverse), "onesided": int(onesided)}
+    if op.opset >= 20:
+        made = op.DFT(batched, None, op.const(place), **attributes)
+    else:
+        made = op.DFT(batched, axis=place, **attributes)
+    made = op.Squeeze(made, op.axes(0))
+    if not inverse:
+        return made
+    return op.Mul(made, size_of(op, x, axis))
+
+
+def size_of(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
+    """Size of one axis as a scalar of the operand's type."""
+    return op.cast(op.Squeeze(op.dim(x, axis), op.axes(0)), x.dtype or ir.DataType.FLOAT)
+
+
+def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided: bool) -> ir.Value:
+    size = x.shape[axis] if x.shape is not None else None
+    if not isinstance(size, int):
+        raise UnsupportedOperator("a Fourier transform of a dynamic size needs opset 17")
+    count = size // 2 + 1 if onesided else size
+    turns = np.outer(np.arange(size), np.arange(count)) % size / size
+    roots = np.exp((2j if inverse else -2j) * np.pi * turns)
+    rank = len(x.shape or ())
+    order = [i for i in range(rank - 1) if i != axis]
+    last = [*order, axis]
+    parts = [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(2 if _is_pair(x) else 1)]
+    cosines, sines = (op.const(part, x.dtype, name="roots") for part in (roots.real, roots.imag))
+    real, imaginary = op.MatMul(parts[0], cosines), op.MatMul(parts[0], sines)
+    if len(parts) == 2:
+        real = op.Sub(real, op.MatMul(parts[1], sines))
+        imaginary = op.Add(imaginary, op.MatMul(parts[1], cosines))
+    back = [last.index(i) for i in range(rank - 1)]
+    made = [op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in (real, imaginary)]
+    return op.Concat(*made, axis=-1)
+
+
+def _is_pair(x: ir.Value) -> bool:
+    return x.shape is not None and x.shape[-1] == 2

@@ -1,0 +1,157 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+_FUSED = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_PADDING = np.array([True, True, False, True, False])
+
+
+@aten.lower(
+    "aten::scaled_dot_product_attention",
+    cases=[
+        case(F.scaled_dot_product_attention, f32(2, 3, 4, 8), f32(2, 3, 5, 8), f32(2, 3, 5, 6), dynamic=True),
+        case(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            *[f32(2, 3, 4, 8)] * 3,
+            dynamic=True,
+        ),
+        case(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            f32(2, 4, 8),
+            f32(2, 6, 8),
+            f32(2, 6, 8),
+        ),
+        case(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *[f32(2, 3, 4, 8)] * 3, f32(4, 4)),
+        case(
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), *[f32(2, 3, 4, 8)] * 3, boolean(2, 1, 4, 4)
+        ),
+        case(
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m.expand(1, 1, 4, 5), scale=0.3),
+            f32(1, 3, 4, 8),
+            f32(1, 3, 5, 8),
+            f32(1, 3, 5, 8),
+            _PADDING,
+        ),
+        case(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, torch.full((4, 4), -torch.inf).triu(0)),
+            *[f32(2, 3, 4, 8)] * 3,
+            name="row-without-keys",
+        ),
+        case(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+            f32(2, 6, 4, 8),
+            f32(2, 3, 5, 8),
+            f32(2, 3, 5, 8),
+            dynamic=True,
+        ),
+    ],
+)
+def scaled_dot_product_attention(
+    op: OpBuilder,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    attn_mask: ir.Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> ir.Value:
+    """Attention from opset 23; before, its matrix products and softmax. A query that may see no key gives 0, as in torch."""
+    if dropout_p:
+        raise UnsupportedOperator("dropout in attention has no ONNX form; call model.eval()")
+    width = query.shape[-1] if query.shape is not None else None
+    if scale is None:
+        if not isinstance(width, int):
+            raise UnsupportedOperator("attention over a dynamic head size")
+        scale = 1 / math.sqrt(width)
+    if op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4):
+        made = _fused(op, query, key, value, attn_mask, is_causal, scale)
+    else:
+        made = _written_out(op, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    return made if attn_mask is None else _without_blind(op, made, attn_mask)
+
+
+def _fused(
+    op: OpBuilder, query: ir.Value, key: ir.Value, value: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
+) -> ir.Value:
+    if rank(query) == 3:
+        query, key, value = (op.Unsqueeze(item, op.axes(1)) for item in (query, key, value))
+        if mask is not None and rank(mask) == 3:
+            mask = op.Unsqueeze(mask, op.axes(1))
+        return op.Squeeze(_fused(op, query, key, value, mask, is_causal, scale), op.axes(1))
+    return op.Attention(query, key, value, mask, is_causal=int(is_causal), scale=scale, outputs=1)
+
+
+def _written_out(
+    op: OpBuilder,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    mask: ir.Value | None,
+    is_causal: bool,
+    scale: float,
+    enable_gqa: bool,
+) -> ir.Value:
+    if enable_gqa:
+        key, value = _repeated_heads(op, key, query), _repeated_heads(op, value, query)
+    axes = list(range(rank(key)))
+    turned = op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]])
+    scores = op.Mul(op.MatMul(query, turned), float(scale))
+    if is_causal:
+        scores = op.Add(scores, _causal(op, query, key))
+    if mask is not None:
+        scores = op.Add(scores, _bias(op, mask, query.dtype))
+    return op.MatMul(op.Softmax(scores, axis=-1), value)
+
+
+def _repeated_heads(op: OpBuilder, x: ir.Value, query: ir.Value) -> ir.Value:
+    """`x` with each head as often as heads of the query share it."""
+    heads, wanted = (item.shape[-3] if item.shape is not None else None for item in (x, query))
+    if not isinstance(heads, int) or not isinstance(wanted, int):
+        raise UnsupportedOperator("grouped attention with a dynamic number of heads")
+    if heads == wanted:
+        return x
+    count = rank(x)
+    apart = op.Unsqueeze(x, op.axes(count - 2))
+    spread = op.Expand(apart, [*[1] * (count - 2), wanted // heads, 1, 1])
+    sizes = [op.dim(x, axis) for axis in range(count)]
+    sizes[-3] = op.const([wanted])
+    return op.Reshape(spread, op.shape_vector(sizes))
+
+
+def _bias(op: OpBuilder, mask: ir.Value, dtype: ir.DataType | None) -> ir.Value:
+    if mask.dtype != ir.DataType.BOOL:
+        return op.cast(mask, dtype or ir.DataType.FLOAT)
+    return op.Where(mask, op.const(0.0, dtype), op.const(-math.inf, dtype))
+
+
+def _causal(op: OpBuilder, query: ir.Value, key: ir.Value) -> ir.Value:
+    """0 where a key comes no later than the query, both counted from the first; minus infinity elsewhere."""
+    rows, columns = (op.Range(0, op.Squeeze(op.dim(item, -2), op.axes(0)), 1) for item in (query, key))
+    later = op.Greater(columns, op.Unsqueeze(rows, op.axes(1)))
+    return op.Where(later, op.const(-math.inf, query.dtype), op.const(0.0, query.dtype))
+
+
+def _without_blind(op: OpBuilder, made: ir.Value, mask: ir.Value) -> ir.Value:
+    """0 in the rows whose mask allows no key: softmax of nothing but minus infinity is no number."""
+    known = op.constant(mask)
+    if known is not None and bool(np.all(known.any(-1) if known.dtype == bool else (known != -np.inf).any(-1))):
+        return made
+    seen = mask if mask.dtype == ir.DataType.BOOL else op.Not(op.Equal(mask, op.const(-math.inf, mask.dtype)))
+    any_key = op.reduce("ReduceMax", op.cast(seen, ir.DataType.INT32), [-1], keepdims=True)
+    return op.Where(op.cast(any_key, ir.DataType.BOOL), made, op.const(0.0, made.dtype))

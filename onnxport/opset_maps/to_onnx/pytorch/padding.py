@@ -1,0 +1,105 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch.nn.functional as F
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, built, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+Size = int | ir.Value
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _pads(x: ir.Value, pad: Sequence[Size]) -> list[Size]:
+    """ONNX's order: all beginnings, then all ends; torch counts pairs from the last axis."""
+    count = rank(x)
+    before: list[Size] = [0] * count
+    after: list[Size] = [0] * count
+    for i in range(len(pad) // 2):
+        before[count - 1 - i], after[count - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    return [*before, *after]
+
+
+@aten.lower(
+    "aten::pad",
+    cases=[
+        case(lambda x: F.pad(x, (1, 2)), f32(2, 3), dynamic=True),
+        case(lambda x: F.pad(x, (1, -1, 0, 2), value=1.5), f32(2, 3, 4)),
+        case(lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), f32(2, 3, 4, 5), dynamic=True),
+        case(lambda x: F.pad(x, (1, 2), mode="replicate"), f32(2, 3, 4)),
+        case(lambda x: F.pad(x, (1, 2, 1, 0), mode="circular"), f32(2, 3, 4, 5), dynamic=True),
+        case(lambda x: F.pad(x, (1, 0), value=True), boolean(2, 3)),
+        case(lambda x: F.pad(x, (0, x.shape[0])), f32(2, 3), dynamic=True),
+    ],
+)
+def pad(
+    op: OpBuilder, x: ir.Value, pad: Sequence[Size], mode: str = "constant", value: float | None = None
+) -> ir.Value:
+    """Pad; before opset 19 wrapping is put together of slices."""
+    if x.dtype is None:
+        raise UnsupportedOperator("an operand of unknown type")
+    if all(isinstance(item, int) and item == 0 for item in pad):
+        return x
+    if mode == "circular" and op.opset < 19:
+        return _wrapped(op, x, pad)
+    if mode == "constant":
+        fill = to_dtype(op, 0 if value is None else value, x.dtype)
+        if x.dtype in (ir.DataType.INT16, ir.DataType.UINT16, ir.DataType.BFLOAT16):
+            wide = ir.DataType.FLOAT if x.dtype == ir.DataType.BFLOAT16 else ir.DataType.INT32
+            made = op.Pad(op.cast(x, wide), op.shape_vector(_pads(x, pad)), op.cast(fill, wide))
+            return op.cast(made, x.dtype)
+        return op.Pad(x, op.shape_vector(_pads(x, pad)), fill)
+    return op.Pad(x, op.shape_vector(_pads(x, pad)), mode=_MODES[mode])
+
+
+def _wrapped(op: OpBuilder, x: ir.Value, pad: Sequence[Size]) -> ir.Value:
+    for i in range(len(pad) // 2):
+        before, after = pad[2 * i], pad[2 * i + 1]
+        if not isinstance(before, int) or not isinstance(after, int) or before < 0 or after < 0:
+            raise UnsupportedOperator("circular padding by negative or dynamic amounts needs opset 19")
+        axis = rank(x) - 1 - i
+        parts = [x]
+        if before:
+            parts.insert(0, op.Slice(x, [-before], [np.iinfo(np.int64).max], [axis]))
+        if after:
+            parts.append(op.Slice(x, [0], [after], [axis]))
+        x = parts[0] if len(parts) == 1 else op.Concat(*parts, axis=axis)
+    return x
+
+
+@aten.lower("aten::constant_pad_nd", cases=[built(lambda: nn.ConstantPad2d((1, 2, 0, 1), 3.5), f32(2, 3, 4))])
+def constant_pad_nd(op: OpBuilder, x: ir.Value, pad_: Sequence[Size], value: float = 0) -> ir.Value:
+    """Pad with a number."""
+    return pad(op, x, pad_, "constant", value)
+
+
+@aten.lower(
+    "aten::reflection_pad1d",
+    "aten::reflection_pad2d",
+    "aten::reflection_pad3d",
+    cases=[built(lambda: nn.ReflectionPad2d(1), f32(2, 3, 4, 5))],
+)
+def reflection_pad(op: OpBuilder, x: ir.Value, padding: Sequence[Size]) -> ir.Value:
+    """Pad by reflection at the edge."""
+    return pad(op, x, padding, "reflect")
+
+
+@aten.lower(
+    "aten::replication_pad1d",
+    "aten::replication_pad2d",
+    "aten::replication_pad3d",
+    cases=[built(lambda: nn.ReplicationPad2d(1), f32(2, 3, 4, 5))],
+)
+def replication_pad(op: OpBuilder, x: ir.Value, padding: Sequence[Size]) -> ir.Value:
+    """Pad with the edge's values."""
+    return pad(op, x, padding, "replicate")

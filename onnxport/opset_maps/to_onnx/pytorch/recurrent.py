@@ -1,0 +1,205 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32
+from onnxport.opset_maps.maps import aten
+
+# The order in which ONNX wants the gates, as positions in torch's: torch says i f g o and r z n, ONNX i o f c and z r h.
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+def _reordered(op: OpBuilder, weight: ir.Value, kind: str) -> ir.Value:
+    """The weight with its gates in ONNX's order; runtimes compute it once, when they load."""
+    order = _GATES[kind]
+    if len(order) == 1:
+        return weight
+    if weight.shape is None or not isinstance(weight.shape[0], int):
+        raise UnsupportedOperator("a recurrent layer with weights of dynamic size")
+    size = weight.shape[0] // len(order)
+    gates = op.split(weight, [size] * len(order), 0)
+    return op.Concat(*[gates[i] for i in order], axis=0)
+
+
+def _directions(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    stacked = [op.Unsqueeze(item, op.axes(0)) for item in parts]
+    return stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=0)
+
+
+def _layers(
+    op: OpBuilder,
+    kind: str,
+    x: ir.Value,
+    states: Sequence[ir.Value],
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    **attributes: object,
+) -> tuple[ir.Value, ...]:
+    """All layers; each direction's weights stand in `params` as w_ih, w_hh and, where there are biases, b_ih, b_hh."""
+    if train and dropout and num_layers > 1:
+        raise UnsupportedOperator("dropout between layers has no ONNX form; call model.eval()")
+    directions = 2 if bidirectional else 1
+    each = 4 if has_biases else 2
+    if len(params) != num_layers * directions * each:
+        raise UnsupportedOperator("projections (proj_size) have no ONNX form")
+    hidden = params[1].shape[1] if params[1].shape is not None else None
+    if not isinstance(hidden, int):
+        raise UnsupportedOperator("a recurrent layer of dynamic size")
+    if batch_first:
+        x = op.Transpose(x, perm=[1, 0, 2])
+    finals: list[list[ir.Value]] = [[] for _ in states]
+    for layer in range(num_layers):
+        groups = [params[(layer * directions + d) * each :][:each] for d in range(directions)]
+        weights = _directions(op, [_reordered(op, group[0], kind) for group in groups])
+        recurrent = _directions(op, [_reordered(op, group[1], kind) for group in groups])
+        bias = None
+        if has_biases:
+            bias = _directions(
+                op, [op.Concat(*[_reordered(op, item, kind) for item in group[2:]], axis=0) for group in groups]
+            )
+        first = layer * directions
+        initial = [op.Slice(state, [first], [first + directions], [0]) if num_layers > 1 else state for state in states]
+        made = op.node(
+            kind,
+            x,
+            weights,
+            recurrent,
+            bias,
+            None,
+            *initial,
+            hidden_size=hidden,
+            direction="bidirectional" if bidirectional else "forward",
+            outputs=1 + len(states),
+            **attributes,
+        )
+        for final, state in zip(finals, made[1:], strict=True):
+            final.append(state)
+        if bidirectional:
+            x = op.Reshape(op.Transpose(made[0], perm=[0, 2, 1, 3]), [0, 0, directions * hidden])
+        else:
+            x = op.Squeeze(made[0], op.axes(1))
+    if batch_first:
+        x = op.Transpose(x, perm=[1, 0, 2])
+    return (x, *(items[0] if len(items) == 1 else op.Concat(*items, axis=0) for items in finals))
+
+
+@aten.lower(
+    "aten::lstm.input",
+    cases=[
+        built(lambda: nn.LSTM(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
+        built(lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3)),
+        built(lambda: nn.LSTM(3, 4, bias=False), f32(5, 3)),
+        built(lambda: nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True), f32(2, 5, 3), dynamic=True),
+    ],
+)
+def lstm(
+    op: OpBuilder,
+    x: ir.Value,
+    hx: Sequence[ir.Value],
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[ir.Value, ...]:
+    """LSTM, layer by layer."""
+    return _layers(op, "LSTM", x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+@aten.lower(
+    "aten::gru.input",
+    cases=[
+        built(lambda: nn.GRU(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
+        built(lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3), f32(4, 2, 4)),
+        built(lambda: nn.GRU(3, 4, bias=False), f32(5, 2, 3)),
+    ],
+)
+def gru(
+    op: OpBuilder,
+    x: ir.Value,
+    hx: ir.Value,
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[ir.Value, ...]:
+    """GRU with the reset gate after the matrix product, as torch has it."""
+    return _layers(
+        op,
+        "GRU",
+        x,
+        [hx],
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        linear_before_reset=1,
+    )
+
+
+@aten.lower(
+    "aten::rnn_tanh.input",
+    "aten::rnn_relu.input",
+    cases=[
+        built(lambda: nn.RNN(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
+        built(lambda: nn.RNN(3, 4, nonlinearity="relu", bidirectional=True, num_layers=2), f32(5, 2, 3)),
+    ],
+)
+def rnn(
+    op: OpBuilder,
+    x: ir.Value,
+    hx: ir.Value,
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[ir.Value, ...]:
+    """RNN with tanh or relu."""
+    activation = "Relu" if op.source is not None and "relu" in op.source.op else "Tanh"
+    activations = [activation] * (2 if bidirectional else 1)
+    return _layers(
+        op,
+        "RNN",
+        x,
+        [hx],
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        activations=activations,
+    )
+
+
+_PACKED_CASE = built(lambda: nn.LSTM(3, 4), f32(5, 2, 3), name="unpacked")
+
+
+@aten.lower("aten::lstm.data", "aten::gru.data", "aten::rnn_tanh.data", "aten::rnn_relu.data", cases=[_PACKED_CASE])
+def packed(op: OpBuilder, *_: object) -> ir.Value:
+    """Refused: sequences packed by length have no ONNX form."""
+    raise UnsupportedOperator("a packed sequence has no ONNX form; pass the padded tensor and its mask")

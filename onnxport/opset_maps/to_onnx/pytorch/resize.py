@@ -1,0 +1,208 @@
+"""Resampling of images: interpolate and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch.nn.functional as F
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+Size = int | ir.Value
+_KERNELS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT8, ir.DataType.UINT8)
+
+
+def _resized(
+    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None, **attributes: object
+) -> ir.Value:
+    """Resize to sizes or, where torch counts by them, by scale factors."""
+    spatial = rank(x) - 2
+    if x.dtype not in _KERNELS:
+        raise UnsupportedOperator(f"resampling of {x.dtype}: runtimes have no Resize for it")
+    if scales and all(scale is not None for scale in scales):
+        if any(isinstance(scale, ir.Value) for scale in scales):
+            raise UnsupportedOperator("resampling by a factor that depends on the input")
+        factors = [1.0, 1.0, *(float(scale) for scale in scales if scale is not None)]
+        return op.Resize(x, None, op.const(factors, ir.DataType.FLOAT), **attributes)
+    if size is None:
+        raise UnsupportedOperator("resampling without a size")
+    if op.opset >= 18:
+        return op.Resize(x, None, None, op.shape_vector(list(size)), axes=list(range(2, 2 + spatial)), **attributes)
+    return op.Resize(x, None, None, op.shape_vector([op.dim(x, 0), op.dim(x, 1), *size]), **attributes)
+
+
+_NEAREST = [
+    case(lambda x: F.interpolate(x, size=(7, 5)), f32(2, 3, 4, 6), dynamic=True),
+    case(lambda x: F.interpolate(x, scale_factor=2), f32(2, 3, 4, 6), dynamic=True),
+    case(lambda x: F.interpolate(x, scale_factor=1.7), f32(2, 3, 5)),
+    case(lambda x: F.interpolate(x, scale_factor=(2, 1, 0.5)), f32(1, 2, 3, 4, 6)),
+]
+_EXACT = [
+    case(lambda x: F.interpolate(x, size=(7, 5), mode="nearest-exact"), f32(2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, scale_factor=0.6, mode="nearest-exact"), f32(2, 3, 10)),
+]
+
+
+def _nearest(
+    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None
+) -> ir.Value:
+    """Torch takes the element at floor(place / factor)."""
+    return _resized(
+        op, x, size, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
+
+
+def _nearest_exact(
+    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None
+) -> ir.Value:
+    """Torch takes the element at floor((place + 1/2) / factor)."""
+    return _resized(
+        op,
+        x,
+        size,
+        scales,
+        mode="nearest",
+        coordinate_transformation_mode="half_pixel",
+        nearest_mode="round_prefer_ceil",
+    )
+
+
+@aten.lower(
+    "aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec", "aten::upsample_nearest3d.vec", cases=_NEAREST
+)
+def nearest_vec(
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
+) -> ir.Value:
+    """Resize to the nearest element before."""
+    return _nearest(op, x, output_size, scale_factors)
+
+
+@aten.lower("aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d", cases=_NEAREST)
+def nearest(op: OpBuilder, x: ir.Value, output_size: Sequence[Size], *scales: float | None) -> ir.Value:
+    """Resize to the nearest element before."""
+    return _nearest(op, x, output_size, scales)
+
+
+@aten.lower(
+    "aten::_upsample_nearest_exact1d.vec",
+    "aten::_upsample_nearest_exact2d.vec",
+    "aten::_upsample_nearest_exact3d.vec",
+    cases=_EXACT,
+)
+def nearest_exact_vec(
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
+) -> ir.Value:
+    """Resize to the element whose centre is nearest."""
+    return _nearest_exact(op, x, output_size, scale_factors)
+
+
+@aten.lower(
+    "aten::_upsample_nearest_exact1d",
+    "aten::_upsample_nearest_exact2d",
+    "aten::_upsample_nearest_exact3d",
+    cases=_EXACT,
+)
+def nearest_exact(op: OpBuilder, x: ir.Value, output_size: Sequence[Size], *scales: float | None) -> ir.Value:
+    """Resize to the element whose centre is nearest."""
+    return _nearest_exact(op, x, output_size, scales)
+
+
+def _smooth(
+    op: OpBuilder,
+    x: ir.Value,
+    size: Sequence[Size] | None,
+    align_corners: bool,
+    scales: Sequence[float | None] | None,
+) -> ir.Value:
+    """Linear or cubic by the operator's name; with "_aa" low frequencies only, as Pillow filters them."""
+    name = op.source.op if op.source else ""
+    cubic, antialias = "bicubic" in name, "_aa" in name
+    attributes: dict[str, object] = {
+        "mode": "cubic" if cubic else "linear",
+        "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+    }
+    if cubic:
+        attributes["cubic_coeff_a"] = -0.5 if antialias else -0.75
+    if antialias:
+        attributes.update(antialias=1, exclude_outside=1)
+    return _resized(op, x, size, scales, **attributes)
+
+
+_SMOOTH = [
+    case(lambda x: F.interpolate(x, size=(7, 5), mode="bilinear"), f32(2, 3, 4, 6), dynamic=True),
+    case(lambda x: F.interpolate(x, size=(7, 1), mode="bilinear", align_corners=True), f32(2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, scale_factor=1.6, mode="bilinear"), f32(2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), f32(2, 3, 5)),
+    case(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear", align_corners=True), f32(1, 2, 3, 4, 3)),
+    case(lambda x: F.interpolate(x, size=(7, 5), mode="bicubic"), f32(2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, size=(7, 5), mode="bicubic", align_corners=True), f32(2, 3, 4, 6)),
+]
+_ANTIALIASED = [
+    case(lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), f32(2, 3, 8, 9), min_opset=18),
+    case(lambda x: F.interpolate(x, size=(5, 12), mode="bicubic", antialias=True), f32(2, 3, 8, 9), min_opset=18),
+]
+
+
+@aten.lower(
+    "aten::upsample_linear1d.vec",
+    "aten::upsample_bilinear2d.vec",
+    "aten::upsample_trilinear3d.vec",
+    "aten::upsample_bicubic2d.vec",
+    cases=_SMOOTH,
+)
+def smooth_vec(
+    op: OpBuilder,
+    x: ir.Value,
+    output_size: Sequence[Size] | None,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None,
+) -> ir.Value:
+    """Resize, linear or cubic."""
+    return _smooth(op, x, output_size, align_corners, scale_factors)
+
+
+@aten.lower(
+    "aten::upsample_linear1d",
+    "aten::upsample_bilinear2d",
+    "aten::upsample_trilinear3d",
+    "aten::upsample_bicubic2d",
+    cases=_SMOOTH,
+)
+def smooth(
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size], align_corners: bool, *scales: float | None
+) -> ir.Value:
+    """Resize, linear or cubic."""
+    return _smooth(op, x, output_size, align_corners, scales)
+
+
+@aten.lower("aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa.vec", cases=_ANTIALIASED, min_opset=18)
+def antialiased_vec(
+    op: OpBuilder,
+    x: ir.Value,
+    output_size: Sequence[Size] | None,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None,
+) -> ir.Value:
+    """Resize with antialias (opset 18)."""
+    return _antialiased(op, x, output_size, align_corners, scale_factors)
+
+
+@aten.lower("aten::_upsample_bilinear2d_aa", "aten::_upsample_bicubic2d_aa", cases=_ANTIALIASED, min_opset=18)
+def antialiased(
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size], align_corners: bool, *scales: float | None
+) -> ir.Value:
+    """Resize with antialias (opset 18)."""
+    return _antialiased(op, x, output_size, align_corners, scales)
+
+
+def _antialiased(
+    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, align_corners: bool, scales: Sequence[float | None] | None
+) -> ir.Value:
+    if op.opset < 18:
+        raise UnsupportedOperator("resampling with antialias needs opset 18")
+    return _smooth(op, x, size, align_corners, scales)

@@ -1,0 +1,188 @@
+"""Writing by index: scatter and the index_* family."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.indexing import Number, number_like, scattered_along
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+# onnxruntime adds up with ScatterElements from opset 16, takes extremes from 18.
+_SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}
+
+
+def scattered(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str | None = None
+) -> ir.Value:
+    """ScatterElements of the part of `src` that `index` covers.
+
+    Raises:
+        UnsupportedOperator: the target opset has no such reduction.
+    """
+    if reduction is not None and op.opset < _SINCE[reduction]:
+        raise UnsupportedOperator(f"scattering with {reduction} needs opset {_SINCE[reduction]}")
+    if rank(x) == 0:
+        one = [op.Reshape(item, [1]) for item in (x, index, src)]
+        return op.Reshape(op.ScatterElements(*one, axis=0, reduction=reduction), np.zeros(0, np.int64))
+    if src.shape is None or index.shape is None or list(src.shape) != list(index.shape):
+        count = rank(x)
+        src = op.Slice(src, [0] * count, op.shape(index), list(range(count)))
+    return op.ScatterElements(x, index, op.cast_like(src, x), axis=dim, reduction=reduction)
+
+
+_REDUCE = {"add": "add", "multiply": "mul"}
+
+
+@aten.lower(
+    "aten::scatter.src",
+    "aten::scatter.reduce",
+    cases=[
+        case(lambda x, i, s: x.scatter(1, i, s), f32(3, 5), np.array([[0, 2], [1, 3], [4, 0]]), f32(3, 5)),
+        case(lambda x, i, s: x.scatter(0, i, s), f32(3, 5), np.array([[1, 0, 2, 2, 0]]), f32(2, 5)),
+    ],
+)
+def scatter_src(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, *, reduce: str | None = None
+) -> ir.Value:
+    """ScatterElements."""
+    return scattered(op, x, dim, index, src, _REDUCE[reduce] if reduce else None)
+
+
+@aten.lower(
+    "aten::scatter.value",
+    "aten::scatter.value_reduce",
+    cases=[case(lambda x, i: x.scatter(1, i, 7.0), f32(3, 5), i64(3, 2, low=0, high=5))],
+)
+def scatter_value(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Number, *, reduce: str | None = None
+) -> ir.Value:
+    """ScatterElements of one number."""
+    src = op.Expand(number_like(op, value, x), op.shape(index))
+    return scattered(op, x, dim, index, src, _REDUCE[reduce] if reduce else None)
+
+
+@aten.lower(
+    "aten::scatter_add",
+    cases=[case(lambda x, i, s: x.scatter_add(1, i, s), f32(3, 5), i64(3, 4, low=0, high=5), f32(3, 4), min_opset=16)],
+    min_opset=16,
+)
+def scatter_add(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
+    """ScatterElements that adds."""
+    return scattered(op, x, dim, index, src, "add")
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
+
+
+@aten.lower(
+    "aten::scatter_reduce",
+    cases=[
+        case(
+            lambda x, i, s, r=reduce, keep=include: x.scatter_reduce(1, i, s, r, include_self=keep),
+            f32(3, 5),
+            i64(3, 4, low=0, high=5),
+            f32(3, 4),
+            min_opset=18,
+            name=f"{reduce}-{include}",
+        )
+        for reduce in _REDUCTIONS
+        for include in (True, False)
+    ],
+    min_opset=16,
+)
+def scatter_reduce(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, *, include_self: bool = True
+) -> ir.Value:
+    """ScatterElements with a reduction; what was there before is first replaced by its neutral element on request."""
+    start = x
+    if not include_self:
+        start = scattered(op, x, dim, index, op.Expand(_neutral(op, reduce, x), op.shape(index)))
+    made = scattered(op, start, dim, index, src, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return made
+    ones = op.Expand(number_like(op, 1, x), op.shape(index))
+    before = op.Expand(number_like(op, 1, x), op.shape(x))
+    if not include_self:
+        before = scattered(op, before, dim, index, op.Expand(number_like(op, 0, x), op.shape(index)))
+    count = scattered(op, before, dim, index, ones, "add")
+    return op.Div(made, op.Max(count, 1.0)) if x.dtype and x.dtype.is_floating_point() else _floor(op, made, count)
+
+
+def _floor(op: OpBuilder, total: ir.Value, count: ir.Value) -> ir.Value:
+    from onnxport.opset_maps.to_onnx.common.elementwise import floor_div
+
+    return floor_div(op, total, op.Max(count, 1))
+
+
+def _neutral(op: OpBuilder, reduce: str, x: ir.Value) -> ir.Value:
+    if reduce in ("sum", "mean"):
+        return number_like(op, 0, x)
+    if reduce == "prod":
+        return number_like(op, 1, x)
+    if x.dtype is None:
+        raise UnsupportedOperator("an operand of unknown type")
+    if x.dtype.is_floating_point():
+        return number_like(op, float("-inf") if reduce == "amax" else float("inf"), x)
+    limits = np.iinfo(x.dtype.numpy())
+    return number_like(op, int(limits.min if reduce == "amax" else limits.max), x)
+
+
+@aten.lower(
+    "aten::index_add",
+    cases=[
+        case(lambda x, i, s: x.index_add(1, i, s, alpha=2), f32(3, 5), np.array([0, 3, 0]), f32(3, 3), min_opset=16),
+        case(lambda x, i, s: x.index_add(0, i, s), f32(3, 5), np.array([2, 2]), f32(2, 5), min_opset=16),
+    ],
+    min_opset=16,
+)
+def index_add(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: Number = 1
+) -> ir.Value:
+    """ScatterElements that adds, the same index along the other axes."""
+    if op.opset < 16:
+        raise UnsupportedOperator("aten::index_add needs opset 16")
+    source = op.cast_like(source, x)
+    source = source if not isinstance(alpha, ir.Value) and alpha == 1 else op.Mul(source, number_like(op, alpha, x))
+    if rank(x) == 0:
+        return op.Add(x, source)
+    return scattered_along(op, x, index, source, dim, "add")
+
+
+@aten.lower(
+    "aten::index_copy", cases=[case(lambda x, i, s: x.index_copy(1, i, s), f32(3, 5), np.array([0, 3]), f32(3, 2))]
+)
+def index_copy(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value) -> ir.Value:
+    """ScatterElements, the same index along the other axes."""
+    return source if rank(x) == 0 else scattered_along(op, x, index, op.cast_like(source, x), dim)
+
+
+@aten.lower(
+    "aten::index_fill", cases=[case(lambda x, i: x.index_fill(1, i, 7.0), f32(3, 5), np.array([0, 3]), dynamic=False)]
+)
+def index_fill(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Number) -> ir.Value:
+    """ScatterElements of one number, the same index along the other axes."""
+    if rank(x) == 0:
+        return number_like(op, value, x)
+    axis = dim % rank(x)
+    sizes = [op.Size(index) if i == axis else op.Squeeze(op.dim(x, i), op.axes(0)) for i in range(rank(x))]
+    source = op.Expand(number_like(op, value, x), op.shape_vector(sizes))
+    return scattered_along(op, x, index, source, dim)
+
+
+@aten.lower(
+    "aten::put",
+    cases=[
+        case(lambda x, i, s: x.put(i, s), f32(3, 5), np.array([0, 13]), f32(2)),
+        case(lambda x, i, s: torch.ops.aten.put(x, i, s, True), f32(3, 5), np.array([3, 3]), f32(2), min_opset=16),
+    ],
+)
+def put(op: OpBuilder, x: ir.Value, index: ir.Value, source: ir.Value, accumulate: bool = False) -> ir.Value:
+    """ScatterElements into the flattened tensor."""
+    flat, at, values = (op.Reshape(item, [-1]) for item in (x, index, source))
+    return op.Reshape(scattered(op, flat, 0, at, values, "add" if accumulate else None), op.shape(x))
