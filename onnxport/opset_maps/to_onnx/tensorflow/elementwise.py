@@ -1,0 +1,198 @@
+"""Elementwise operators: the rows of the shared table, and those with attributes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph import schema
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.elementwise import BY_TF, Row
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common import elementwise as common
+from onnxport.opset_maps.to_onnx.common.elementwise import lower_row
+
+_DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
+
+
+def _cases(row: Row) -> list[Case]:
+    """One case a kind of element type, the operands broadcast against each other."""
+    call = getattr(tf.raw_ops, row.tf)
+    shapes = ((2, 3),) if row.arity == 1 else ((2, 3), (3,))
+    names = ("x",) if row.arity == 1 else ("x", "y")
+
+    def run(*operands: tf.Tensor) -> tf.Tensor:
+        keys = _argument_names(row.tf, names)
+        return call(**dict(zip(keys, operands, strict=True)))
+
+    return [
+        Case(
+            run,
+            tuple(Array(_DTYPE_OF_KIND[kind], shape, row.low, row.high) for shape in shapes),
+            min_opset=max(row.since, 13),
+        )
+        for kind in row.kinds
+    ]
+
+
+# Arguments of tf.raw_ops that are not called x and y.
+_NAMES = {"Relu": ("features",), "Relu6": ("features",), "Softplus": ("features",), "Softsign": ("features",)}
+
+
+def _argument_names(operator: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    return _NAMES.get(operator, default)
+
+
+for _row in BY_TF.values():
+    if _row.tf == "Relu":
+        continue
+    tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
+
+
+@tensorflow.lower("Relu", cases=[case(lambda x: tf.nn.relu(x), f32(2, 3)), case(lambda x: tf.nn.relu(x), i32(2, 3))])
+def relu(op: OpBuilder, features: ir.Value) -> ir.Value:
+    """ONNX Relu; max(x, 0) of the integers that it takes from opset 14 on."""
+    if features.dtype in schema.allowed_dtypes("", "Relu", op.opset):
+        return op.Relu(features)
+    return op.Max(features, 0)
+
+
+@tensorflow.lower("Add", cases=[case(lambda x, y: tf.raw_ops.Add(x=x, y=y), f32(2, 3), f32(3))])
+def add(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """ONNX Add; the older operator also joins strings."""
+    if x.dtype == ir.DataType.STRING:
+        return op.StringConcat(x, y)
+    return op.Add(x, y)
+
+
+@tensorflow.lower("AddN", cases=[case(lambda x, y: tf.add_n([x, y, x]), f32(2, 3), f32(2, 3))])
+def add_n(op: OpBuilder, inputs: list[ir.Value]) -> ir.Value:
+    """The sum of all operands, one after the other."""
+    total = inputs[0]
+    for item in inputs[1:]:
+        total = op.Add(total, item)
+    return total
+
+
+@tensorflow.lower(
+    "Cast",
+    cases=[
+        case(lambda x: tf.cast(x, tf.int32), f32(2, 3)),
+        case(lambda x: tf.cast(x, tf.float32), boolean(2, 3)),
+        case(lambda x: tf.cast(x, tf.bool), f32(2, 3)),
+        case(lambda x: tf.cast(x, tf.float64), i64(2, 3)),
+    ],
+)
+def cast(op: OpBuilder, x: ir.Value, *, DstT: ir.DataType, Truncate: bool = False) -> ir.Value:
+    """ONNX Cast: to integers both round toward zero, to bool both ask for non-zero."""
+    if Truncate:
+        raise UnsupportedOperator("Cast: Truncate=True has no ONNX form")
+    return op.cast(x, DstT)
+
+
+@tensorflow.lower("LeakyRelu", cases=[case(lambda x: tf.nn.leaky_relu(x, 0.3), f32(2, 3))])
+def leaky_relu(op: OpBuilder, features: ir.Value, *, alpha: float = 0.2) -> ir.Value:
+    """ONNX LeakyRelu."""
+    return op.LeakyRelu(features, alpha=alpha)
+
+
+@tensorflow.lower("Elu", cases=[case(lambda x: tf.nn.elu(x), f32(2, 3))])
+def elu(op: OpBuilder, features: ir.Value) -> ir.Value:
+    """ONNX Elu with alpha 1."""
+    return op.Elu(features)
+
+
+@tensorflow.lower("Selu", cases=[case(lambda x: tf.nn.selu(x), f32(2, 3))])
+def selu(op: OpBuilder, features: ir.Value) -> ir.Value:
+    """ONNX Selu; its default alpha and gamma are TensorFlow's."""
+    return op.Selu(features)
+
+
+@tensorflow.lower(
+    "ClipByValue",
+    cases=[
+        case(lambda x: tf.clip_by_value(x, -1.0, 1.0), f32(2, 3)),
+        case(lambda x, y: tf.raw_ops.ClipByValue(t=x, clip_value_min=y, clip_value_max=y + 1.0), f32(2, 3), f32(2, 3)),
+    ],
+)
+def clip_by_value(op: OpBuilder, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
+    """min(max(t, low), high), the bounds broadcast."""
+    return op.Min(op.Max(t, clip_value_min), clip_value_max)
+
+
+@tensorflow.lower(
+    "Select",
+    cases=[
+        case(lambda c, x, y: tf.raw_ops.Select(condition=c, x=x, y=y), boolean(2, 3), f32(2, 3), f32(2, 3)),
+        case(lambda c, x, y: tf.raw_ops.Select(condition=c, x=x, y=y), boolean(2), f32(2, 3), f32(2, 3)),
+    ],
+)
+def select(op: OpBuilder, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    """ONNX Where; a condition of one axis selects along axis 0."""
+    if condition.shape is not None and t.shape is not None and condition.shape.rank() == 1 and t.shape.rank() > 1:
+        condition = op.Unsqueeze(condition, op.axes(*range(1, t.shape.rank())))
+    return op.Where(condition, t, e)
+
+
+@tensorflow.lower(
+    "SelectV2",
+    cases=[
+        case(lambda c, x: tf.where(c, x, 0.0), boolean(2, 3), f32(2, 3)),
+        case(lambda c, x, y: tf.where(c, x, y), boolean(3), f32(2, 3), f32(2, 1)),
+    ],
+)
+def select_v2(op: OpBuilder, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
+    """ONNX Where."""
+    return op.Where(condition, t, e)
+
+
+@tensorflow.lower(
+    "Softmax", cases=[case(lambda x: tf.nn.softmax(x), f32(2, 3, 4)), case(lambda x: tf.nn.softmax(x), f64(2, 3))]
+)
+def softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
+    """ONNX Softmax over the last axis."""
+    return op.Softmax(logits, axis=-1)
+
+
+@tensorflow.lower("LogSoftmax", cases=[case(lambda x: tf.nn.log_softmax(x), f32(2, 3))])
+def log_softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
+    """ONNX LogSoftmax over the last axis."""
+    return op.LogSoftmax(logits, axis=-1)
+
+
+@tensorflow.lower("Inv", cases=[case(lambda x: tf.raw_ops.Inv(x=x), f32(2, 3, low=0.2))])
+def inv(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """1 / x."""
+    return op.Reciprocal(x)
+
+
+@tensorflow.lower(
+    "Div",
+    "TruncateDiv",
+    cases=[case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), i32(2, 3), i32(3, low=1, high=4))],
+)
+def truncate_div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """ONNX Div, which rounds integers toward zero too."""
+    return op.Div(x, y)
+
+
+@tensorflow.lower("MulNoNan", cases=[case(lambda x, y: tf.math.multiply_no_nan(x, y), f32(2, 3), f32(2, 3))])
+def mul_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x y, 0 where y is 0."""
+    return op.Where(op.Equal(y, 0.0), op.const(0.0, x.dtype), op.Mul(x, y))
+
+
+@tensorflow.lower("Xlog1py", cases=[case(lambda x, y: tf.math.xlog1py(x, y), f32(2, 3, low=0.1), f32(2, 3, low=0.1))])
+def xlog1py(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x log(1 + y), 0 where x is 0."""
+    zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))
+    return op.Where(zero, op.const(0.0, x.dtype), op.Mul(x, common.log1p(op, y)))
+
+
+@tensorflow.lower("Xdivy", cases=[case(lambda x, y: tf.math.xdivy(x, y), f32(2, 3), f32(2, 3, low=0.1))])
+def xdivy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x / y, 0 where x is 0."""
+    zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))
+    return op.Where(zero, op.const(0.0, x.dtype), op.Div(x, y))

@@ -1,0 +1,375 @@
+"""Gathering, scattering, selecting and ordering elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
+
+
+@tensorflow.lower(
+    "GatherV2",
+    cases=[
+        case(lambda x: tf.gather(x, [2, 0], axis=1), f32(4, 5), dynamic=True),
+        case(lambda x, i: tf.gather(x, i), f32(4, 5), i32(2, 3, low=0, high=4)),
+        case(lambda x, i: tf.gather(x, i, batch_dims=1), f32(3, 4, 5), i32(3, 2, low=0, high=4)),
+        case(lambda x, i: tf.gather(x, i, axis=2, batch_dims=1), f32(3, 4, 5, 2), i32(3, 2, low=0, high=5)),
+    ],
+)
+def gather_v2(op: OpBuilder, params: ir.Value, indices: ir.Value, axis: ir.Value, *, batch_dims: int = 0) -> ir.Value:
+    """ONNX Gather, with batch axes GatherND."""
+    at = static_int(op, axis, "GatherV2: axis")
+    if batch_dims == 0:
+        return op.Gather(params, indices, axis=at)
+    n, k = rank(params), rank(indices)
+    at, batch = at % n, batch_dims % k
+    order = [*range(batch), at, *(i for i in range(batch, n) if i != at)]
+    found = op.GatherND(op.Transpose(params, perm=order), op.Unsqueeze(int64(op, indices), [-1]), batch_dims=batch)
+    # Axes are now: batch, the indices' own, the operand's others; the indices' belong where the gathered axis was.
+    own, before = k - batch, at - batch
+    total = batch + own + n - batch - 1
+    back = [
+        *range(batch),
+        *range(batch + own, batch + own + before),
+        *range(batch, batch + own),
+        *range(batch + own + before, total),
+    ]
+    return op.Transpose(found, perm=back) if before else found
+
+
+@tensorflow.lower(
+    "Gather", cases=[case(lambda x, i: tf.raw_ops.Gather(params=x, indices=i), f32(4, 5), i32(2, low=0, high=4))]
+)
+def gather(op: OpBuilder, params: ir.Value, indices: ir.Value) -> ir.Value:
+    """ONNX Gather along axis 0."""
+    return op.Gather(params, indices, axis=0)
+
+
+@tensorflow.lower(
+    "GatherNd",
+    cases=[
+        case(lambda x: tf.gather_nd(x, [[0, 1], [3, 2]]), f32(4, 5, 2), dynamic=True),
+        case(lambda x, i: tf.gather_nd(x, i), f32(4, 5), i32(2, 3, 2, low=0, high=4)),
+    ],
+)
+def gather_nd(op: OpBuilder, params: ir.Value, indices: ir.Value, *, bad_indices_policy: str = "") -> ir.Value:
+    """ONNX GatherND."""
+    if bad_indices_policy not in ("", "ERROR"):
+        raise UnsupportedOperator(f"GatherNd: bad_indices_policy={bad_indices_policy!r} has no ONNX form")
+    return op.GatherND(params, int64(op, indices))
+
+
+def _rows(n: int) -> np.ndarray:
+    return np.array([[0], [2], [0]], np.int32)[:n]
+
+
+@tensorflow.lower(
+    "ScatterNd",
+    min_opset=16,
+    cases=[
+        case(lambda x: tf.scatter_nd(_rows(3), x, [5, 2]), f32(3, 2), min_opset=16, name="repeated"),
+        case(lambda x, i: tf.scatter_nd(i, x, [5, 6]), f32(4), i32(4, 2, low=0, high=5), min_opset=16),
+    ],
+)
+def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
+    """ONNX ScatterND into zeros; updates of one place add up."""
+    zero = op.const(False) if updates.dtype == ir.DataType.BOOL else op.const(0, updates.dtype)
+    return op.ScatterND(op.Expand(zero, int64(op, shape)), int64(op, indices), updates, reduction="add")
+
+
+@tensorflow.lower(
+    "TensorScatterUpdate",
+    cases=[
+        case(lambda x, u: tf.tensor_scatter_nd_update(x, _rows(2), u), f32(5, 2), f32(2, 2)),
+        case(lambda x, u: tf.tensor_scatter_nd_update(x, [[1, 1], [4, 0]], u), f32(5, 2), f32(2)),
+    ],
+)
+def tensor_scatter_update(
+    op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value, *, bad_indices_policy: str = ""
+) -> ir.Value:
+    """ONNX ScatterND."""
+    if bad_indices_policy not in ("", "ERROR"):
+        raise UnsupportedOperator(f"TensorScatterUpdate: bad_indices_policy={bad_indices_policy!r} has no ONNX form")
+    return op.ScatterND(tensor, int64(op, indices), updates)
+
+
+def _scatter(op: OpBuilder, x: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, least: int) -> ir.Value:
+    if op.opset < least:
+        raise UnsupportedOperator(
+            f"needs ONNX ScatterND with reduction={reduction!r}, which exists from opset {least} on"
+        )
+    return op.ScatterND(x, int64(op, indices), updates, reduction=reduction)
+
+
+@tensorflow.lower(
+    "TensorScatterAdd",
+    min_opset=16,
+    cases=[case(lambda x, u: tf.tensor_scatter_nd_add(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=16)],
+)
+def tensor_scatter_add(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """ONNX ScatterND that adds."""
+    return _scatter(op, tensor, indices, updates, "add", 16)
+
+
+@tensorflow.lower(
+    "TensorScatterSub",
+    min_opset=16,
+    cases=[case(lambda x, u: tf.tensor_scatter_nd_sub(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=16)],
+)
+def tensor_scatter_sub(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """ONNX ScatterND that adds the negated updates."""
+    return _scatter(op, tensor, indices, op.Neg(updates), "add", 16)
+
+
+@tensorflow.lower(
+    "TensorScatterMax",
+    min_opset=18,
+    cases=[case(lambda x, u: tf.tensor_scatter_nd_max(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=18)],
+)
+def tensor_scatter_max(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """ONNX ScatterND that keeps the greatest."""
+    return _scatter(op, tensor, indices, updates, "max", 18)
+
+
+@tensorflow.lower(
+    "TensorScatterMin",
+    min_opset=18,
+    cases=[case(lambda x, u: tf.tensor_scatter_nd_min(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=18)],
+)
+def tensor_scatter_min(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+    """ONNX ScatterND that keeps the least."""
+    return _scatter(op, tensor, indices, updates, "min", 18)
+
+
+@tensorflow.lower(
+    "OneHot",
+    cases=[
+        case(lambda i: tf.one_hot(i, 4), i32(2, 3, low=-1, high=5), dynamic=True),
+        case(lambda i: tf.one_hot(i, 4, on_value=2.5, off_value=-1.0, axis=1), i32(2, 3, low=0, high=4)),
+        case(lambda i: tf.one_hot(i, 3, axis=0, dtype=tf.int64), i32(2, low=0, high=3)),
+    ],
+)
+def one_hot(
+    op: OpBuilder, indices: ir.Value, depth: ir.Value, on_value: ir.Value, off_value: ir.Value, *, axis: int = -1
+) -> ir.Value:
+    """`on` where the index equals the class, else `off`; ONNX OneHot would wrap negative indices, TensorFlow drops them."""
+    n = rank(indices)
+    at = axis % (n + 1)
+    classes = op.Range(0, int64(op, depth), 1)
+    classes = op.Reshape(classes, [-1 if i == at else 1 for i in range(n + 1)])
+    hit = op.Equal(op.Unsqueeze(op.cast(indices, ir.DataType.INT64), [at]), classes)
+    return op.Where(hit, on_value, off_value)
+
+
+@tensorflow.lower(
+    "TopKV2",
+    cases=[
+        case(lambda x: tf.math.top_k(x, 3), f32(2, 7), dynamic=True),
+        case(lambda x, k: tf.math.top_k(x, k[0]), f32(2, 7), np.array([2], np.int32)),
+    ],
+)
+def top_k(
+    op: OpBuilder, input: ir.Value, k: ir.Value, *, sorted: bool = True, index_type: ir.DataType = ir.DataType.INT32
+) -> Sequence[ir.Value]:
+    """ONNX TopK over the last axis."""
+    values, indices = op.TopK(input, op.Reshape(int64(op, k), [1]), axis=-1, largest=1, sorted=1)
+    return values, op.cast(indices, index_type)
+
+
+@tensorflow.lower(
+    "InTopKV2",
+    cases=[case(lambda x, i: tf.math.in_top_k(i, x, 2), f32(4, 5), i32(4, low=0, high=5))],
+)
+def in_top_k(op: OpBuilder, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
+    """Whether fewer than k predictions exceed the target's."""
+    index = op.Unsqueeze(targets, [1])
+    mine = op.GatherElements(predictions, index, axis=1)
+    larger = op.reduce("ReduceSum", op.cast(op.Greater(predictions, mine), ir.DataType.INT64), [1], keepdims=False)
+    finite = op.Not(op.Or(op.IsNaN(op.Squeeze(mine, [1])), op.IsInf(op.Squeeze(mine, [1]))))
+    return op.And(finite, op.Less(larger, int64(op, k)))
+
+
+@tensorflow.lower(
+    "Where",
+    cases=[
+        case(lambda x: tf.where(x), boolean(3, 4)),
+        case(lambda x: tf.raw_ops.Where(condition=x), i32(3, 4, low=-1, high=2)),
+    ],
+)
+def where(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """ONNX NonZero, a row an element."""
+    return op.Transpose(op.NonZero(input), perm=[1, 0])
+
+
+@tensorflow.lower("Unique", cases=[case(lambda x: tf.unique(x), i32(9))])
+def unique(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
+    """ONNX Unique in order of first appearance."""
+    y, _, inverse = op.Unique(x, sorted=0, outputs=3)
+    return y, op.cast(inverse, out_idx)
+
+
+@tensorflow.lower(
+    "UniqueV2",
+    cases=[
+        case(lambda x: tf.raw_ops.UniqueV2(x=x, axis=[0]), i32(9, 1, low=0, high=3)),
+        case(lambda x: tf.raw_ops.UniqueV2(x=x, axis=tf.constant([], tf.int32)), i32(9)),
+    ],
+)
+def unique_v2(
+    op: OpBuilder, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
+) -> Sequence[ir.Value]:
+    """ONNX Unique along an axis, in order of first appearance."""
+    y, _, inverse = op.Unique(x, sorted=0, axis=_axis(op, axis), outputs=3)
+    return y, op.cast(inverse, out_idx)
+
+
+@tensorflow.lower("UniqueWithCounts", cases=[case(lambda x: tf.unique_with_counts(x), i32(9))])
+def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
+    """ONNX Unique with its counts."""
+    y, _, inverse, counts = op.Unique(x, sorted=0, outputs=4)
+    return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
+
+
+def _axis(op: OpBuilder, axis: ir.Value) -> int | None:
+    found = op.constant(axis)
+    if found is None:
+        raise UnsupportedOperator("UniqueV2: the axis is computed when the model runs; ONNX needs it constant")
+    return int(found.ravel()[0]) if found.size else None
+
+
+@tensorflow.lower(
+    "Bucketize", cases=[case(lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, 0.5, 0.5, 2.0]), f32(3, 4))]
+)
+def bucketize(op: OpBuilder, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
+    """How many boundaries are at most the element."""
+    wide = op.cast(input, ir.DataType.DOUBLE)
+    bounds = np.asarray(boundaries, np.float32).astype(np.float64)
+    reached = op.LessOrEqual(op.const(bounds), op.Unsqueeze(wide, [-1]))
+    return op.reduce("ReduceSum", op.cast(reached, ir.DataType.INT32), [-1], keepdims=False)
+
+
+def _bound(
+    op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, comparison: str, out_type: ir.DataType
+) -> ir.Value:
+    below = op.node(comparison, op.Unsqueeze(sorted_inputs, [1]), op.Unsqueeze(values, [2]))
+    return op.reduce("ReduceSum", op.cast(below, out_type), [2], keepdims=False)
+
+
+@tensorflow.lower(
+    "LowerBound",
+    cases=[case(lambda v: tf.searchsorted(tf.constant([[-1.0, 0.0, 0.0, 2.0]]), v), f32(1, 5))],
+)
+def lower_bound(
+    op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
+) -> ir.Value:
+    """How many sorted elements are less than the value."""
+    return _bound(op, sorted_inputs, values, "Less", out_type)
+
+
+@tensorflow.lower(
+    "UpperBound",
+    cases=[case(lambda v: tf.searchsorted(tf.constant([[-1.0, 0.0, 0.0, 2.0]]), v, side="right"), f32(1, 5))],
+)
+def upper_bound(
+    op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
+) -> ir.Value:
+    """How many sorted elements are at most the value."""
+    return _bound(op, sorted_inputs, values, "LessOrEqual", out_type)
+
+
+_SEGMENT = np.array([0, 2, 0, -1, 2], np.int32)
+
+
+def segments(op: OpBuilder, data: ir.Value, ids: ir.Value, count: ir.Value, reduction: str, initial: float) -> ir.Value:
+    """Rows of `data` reduced by segment; negative ids go to a row of their own that is cut off."""
+    if rank(ids) != 1:
+        raise UnsupportedOperator(f"segment ids of rank {rank(ids)} have no entry")
+    total = op.Reshape(int64(op, count), [1])
+    ids = op.cast(ids, ir.DataType.INT64)
+    target = op.Where(op.Less(ids, 0), total, ids)
+    rest = op.Slice(op.shape(data), [1], [np.iinfo(np.int64).max])
+    start = op.Expand(op.const(initial, data.dtype), op.Concat(op.Add(total, 1), rest, axis=0))
+    least = 16 if reduction in ("add", "mul") else 18
+    return op.Slice(_scatter(op, start, op.Unsqueeze(target, [1]), data, reduction, least), [0], total)
+
+
+def _limits(dtype: ir.DataType | None) -> tuple[float, float]:
+    """Least and greatest number of a type."""
+    if dtype is None:
+        raise UnsupportedOperator("an operand of unknown type")
+    info = np.finfo(dtype.numpy()) if dtype.is_floating_point() else np.iinfo(dtype.numpy())
+    return (float(info.min), float(info.max)) if dtype.is_floating_point() else (int(info.min), int(info.max))
+
+
+@tensorflow.lower(
+    "UnsortedSegmentSum",
+    min_opset=16,
+    cases=[case(lambda x: tf.math.unsorted_segment_sum(x, _SEGMENT, 4), f32(5, 2), min_opset=16)],
+)
+def unsorted_segment_sum(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+    """Sums by segment."""
+    return segments(op, data, segment_ids, num_segments, "add", 0)
+
+
+@tensorflow.lower(
+    "UnsortedSegmentProd",
+    min_opset=16,
+    cases=[case(lambda x: tf.math.unsorted_segment_prod(x, _SEGMENT, 4), f32(5, 2), min_opset=16)],
+)
+def unsorted_segment_prod(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+    """Products by segment."""
+    return segments(op, data, segment_ids, num_segments, "mul", 1)
+
+
+@tensorflow.lower(
+    "UnsortedSegmentMax",
+    min_opset=18,
+    cases=[case(lambda x: tf.math.unsorted_segment_max(x, _SEGMENT, 4), f32(5, 2), min_opset=18)],
+)
+def unsorted_segment_max(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+    """Greatest by segment; an empty one gives the type's least number."""
+    return segments(op, data, segment_ids, num_segments, "max", _limits(data.dtype)[0])
+
+
+@tensorflow.lower(
+    "UnsortedSegmentMin",
+    min_opset=18,
+    cases=[case(lambda x: tf.math.unsorted_segment_min(x, _SEGMENT, 4), f32(5, 2), min_opset=18)],
+)
+def unsorted_segment_min(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+    """Least by segment; an empty one gives the type's greatest number."""
+    return segments(op, data, segment_ids, num_segments, "min", _limits(data.dtype)[1])
+
+
+def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: str, initial: float) -> ir.Value:
+    count = op.Add(op.reduce("ReduceMax", op.cast(ids, ir.DataType.INT64), [0], keepdims=True), 1)
+    return segments(op, data, ids, count, reduction, initial)
+
+
+_SORTED = np.array([0, 0, 2, 2, 3], np.int32)
+
+
+@tensorflow.lower(
+    "SegmentSum", min_opset=16, cases=[case(lambda x: tf.math.segment_sum(x, _SORTED), f32(5, 2), min_opset=16)]
+)
+def segment_sum(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
+    """Sums by sorted segment; an empty one gives 0."""
+    return _sorted_segments(op, data, segment_ids, "add", 0)
+
+
+@tensorflow.lower(
+    "SegmentMean", min_opset=16, cases=[case(lambda x: tf.math.segment_mean(x, _SORTED), f32(5, 2), min_opset=16)]
+)
+def segment_mean(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
+    """Sums by sorted segment over their counts; an empty one gives 0."""
+    ones = op.Expand(op.const(1, data.dtype), op.shape(data))
+    counts = op.Max(_sorted_segments(op, ones, segment_ids, "add", 0), op.const(1, data.dtype))
+    return op.Div(_sorted_segments(op, data, segment_ids, "add", 0), counts)

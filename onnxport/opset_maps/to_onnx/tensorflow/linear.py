@@ -1,0 +1,163 @@
+"""Matrix products and what goes with them."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
+
+
+def _swapped(op: OpBuilder, x: ir.Value, swap: bool) -> ir.Value:
+    """`x` with its last two axes exchanged if `swap`."""
+    if not swap:
+        return x
+    n = rank(x)
+    return op.Transpose(x, perm=[*range(n - 2), n - 1, n - 2])
+
+
+def product(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """ONNX MatMul; narrow types, which it does not take, are computed in the next wider one and cast back."""
+    wide = {
+        ir.DataType.INT8: ir.DataType.INT32,
+        ir.DataType.INT16: ir.DataType.INT32,
+        ir.DataType.UINT8: ir.DataType.INT32,
+    }
+    if a.dtype in wide:
+        return op.cast_like(op.MatMul(op.cast(a, wide[a.dtype]), op.cast(b, wide[a.dtype])), a)
+    return op.MatMul(a, b)
+
+
+@tensorflow.lower(
+    "MatMul",
+    cases=[
+        case(lambda x, y: tf.matmul(x, y), f32(2, 3), f32(3, 4), dynamic=True),
+        case(lambda x, y: tf.matmul(x, y, transpose_a=True, transpose_b=True), f32(3, 2), f32(4, 3)),
+        case(lambda x, y: tf.matmul(x, y), i32(2, 3), i32(3, 4)),
+    ],
+)
+def matmul(
+    op: OpBuilder, a: ir.Value, b: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False
+) -> ir.Value:
+    """ONNX MatMul."""
+    return product(op, _swapped(op, a, transpose_a), _swapped(op, b, transpose_b))
+
+
+@tensorflow.lower(
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    cases=[
+        case(lambda x, y: tf.matmul(x, y), f32(5, 2, 3), f32(5, 3, 4), dynamic=True),
+        case(lambda x, y: tf.matmul(x, y, adjoint_b=True), f32(5, 1, 2, 3), f32(6, 4, 3)),
+    ],
+)
+def batch_matmul(
+    op: OpBuilder,
+    x: ir.Value,
+    y: ir.Value,
+    *,
+    Tout: ir.DataType | None = None,
+    adj_x: bool = False,
+    adj_y: bool = False,
+    grad_x: bool = False,
+    grad_y: bool = False,
+) -> ir.Value:
+    """ONNX MatMul, batch axes broadcast."""
+    if Tout is not None and Tout != x.dtype:
+        x, y = op.cast(x, Tout), op.cast(y, Tout)
+    return product(op, _swapped(op, x, adj_x), _swapped(op, y, adj_y))
+
+
+@tensorflow.lower(
+    "Einsum",
+    cases=[
+        case(lambda x, y: tf.einsum("bqhd,bkhd->bhqk", x, y), f32(2, 3, 4, 5), f32(2, 6, 4, 5), dynamic=True),
+        case(lambda x: tf.einsum("ij->ji", x), f32(2, 3)),
+        case(lambda x, y: tf.einsum("...ij,jk->...ik", x, y), f32(2, 3, 4), f32(4, 5)),
+    ],
+)
+def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
+    """ONNX Einsum, or MatMul where one operand's trailing axes meet the other's leading ones."""
+    if len(inputs) == 2 and (found := _as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
+        return found
+    return op.Einsum(*inputs, equation=equation)
+
+
+def _as_matmul(op: OpBuilder, x: ir.Value, y: ir.Value, equation: str) -> ir.Value | None:
+    """``ab..c,cd->ab..d`` as MatMul, which runtimes have faster kernels for than Einsum."""
+    operands, arrow, result = equation.partition("->")
+    left, _, right = operands.partition(",")
+    if not arrow or "." in equation or len(right) != 2 or len(set(left + right)) != len(left) + 1:
+        return None
+    if left[-1] != right[0] or result != left[:-1] + right[1]:
+        return None
+    return product(op, x, y)
+
+
+@tensorflow.lower(
+    "BiasAdd",
+    cases=[
+        case(lambda x, b: tf.nn.bias_add(x, b), f32(2, 4, 5, 3), f32(3)),
+        case(lambda x, b: tf.nn.bias_add(x, b, data_format="NCHW"), f32(2, 3, 4, 5), f32(3)),
+        case(lambda x, b: tf.nn.bias_add(x, b), f32(2, 3), f32(3)),
+    ],
+)
+def bias_add(op: OpBuilder, value: ir.Value, bias: ir.Value, *, data_format: str = "NHWC") -> ir.Value:
+    """ONNX Add along the channel axis."""
+    if data_format == "NCHW":
+        bias = op.Reshape(bias, [-1, *([1] * (rank(value) - 2))])
+    return op.Add(value, bias)
+
+
+@tensorflow.lower("BiasAddV1", cases=[case(lambda x, b: tf.raw_ops.BiasAddV1(value=x, bias=b), f32(2, 3), f32(3))])
+def bias_add_v1(op: OpBuilder, value: ir.Value, bias: ir.Value) -> ir.Value:
+    """ONNX Add along the last axis."""
+    return op.Add(value, bias)
+
+
+@tensorflow.lower(
+    "MatrixDiagPart",
+    "MatrixDiagPartV2",
+    "MatrixDiagPartV3",
+    cases=[case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4))],
+)
+def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:
+    """The main diagonal: elements of the last two axes with equal indices."""
+    if padding and static_ints(op, padding[0], "k") not in ([0], [0, 0]):
+        raise UnsupportedOperator("MatrixDiagPart: a diagonal k other than 0 has no entry")
+    n = rank(input)
+    rows, columns = op.dim(input, n - 2), op.dim(input, n - 1)
+    count = op.Squeeze(op.Min(rows, columns), [0])
+    index = op.Unsqueeze(op.Range(0, count, 1), [1])
+    moved = op.Transpose(input, perm=[n - 2, n - 1, *range(n - 2)]) if n > 2 else input
+    found = op.GatherND(moved, op.Concat(index, index, axis=1))
+    return op.Transpose(found, perm=[*range(1, n - 1), 0]) if n > 2 else found
+
+
+@tensorflow.lower(
+    "MatrixBandPart",
+    cases=[
+        case(lambda x: tf.linalg.band_part(x, -1, 0), f32(2, 4, 4)),
+        case(lambda x: tf.linalg.band_part(x, 0, -1), f32(3, 5)),
+        case(lambda x: tf.linalg.band_part(x, 1, 2), f32(5, 6)),
+    ],
+)
+def matrix_band_part(op: OpBuilder, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
+    """Elements with row - column <= lower and column - row <= upper, negative bounds meaning all; zeros elsewhere."""
+    n = rank(input)
+    row = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 2), [0]), 1), [1])
+    column = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 1), [0]), 1), [0])
+    difference = op.Sub(row, column)
+
+    def within(distance: ir.Value, bound: ir.Value) -> ir.Value:
+        bound = op.cast(bound, ir.DataType.INT64)
+        return op.Or(op.Less(bound, 0), op.LessOrEqual(distance, bound))
+
+    keep = op.And(within(difference, num_lower), within(op.Neg(difference), num_upper))
+    zero = op.const(False) if input.dtype == ir.DataType.BOOL else op.const(0, input.dtype)
+    return op.Where(keep, input, zero)

@@ -1,0 +1,69 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first
+
+
+def _inference(data_format: str, is_training: bool = False) -> object:
+    def run(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.FusedBatchNormV3(
+            x=x, scale=scale, offset=offset, mean=mean, variance=variance, epsilon=1e-2, is_training=is_training
+        )[0]
+
+    return run
+
+
+_STATISTICS = (f32(3), f32(3), f32(3), f32(3, low=0.1))
+
+
+@tensorflow.lower(
+    "FusedBatchNormV3",
+    "FusedBatchNormV2",
+    "FusedBatchNorm",
+    cases=[
+        case(_inference("NHWC"), f32(2, 4, 5, 3), *_STATISTICS),  # type: ignore[arg-type]
+        case(_inference("NHWC", is_training=True), f32(2, 4, 5, 3), *_STATISTICS, name="training"),  # type: ignore[arg-type]
+    ],
+)
+def fused_batch_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    scale: ir.Value,
+    offset: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    *,
+    epsilon: float = 1e-4,
+    exponential_avg_factor: float = 1.0,
+    data_format: str = "NHWC",
+    is_training: bool = True,
+) -> Sequence[ir.Value | None]:
+    """ONNX BatchNormalization; in training mode with the batch's own statistics."""
+    x = channels_first(op, x, data_format)
+    if is_training:
+        if exponential_avg_factor != 1.0:
+            raise UnsupportedOperator("FusedBatchNormV3: running statistics in training mode have no ONNX form")
+        n = x.shape.rank() if x.shape is not None else 4
+        axes = [axis for axis in range(n) if axis != 1]
+        mean = op.reduce("ReduceMean", x, axes, keepdims=False)
+        centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
+        variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=False)
+    y = op.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon, outputs=1)
+    statistics = (None, None) if is_training else (mean, variance)
+    return [channels_as(op, y, data_format), *statistics, *([None] * (len(op.results) - 3))]
+
+
+@tensorflow.lower("L2Loss", cases=[case(lambda x: tf.nn.l2_loss(x), f32(2, 3))])
+def l2_loss(op: OpBuilder, t: ir.Value) -> ir.Value:
+    """Half the sum of squares."""
+    return op.Mul(op.reduce("ReduceSum", op.Mul(t, t), None, keepdims=False), 0.5)

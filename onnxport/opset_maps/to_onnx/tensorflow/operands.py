@@ -1,0 +1,119 @@
+"""Reading operands: constants as Python numbers, sizes as INT64, ranks that must be known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+
+
+def rank(x: ir.Value) -> int:
+    """The rank of `x`.
+
+    Raises:
+        UnsupportedOperator: it is unknown.
+    """
+    if x.shape is None:
+        raise UnsupportedOperator("needs an operand of known rank: give the input's shape, with None where it varies")
+    return x.shape.rank()
+
+
+def static_ints(op: OpBuilder, x: ir.Value, what: str) -> list[int]:
+    """A constant integer operand as a list.
+
+    Raises:
+        UnsupportedOperator: it is computed at run time.
+    """
+    found = op.constant(x)
+    if found is None:
+        raise UnsupportedOperator(f"{what} is computed when the model runs; ONNX needs it constant")
+    return [int(item) for item in np.asarray(found).ravel()]
+
+
+def static_int(op: OpBuilder, x: ir.Value, what: str) -> int:
+    """A constant integer scalar.
+
+    Raises:
+        UnsupportedOperator: it is computed at run time.
+    """
+    return static_ints(op, x, what)[0]
+
+
+def int64(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """`x` as INT64; a narrowing of a shape to INT32 before it is undone."""
+    producer = x.producer()
+    if producer is not None and producer.op_type == "Cast" and producer.inputs[0] is not None:
+        before = producer.inputs[0]
+        if before.dtype == ir.DataType.INT64 and x.dtype == ir.DataType.INT32 and _is_size(before):
+            return before
+    return op.cast(x, ir.DataType.INT64)
+
+
+_SIZES = frozenset({"Shape", "Gather", "Slice", "Squeeze", "Size", "Unsqueeze"})
+
+
+def _is_size(x: ir.Value) -> bool:
+    """Computed from nothing but shapes, whose sizes are below 2**31 wherever memory holds the tensor."""
+    producer = x.producer()
+    while producer is not None and producer.op_type in _SIZES and producer.inputs[0] is not None:
+        if producer.op_type in ("Shape", "Size"):
+            return True
+        producer = producer.inputs[0].producer()
+    return False
+
+
+def vector(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """An integer scalar or vector as an INT64 vector."""
+    x = int64(op, x)
+    return x if rank(x) == 1 else op.Reshape(x, [-1])
+
+
+def static_sizes(dims: Sequence[object]) -> list[int] | None:
+    """The sizes as integers, or None where one is unknown."""
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    return sizes if len(sizes) == len(dims) else None
+
+
+def permuted(op: OpBuilder, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+    """`x` with its axes in the order `perm`; `x` itself where that changes nothing."""
+    return x if list(perm) == list(range(len(perm))) else op.Transpose(x, perm=list(perm))
+
+
+def channels_first(op: OpBuilder, x: ir.Value, data_format: str) -> ir.Value:
+    """An image batch in ONNX's order, batch, channels, space, whatever `data_format` (``NHWC``, ``NCDHW``, ...) says."""
+    n = rank(x)
+    return x if data_format.startswith("NC") else permuted(op, x, [0, n - 1, *range(1, n - 1)])
+
+
+def channels_as(op: OpBuilder, x: ir.Value, data_format: str) -> ir.Value:
+    """The reverse of `channels_first`."""
+    n = rank(x)
+    return x if data_format.startswith("NC") else permuted(op, x, [0, *range(2, n), 1])
+
+
+def spatial(items: Sequence[int], data_format: str) -> list[int]:
+    """The spatial entries of an attribute that has one entry an axis.
+
+    >>> spatial([1, 2, 3, 1], "NHWC"), spatial([1, 1, 2, 3], "NCHW")
+    ([2, 3], [2, 3])
+    """
+    return list(items[2:] if data_format.startswith("NC") else items[1:-1])
+
+
+def same_pads(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """ONNX `pads` of TensorFlow's SAME padding: the odd element at the end (tf.nn, "Notes on padding").
+
+    >>> same_pads([5], [2], [2], [1])
+    [0, 1]
+    """
+    totals = [
+        max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True)
+    ]
+    return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]

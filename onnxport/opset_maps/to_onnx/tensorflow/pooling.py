@@ -1,0 +1,153 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.convolution import padding_attributes
+from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, rank, spatial, static_ints
+
+
+def _pool(
+    op: OpBuilder,
+    operator: str,
+    x: ir.Value,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    explicit: Sequence[int],
+    data_format: str,
+) -> ir.Value:
+    if data_format == "NCHW_VECT_C":
+        raise UnsupportedOperator("data_format='NCHW_VECT_C' has no ONNX form")
+    outer = [
+        ksize[0],
+        strides[0],
+        *((ksize[1], strides[1]) if data_format.startswith("NC") else (ksize[-1], strides[-1])),
+    ]
+    if any(item != 1 for item in outer):
+        raise UnsupportedOperator(f"pooling over batch or channels (ksize={list(ksize)}) has no ONNX form")
+    x = channels_first(op, x, data_format)
+    kernel, steps = spatial(ksize, data_format), spatial(strides, data_format)
+    pads = padding_attributes(x, kernel, steps, [1] * len(kernel), padding, explicit, data_format)
+    y = op.node(operator, x, kernel_shape=kernel, strides=steps, outputs=1, **pads)
+    return channels_as(op, y, data_format)
+
+
+@tensorflow.lower(
+    "MaxPool",
+    cases=[
+        case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), f32(2, 7, 6, 3), dynamic=True),
+        case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), f32(2, 7, 6, 3)),
+        case(
+            lambda x: tf.raw_ops.MaxPool(
+                input=x,
+                ksize=[1, 3, 3, 1],
+                strides=[1, 1, 1, 1],
+                padding="EXPLICIT",
+                explicit_paddings=[0, 0, 1, 1, 0, 1, 0, 0],
+            ),
+            f32(2, 7, 6, 3),
+        ),
+    ],
+)
+def max_pool(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+) -> ir.Value:
+    """ONNX MaxPool."""
+    return _pool(op, "MaxPool", input, ksize, strides, padding, explicit_paddings, data_format)
+
+
+@tensorflow.lower(
+    "MaxPoolV2",
+    cases=[
+        case(
+            lambda x: tf.raw_ops.MaxPoolV2(input=x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"),
+            f32(2, 7, 6, 3),
+        )
+    ],
+)
+def max_pool_v2(
+    op: OpBuilder, input: ir.Value, ksize: ir.Value, strides: ir.Value, *, padding: str, data_format: str = "NHWC"
+) -> ir.Value:
+    """ONNX MaxPool; window and steps must be constant."""
+    window, steps = static_ints(op, ksize, "ksize"), static_ints(op, strides, "strides")
+    return _pool(op, "MaxPool", input, window, steps, padding, (), data_format)
+
+
+@tensorflow.lower(
+    "AvgPool",
+    cases=[
+        case(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"), f32(2, 7, 6, 3)),
+        case(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), f32(2, 7, 6, 3), dynamic=True),
+    ],
+)
+def avg_pool(
+    op: OpBuilder,
+    value: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+) -> ir.Value:
+    """ONNX AveragePool, which leaves padding out of the mean as TensorFlow does."""
+    return _pool(op, "AveragePool", value, ksize, strides, padding, (), data_format)
+
+
+@tensorflow.lower("MaxPool3D", cases=[case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), f32(2, 5, 6, 7, 3))])
+def max_pool3d(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str = "NDHWC",
+) -> ir.Value:
+    """ONNX MaxPool over three axes."""
+    return _pool(op, "MaxPool", input, ksize, strides, padding, (), data_format)
+
+
+@tensorflow.lower("AvgPool3D", cases=[case(lambda x: tf.nn.avg_pool3d(x, 2, 2, "SAME"), f32(2, 5, 6, 7, 3))])
+def avg_pool3d(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str = "NDHWC",
+) -> ir.Value:
+    """ONNX AveragePool over three axes."""
+    return _pool(op, "AveragePool", input, ksize, strides, padding, (), data_format)
+
+
+@tensorflow.lower(
+    "LRN",
+    cases=[case(lambda x: tf.nn.lrn(x, depth_radius=2, bias=1.5, alpha=0.3, beta=0.6), f32(2, 3, 4, 7))],
+)
+def lrn(
+    op: OpBuilder, input: ir.Value, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+) -> ir.Value:
+    """ONNX LRN, whose alpha is divided by the window's size."""
+    size = 2 * depth_radius + 1
+    n = rank(input)
+    if n != 4:
+        raise UnsupportedOperator(f"LRN: an operand of rank {n}")
+    y = op.LRN(channels_first(op, input, "NHWC"), size=size, alpha=alpha * size, beta=beta, bias=bias)
+    return channels_as(op, y, "NHWC")

@@ -1,0 +1,463 @@
+"""Shapes: reshaping, joining, cutting, repeating, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, permuted, rank, static_int, static_ints, vector
+
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+def reshaped(op: OpBuilder, x: ir.Value, shape: ir.Value | Sequence[int]) -> ir.Value:
+    """`x` in another shape; where a chain of reshapes leads back to a value of that very shape, that value."""
+    wanted = op.result.shape
+    if wanted is not None and all(isinstance(dim, int) for dim in wanted):
+        before: ir.Value | None = x
+        while before is not None:
+            if before.shape is not None and before.shape.is_static() and list(before.shape) == list(wanted):
+                return before
+            producer = before.producer()
+            before = producer.inputs[0] if producer is not None and producer.op_type in _RESHAPES else None
+        return op.Reshape(x, [int(dim) for dim in wanted]) if 0 not in wanted else op.Reshape(x, shape)  # type: ignore[arg-type]
+    if wanted is not None and 0 not in wanted and sum(not isinstance(dim, int) for dim in wanted) == 1:
+        return op.Reshape(x, [dim if isinstance(dim, int) else -1 for dim in wanted])
+    return op.Reshape(x, shape, allowzero=1 if op.opset >= 14 and not _has_minus_one(op, shape) else None)
+
+
+def _has_minus_one(op: OpBuilder, shape: ir.Value | Sequence[int]) -> bool:
+    """Whether the shape may hold -1, beside which ONNX does not allow zeros to stand for themselves."""
+    found = op.constant(shape) if isinstance(shape, ir.Value) else np.asarray(shape)
+    return found is None or -1 in found
+
+
+@tensorflow.lower(
+    "Reshape",
+    cases=[
+        case(lambda x: tf.reshape(x, [-1, 6]), f32(4, 2, 3), dynamic=True),
+        case(lambda x: tf.reshape(x, [tf.shape(x)[0], 3, 2]), f32(4, 2, 3), dynamic=True),
+        case(lambda x: tf.reshape(x, [tf.shape(x)[0] * 2, 3, -1]), f32(4, 2, 3), dynamic=True),
+        case(lambda x: tf.reshape(x, []), f32(1, 1)),
+    ],
+)
+def reshape(op: OpBuilder, tensor: ir.Value, shape: ir.Value) -> ir.Value:
+    """ONNX Reshape."""
+    return reshaped(op, tensor, int64(op, shape))
+
+
+@tensorflow.lower("ExpandDims", cases=[case(lambda x: tf.expand_dims(x, -1), f32(2, 3), dynamic=True)])
+def expand_dims(op: OpBuilder, input: ir.Value, dim: ir.Value) -> ir.Value:
+    """ONNX Unsqueeze."""
+    return op.Unsqueeze(input, [static_int(op, dim, "dim")])
+
+
+@tensorflow.lower(
+    "Squeeze",
+    cases=[
+        case(lambda x: tf.squeeze(x, [1, -1]), f32(2, 1, 3, 1), dynamic=True),
+        case(lambda x: tf.squeeze(x), f32(2, 1, 3, 1)),
+    ],
+)
+def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ()) -> ir.Value:
+    """ONNX Squeeze."""
+    wanted = op.result.shape
+    if wanted is not None and all(isinstance(dim, int) for dim in wanted) and 0 not in wanted:
+        return reshaped(op, input, [int(dim) for dim in wanted])  # type: ignore[arg-type]
+    if squeeze_dims:
+        return op.Squeeze(input, op.axes(*squeeze_dims))
+    if input.shape is None or not input.shape.is_static():
+        raise UnsupportedOperator("Squeeze: without axes the operand's shape must be static")
+    return op.Squeeze(input, op.axes(*(i for i, dim in enumerate(input.shape) if dim == 1)))
+
+
+@tensorflow.lower(
+    "Transpose",
+    cases=[
+        case(lambda x: tf.transpose(x, [2, 0, 1]), f32(2, 3, 4), dynamic=True),
+        case(lambda x: tf.transpose(x), f32(2, 3, 4), dynamic=True),
+    ],
+)
+def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
+    """ONNX Transpose."""
+    found = op.constant(perm)
+    if found is None:
+        return op.Transpose(x, perm=_reversal(op, x, perm))
+    return permuted(op, x, [int(item) % len(found) for item in found])
+
+
+def _reversal(op: OpBuilder, x: ir.Value, perm: ir.Value) -> list[int]:
+    return static_ints(op, perm, "perm") if x.shape is None else static_ints(op, perm, "Transpose: perm")
+
+
+@tensorflow.lower(
+    "ConcatV2",
+    cases=[
+        case(lambda x, y: tf.concat([x, y, x], axis=-1), f32(2, 3), f32(2, 1), dynamic=True),
+        case(lambda x, y: tf.concat([x, y], axis=0), f32(2, 3), f32(1, 3)),
+    ],
+)
+def concat_v2(op: OpBuilder, values: list[ir.Value], axis: ir.Value) -> ir.Value:
+    """ONNX Concat."""
+    return op.Concat(*values, axis=static_int(op, axis, "axis"))
+
+
+@tensorflow.lower(
+    "Concat", cases=[case(lambda x, y: tf.raw_ops.Concat(concat_dim=1, values=[x, y]), f32(2, 3), f32(2, 1))]
+)
+def concat(op: OpBuilder, concat_dim: ir.Value, values: list[ir.Value]) -> ir.Value:
+    """ONNX Concat."""
+    return op.Concat(*values, axis=static_int(op, concat_dim, "concat_dim"))
+
+
+@tensorflow.lower(
+    "Pack",
+    cases=[
+        case(lambda x, y: tf.stack([x, y], axis=1), f32(2, 3), f32(2, 3), dynamic=True),
+        case(lambda x, y: tf.stack([x, y], axis=-1), f32(2, 3), f32(2, 3)),
+    ],
+)
+def pack(op: OpBuilder, values: list[ir.Value], *, axis: int = 0) -> ir.Value:
+    """Each operand with a new axis, concatenated."""
+    return op.Concat(*(op.Unsqueeze(item, [axis]) for item in values), axis=axis)
+
+
+@tensorflow.lower(
+    "Unpack",
+    cases=[
+        case(lambda x: tf.unstack(x, axis=1), f32(2, 3), dynamic=True),
+        case(lambda x: tf.unstack(x, axis=-1), f32(2, 3, 1)),
+    ],
+)
+def unpack(op: OpBuilder, value: ir.Value, *, num: int, axis: int = 0) -> list[ir.Value]:
+    """Slices of one, their axis dropped."""
+    return [op.Squeeze(item, [axis]) for item in op.split(value, [1] * num, axis)]
+
+
+@tensorflow.lower(
+    "Split",
+    cases=[
+        case(lambda x: tf.split(x, 3, axis=1), f32(2, 6), dynamic=True),
+        case(lambda x: tf.split(x, 1, axis=0), f32(2, 6)),
+    ],
+)
+def split(op: OpBuilder, split_dim: ir.Value, value: ir.Value, *, num_split: int) -> Sequence[ir.Value]:
+    """ONNX Split into equal pieces."""
+    axis = static_int(op, split_dim, "split_dim")
+    size = value.shape[axis] if value.shape is not None else None
+    if isinstance(size, int):
+        return op.split(value, [size // num_split] * num_split, axis)
+    if num_split == 1:
+        return (value,)
+    if op.opset >= 18:
+        return tuple(op.Split(value, axis=axis, num_outputs=num_split, outputs=num_split))
+    return tuple(op.Split(value, axis=axis, outputs=num_split))
+
+
+@tensorflow.lower(
+    "SplitV",
+    cases=[
+        case(lambda x: tf.split(x, [1, 2, 3], axis=1), f32(2, 6), dynamic=True),
+        case(lambda x: tf.split(x, [1, -1, 3], axis=1), f32(2, 6)),
+    ],
+)
+def split_v(
+    op: OpBuilder, value: ir.Value, size_splits: ir.Value, split_dim: ir.Value, *, num_split: int
+) -> Sequence[ir.Value]:
+    """ONNX Split into pieces of given sizes, one of which may be the rest."""
+    axis = static_int(op, split_dim, "split_dim")
+    found = op.constant(size_splits)
+    if found is None:
+        return (
+            tuple(op.Split(value, int64(op, size_splits), axis=axis, outputs=num_split)) if num_split > 1 else (value,)
+        )
+    sizes = [int(item) for item in found]
+    if -1 in sizes:
+        total = value.shape[axis] if value.shape is not None else None
+        if not isinstance(total, int):
+            rest = op.Sub(op.dim(value, axis), sum(sizes) + 1)
+            pieces = [op.const([item]) if item != -1 else rest for item in sizes]
+            return tuple(op.Split(value, op.Concat(*pieces, axis=0), axis=axis, outputs=num_split))
+        sizes[sizes.index(-1)] = total - sum(sizes) - 1
+    return op.split(value, sizes, axis)
+
+
+@tensorflow.lower(
+    "Tile",
+    cases=[case(lambda x: tf.tile(x, [2, 3]), f32(2, 3)), case(lambda x: tf.tile(x, [tf.shape(x)[0], 1]), f32(2, 3))],
+)
+def tile(op: OpBuilder, input: ir.Value, multiples: ir.Value) -> ir.Value:
+    """ONNX Tile."""
+    if (found := op.constant(multiples)) is not None and (found == 1).all():
+        return input
+    return op.Tile(input, int64(op, multiples))
+
+
+@tensorflow.lower(
+    "Fill",
+    cases=[
+        case(lambda x: tf.fill([tf.shape(x)[0], 2], 1.5), f32(2, 3), dynamic=True),
+        case(lambda x: tf.fill([2, 2], x[0, 0]), f32(2, 3)),
+    ],
+)
+def fill(op: OpBuilder, dims: ir.Value, value: ir.Value) -> ir.Value:
+    """ONNX Expand of the scalar."""
+    return op.Expand(value, int64(op, dims))
+
+
+@tensorflow.lower(
+    "BroadcastTo",
+    cases=[
+        case(lambda x: tf.broadcast_to(x, [4, 2, 3]), f32(2, 3)),
+        case(lambda x: tf.broadcast_to(x[:1], tf.shape(x)), f32(2, 3)),
+    ],
+)
+def broadcast_to(op: OpBuilder, input: ir.Value, shape: ir.Value) -> ir.Value:
+    """ONNX Expand."""
+    return op.Expand(input, int64(op, shape))
+
+
+@tensorflow.lower(
+    "BroadcastArgs",
+    cases=[
+        case(lambda x, y: tf.broadcast_dynamic_shape(tf.shape(x), tf.shape(y)), f32(2, 1), f32(5, 1, 3), dynamic=True)
+    ],
+)
+def broadcast_args(op: OpBuilder, s0: ir.Value, s1: ir.Value) -> ir.Value:
+    """The shape of ones of both shapes multiplied."""
+    ones = (op.Expand(op.const(1), int64(op, item)) for item in (s0, s1))
+    return op.cast_like(op.Shape(op.Mul(*ones)), s0)
+
+
+@tensorflow.lower("Shape", cases=[case(lambda x: tf.shape(x), f32(2, 3), dynamic=True)])
+def shape(op: OpBuilder, input: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32) -> ir.Value:
+    """ONNX Shape, in the type asked for."""
+    return op.cast(op.shape(input), out_type)
+
+
+@tensorflow.lower("ShapeN", cases=[case(lambda x, y: tf.shape_n([x, y]), f32(2, 3), f32(4))])
+def shape_n(op: OpBuilder, input: list[ir.Value], *, out_type: ir.DataType = ir.DataType.INT32) -> list[ir.Value]:
+    """ONNX Shape of each operand."""
+    return [op.cast(op.shape(item), out_type) for item in input]
+
+
+@tensorflow.lower("Size", cases=[case(lambda x: tf.size(x), f32(2, 3), dynamic=True)])
+def size(op: OpBuilder, input: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32) -> ir.Value:
+    """ONNX Size."""
+    if input.shape is not None and input.shape.is_static():
+        return op.const(np.asarray(int(np.prod(input.shape.numpy()))), out_type)
+    return op.cast(op.Size(input), out_type)
+
+
+@tensorflow.lower("Rank", cases=[case(lambda x: tf.raw_ops.Rank(input=x) + 1, f32(2, 3))])
+def rank_(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The rank, a constant."""
+    return op.const(np.asarray(rank(input), np.int32))
+
+
+@tensorflow.lower(
+    "Range",
+    cases=[
+        case(lambda x: tf.range(tf.shape(x)[0]), f32(4, 3), dynamic=True),
+        case(lambda x: tf.range(x[0], 9.0, 1.5), f32(1, low=0.0, high=1.0)),
+    ],
+)
+def range_(op: OpBuilder, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
+    """ONNX Range."""
+    return op.Range(start, limit, delta)
+
+
+@tensorflow.lower(
+    "LinSpace",
+    cases=[case(lambda x: tf.linspace(x[0], x[1], 7), f32(2)), case(lambda x: tf.linspace(x[0], x[1], 1), f32(2))],
+)
+def lin_space(op: OpBuilder, start: ir.Value, stop: ir.Value, num: ir.Value) -> ir.Value:
+    """start + i (stop - start) / (num - 1), the last exactly `stop`."""
+    count = static_int(op, num, "num")
+    if count == 1:
+        return op.Reshape(start, [1])
+    steps = op.const(np.arange(count - 1), start.dtype)
+    step = op.Div(op.Sub(stop, start), float(count - 1))
+    return op.Concat(op.Add(start, op.Mul(step, steps)), op.Reshape(stop, [1]), axis=0)
+
+
+@tensorflow.lower("ZerosLike", cases=[case(lambda x: tf.zeros_like(x) + x * 0.0, f32(2, 3), dynamic=True)])
+def zeros_like(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Zeros of the operand's shape."""
+    return _like(op, x, 0)
+
+
+@tensorflow.lower("OnesLike", cases=[case(lambda x: tf.raw_ops.OnesLike(x=x), f32(2, 3), dynamic=True)])
+def ones_like(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Ones of the operand's shape."""
+    return _like(op, x, 1)
+
+
+def _like(op: OpBuilder, x: ir.Value, number: int) -> ir.Value:
+    if x.dtype == ir.DataType.STRING:
+        return op.Expand(op.const(np.asarray("", object)), op.shape(x))
+    filler = op.const(bool(number)) if x.dtype == ir.DataType.BOOL else op.const(number, x.dtype)
+    return op.Expand(filler, op.shape(x))
+
+
+def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.Value | None = None) -> ir.Value:
+    """`x` padded by a [rank, 2] matrix of sizes."""
+    found = op.constant(paddings)
+    if found is not None:
+        pads: ir.Value = op.const(np.asarray(found, np.int64).T.ravel())
+    else:
+        pads = op.Reshape(op.Transpose(int64(op, paddings), perm=[1, 0]), [-1])
+    if x.dtype == ir.DataType.BOOL and mode != "constant":
+        return op.cast(op.Pad(op.cast(x, ir.DataType.INT32), pads, mode=mode), ir.DataType.BOOL)
+    return op.Pad(x, pads, value, mode=mode)
+
+
+@tensorflow.lower("Pad", cases=[case(lambda x: tf.pad(x, [[0, 0], [1, 2]]), f32(2, 3), dynamic=True)])
+def pad(op: OpBuilder, input: ir.Value, paddings: ir.Value) -> ir.Value:
+    """ONNX Pad with zeros."""
+    return padded(op, input, paddings, "constant")
+
+
+@tensorflow.lower(
+    "PadV2",
+    cases=[
+        case(lambda x: tf.pad(x, [[0, 1], [1, 2]], constant_values=-1.5), f32(2, 3)),
+        case(lambda x: tf.pad(x, [[0, 0], [0, tf.shape(x)[0]]], constant_values=3), i32(2, 3)),
+    ],
+)
+def pad_v2(op: OpBuilder, input: ir.Value, paddings: ir.Value, constant_values: ir.Value) -> ir.Value:
+    """ONNX Pad with a value."""
+    return padded(op, input, paddings, "constant", constant_values)
+
+
+@tensorflow.lower(
+    "MirrorPad",
+    cases=[
+        case(lambda x: tf.pad(x, [[0, 1], [1, 2]], "REFLECT"), f32(2, 3)),
+        case(lambda x: tf.pad(x, [[1, 2], [2, 1]], "SYMMETRIC"), f32(2, 3)),
+    ],
+)
+def mirror_pad(op: OpBuilder, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:
+    """ONNX Pad by reflection; with the border repeated, slices of it are reversed and joined."""
+    if mode == "REFLECT":
+        return padded(op, input, paddings, "reflect")
+    sizes = static_ints(op, paddings, "paddings")
+    x = input
+    for axis, (before, after) in enumerate(zip(sizes[::2], sizes[1::2], strict=True)):
+        pieces = [x]
+        if before:
+            pieces.insert(0, op.Slice(x, [before - 1], [-(2**31)], [axis], [-1]))
+        if after:
+            pieces.append(op.Slice(x, [-1], [-1 - after], [axis], [-1]))
+        x = op.Concat(*pieces, axis=axis) if len(pieces) > 1 else x
+    return x
+
+
+@tensorflow.lower("ReverseV2", cases=[case(lambda x: tf.reverse(x, [0, -1]), f32(2, 3, 4), dynamic=True)])
+def reverse_v2(op: OpBuilder, tensor: ir.Value, axis: ir.Value) -> ir.Value:
+    """ONNX Slice with steps of -1."""
+    axes = static_ints(op, axis, "axis")
+    if not axes:
+        return tensor
+    return op.Slice(tensor, [-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes))
+
+
+@tensorflow.lower(
+    "ReverseSequence",
+    cases=[
+        case(lambda x: tf.reverse_sequence(x, [2, 3], seq_axis=1, batch_axis=0), f32(2, 4, 3)),
+        case(lambda x, n: tf.reverse_sequence(x, n, seq_axis=0, batch_axis=1), f32(4, 2), i32(2, low=1, high=4)),
+    ],
+)
+def reverse_sequence(
+    op: OpBuilder, input: ir.Value, seq_lengths: ir.Value, *, seq_dim: int, batch_dim: int = 0
+) -> ir.Value:
+    """ONNX ReverseSequence where the axes are 0 and 1."""
+    if {seq_dim, batch_dim} != {0, 1}:
+        raise UnsupportedOperator(
+            f"ReverseSequence: seq_dim={seq_dim}, batch_dim={batch_dim}; ONNX has them in the first two axes"
+        )
+    return op.ReverseSequence(input, int64(op, seq_lengths), time_axis=seq_dim, batch_axis=batch_dim)
+
+
+@tensorflow.lower("DepthToSpace", cases=[case(lambda x: tf.nn.depth_to_space(x, 2), f32(2, 3, 4, 8), dynamic=True)])
+def depth_to_space(op: OpBuilder, input: ir.Value, *, block_size: int, data_format: str = "NHWC") -> ir.Value:
+    """ONNX DepthToSpace in depth-column-row order."""
+    if data_format == "NCHW":
+        return op.DepthToSpace(input, blocksize=block_size, mode="DCR")
+    y = op.DepthToSpace(op.Transpose(input, perm=[0, 3, 1, 2]), blocksize=block_size, mode="DCR")
+    return op.Transpose(y, perm=[0, 2, 3, 1])
+
+
+@tensorflow.lower("SpaceToDepth", cases=[case(lambda x: tf.nn.space_to_depth(x, 2), f32(2, 4, 6, 3), dynamic=True)])
+def space_to_depth(op: OpBuilder, input: ir.Value, *, block_size: int, data_format: str = "NHWC") -> ir.Value:
+    """ONNX SpaceToDepth."""
+    if data_format == "NCHW":
+        return op.SpaceToDepth(input, blocksize=block_size)
+    y = op.SpaceToDepth(op.Transpose(input, perm=[0, 3, 1, 2]), blocksize=block_size)
+    return op.Transpose(y, perm=[0, 2, 3, 1])
+
+
+@tensorflow.lower(
+    "SpaceToBatchND",
+    cases=[case(lambda x: tf.space_to_batch_nd(x, [2, 3], [[0, 1], [1, 1]]), f32(2, 5, 7, 3), dynamic=True)],
+)
+def space_to_batch(op: OpBuilder, input: ir.Value, block_shape: ir.Value, paddings: ir.Value) -> ir.Value:
+    """Pad, split each spatial axis into blocks, and move the position in the block before the batch."""
+    blocks, pads = static_ints(op, block_shape, "block_shape"), static_ints(op, paddings, "paddings")
+    m, n = len(blocks), rank(input)
+    before, after = pads[::2], pads[1::2]
+    x = op.Pad(input, [0, *before, *([0] * (n - m - 1)), 0, *after, *([0] * (n - m - 1))]) if any(pads) else input
+    dims = [op.dim(x, axis) for axis in range(n)]
+    inner: list[int | ir.Value] = [dims[0]]
+    for axis, block in enumerate(blocks):
+        inner += [op.Div(dims[axis + 1], block), block]
+    x = op.Reshape(x, op.shape_vector([*inner, *dims[m + 1 :]]))
+    rest = list(range(1 + 2 * m, 1 + 2 * m + n - m - 1))
+    x = op.Transpose(x, perm=[*(2 + 2 * i for i in range(m)), 0, *(1 + 2 * i for i in range(m)), *rest])
+    batch = op.Mul(dims[0], int(np.prod(blocks)))
+    outer = [op.Div(dims[axis + 1], block) for axis, block in enumerate(blocks)]
+    return op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]))
+
+
+@tensorflow.lower(
+    "BatchToSpaceND",
+    cases=[case(lambda x: tf.batch_to_space(x, [2, 3], [[0, 1], [1, 1]]), f32(12, 3, 3, 4), dynamic=False)],
+)
+def batch_to_space(op: OpBuilder, input: ir.Value, block_shape: ir.Value, crops: ir.Value) -> ir.Value:
+    """The reverse of SpaceToBatchND."""
+    blocks, cuts = static_ints(op, block_shape, "block_shape"), static_ints(op, crops, "crops")
+    m, n = len(blocks), rank(input)
+    dims = [op.dim(input, axis) for axis in range(n)]
+    batch = op.Div(dims[0], int(np.prod(blocks)))
+    x = op.Reshape(input, op.shape_vector([*blocks, batch, *dims[1:]]))
+    order = [m]
+    for i in range(m):
+        order += [m + 1 + i, i]
+    x = op.Transpose(x, perm=[*order, *range(2 * m + 1, m + n)])
+    outer = [op.Mul(dims[axis + 1], block) for axis, block in enumerate(blocks)]
+    x = op.Reshape(x, op.shape_vector([batch, *outer, *dims[m + 1 :]]))
+    if not any(cuts):
+        return x
+    ends = [-cut if cut else 2**31 - 1 for cut in cuts[1::2]]
+    return op.Slice(x, cuts[::2], ends, list(range(1, m + 1)))
+
+
+@tensorflow.lower(
+    "InvertPermutation", cases=[case(lambda x: tf.math.invert_permutation([2, 0, 1]) + tf.cast(x, tf.int32), f32(3))]
+)
+def invert_permutation(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Where each index stands: positions scattered by the permutation."""
+    count = op.dim(x, 0)
+    positions = op.Range(0, op.Squeeze(count, [0]), 1)
+    return op.cast_like(op.ScatterElements(positions, int64(op, x), positions, axis=0), x)
+
+
+__all__ = ["padded", "reshaped", "vector"]

@@ -1,0 +1,170 @@
+"""Slices: StridedSlice with its masks, Slice and Roll."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_ints
+
+_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+@dataclass
+class _Plan:
+    """A StridedSlice spelled per axis of the operand.
+
+    Attributes:
+        slices: per sliced axis its entry's position in begin, end and strides.
+        shrunk: per dropped axis its entry's position.
+        new_axes: where the result has new axes.
+    """
+
+    slices: dict[int, int] = field(default_factory=dict)
+    shrunk: dict[int, int] = field(default_factory=dict)
+    new_axes: list[int] = field(default_factory=list)
+
+
+def _plan(n: int, count: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int) -> _Plan:
+    """What `count` entries with these masks mean for an operand of rank `n` (tf.strided_slice).
+
+    An ellipsis outranks a new axis, which outranks a dropped one; without an ellipsis one stands at the end.
+    """
+    plan = _Plan()
+    ellipsis = next((i for i in range(count) if ellipsis_mask >> i & 1), count)
+    used = sum(not (new_axis_mask >> i & 1) for i in range(count) if i != ellipsis)
+    axis = position = 0
+    for i in range(count):
+        if i == ellipsis:
+            axis += n - used
+            position += n - used
+        elif new_axis_mask >> i & 1:
+            plan.new_axes.append(position)
+            position += 1
+        elif shrink_axis_mask >> i & 1:
+            plan.shrunk[axis] = i
+            axis += 1
+        else:
+            plan.slices[axis] = i
+            axis += 1
+            position += 1
+    return plan
+
+
+def _sliced(spell: Callable[..., Any], *arrays: Any, dynamic: bool = False) -> Case:
+    return case(spell, *arrays, dynamic=dynamic)
+
+
+@tensorflow.lower(
+    "StridedSlice",
+    cases=[
+        _sliced(lambda x: x[:, 1:3], f32(4, 5), dynamic=True),
+        _sliced(lambda x: x[::2, ::-1], f32(4, 5), dynamic=True),
+        _sliced(lambda x: x[..., -1], f32(4, 5, 6), dynamic=True),
+        _sliced(lambda x: x[1, tf.newaxis, ..., 2:-1, tf.newaxis], f32(4, 5, 6, 7)),
+        _sliced(lambda x: x[-2:0:-1, 4:1:-2], f32(5, 6)),
+        _sliced(lambda x: x[:, tf.newaxis, -1, :2], f32(4, 5, 6), dynamic=True),
+        _sliced(lambda x: x[tf.newaxis, ..., tf.newaxis], f32(4, 5)),
+        _sliced(lambda x, i: x[i[0] : i[1], i[2]], f32(4, 5), np.array([1, 3, -1], np.int32)),
+        _sliced(lambda x, i: x[: i[0], i[1] :: -1], f32(4, 5), np.array([3, 2], np.int32)),
+        _sliced(lambda x: x[-100:100, 3:1], f32(4, 5)),
+    ],
+)
+def strided_slice(
+    op: OpBuilder,
+    input: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    strides: ir.Value,
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> ir.Value:
+    """ONNX Slice for the ranges, Gather for the single elements, Unsqueeze for the new axes."""
+    count = begin.shape[0] if begin.shape is not None else None
+    if not isinstance(count, int):
+        raise UnsupportedOperator("StridedSlice: how many axes it slices is only known when the model runs")
+    plan = _plan(rank(input), count, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    steps = static_ints(op, strides, "StridedSlice: strides")
+    starts, ends, axes, used = [], [], [], []
+    for axis, i in plan.slices.items():
+        start = (_LAST if steps[i] < 0 else 0) if begin_mask >> i & 1 else _element(op, begin, i)
+        stop = (_FIRST if steps[i] < 0 else _LAST) if end_mask >> i & 1 else _element(op, end, i)
+        if not (start == 0 and steps[i] == 1 and stop == _LAST):
+            starts.append(start)
+            ends.append(stop)
+            axes.append(axis)
+            used.append(steps[i])
+    x = op.Slice(input, op.shape_vector(starts), op.shape_vector(ends), axes, used) if axes else input
+    for axis, i in sorted(plan.shrunk.items(), reverse=True):
+        index = _element(op, begin, i)
+        x = op.Gather(x, op.const(index) if isinstance(index, int) else op.Squeeze(index, [0]), axis=axis)
+    return op.Unsqueeze(x, op.axes(*plan.new_axes)) if plan.new_axes else x
+
+
+def _element(op: OpBuilder, vector: ir.Value, i: int) -> int | ir.Value:
+    """An element of an integer vector: a Python int where it is constant, else an INT64 vector of one."""
+    found = op.constant(vector)
+    if found is not None:
+        return int(found[i])
+    producer = vector.producer()
+    if producer is not None and producer.op_type == "Concat" and len(producer.inputs) == _length(vector):
+        part = producer.inputs[i]  # a stack of scalars: one of them may be constant though not all are
+        if part is not None:
+            known = op.constant(part)
+            return int(known.ravel()[0]) if known is not None else int64(op, part)
+    return op.Slice(int64(op, vector), [i], [i + 1])
+
+
+def _length(vector: ir.Value) -> int:
+    size = vector.shape[0] if vector.shape is not None else None
+    return size if isinstance(size, int) else -1
+
+
+@tensorflow.lower(
+    "Slice",
+    cases=[
+        case(lambda x: tf.slice(x, [0, 1], [-1, 2]), f32(4, 5), dynamic=True),
+        case(lambda x, i: tf.slice(x, i, [2, -1]), f32(4, 5), np.array([1, 2], np.int32)),
+        case(lambda x, i: tf.slice(x, [1, 0], i), f32(4, 5), np.array([-1, 3], np.int32)),
+    ],
+)
+def slice_(op: OpBuilder, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
+    """ONNX Slice from begin over size elements, -1 meaning the rest."""
+    starts, sizes = int64(op, begin), int64(op, size)
+    lengths = op.constant(sizes)
+    if lengths is not None and (lengths == -1).all():
+        ends = op.const(np.full(len(lengths), _LAST))
+    else:
+        ends = op.Where(op.Equal(sizes, -1), op.const(_LAST), op.Add(starts, sizes))
+    return op.Slice(input, starts, ends)
+
+
+@tensorflow.lower(
+    "Roll",
+    cases=[
+        case(lambda x: tf.roll(x, shift=2, axis=1), f32(4, 5), dynamic=True),
+        case(lambda x: tf.roll(x, shift=[-1, 7], axis=[0, 1]), f32(4, 5)),
+        case(lambda x: tf.roll(x, shift=-3, axis=0), i32(5, 2), dynamic=True),
+    ],
+)
+def roll(op: OpBuilder, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value:
+    """The end of each axis moved to its front."""
+    x = input
+    for step, at in zip(static_ints(op, shift, "Roll: shift"), static_ints(op, axis, "Roll: axis"), strict=True):
+        place = at % rank(x)
+        cut = op.Mod(op.const([-step]), op.dim(x, place))
+        x = op.Concat(op.Slice(x, cut, [_LAST], [place]), op.Slice(x, [0], cut, [place]), axis=place)
+    return x

@@ -1,0 +1,280 @@
+"""Complex numbers, as pairs along a last axis, and Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot
+from onnxport.opset_maps.to_onnx.common.fourier import transform
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
+
+_REAL = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
+
+
+def _parts(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    return op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1)
+
+
+def _pair(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
+    return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
+
+
+def _split(z: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.math.real(z), tf.math.imag(z)
+
+
+@tensorflow.lower(
+    "Complex", accepts_complex=True, cases=[case(lambda x, y: _split(tf.complex(x, y)), f32(2, 3), f32(3))]
+)
+def complex_(op: OpBuilder, real: ir.Value, imag: ir.Value) -> ir.Value:
+    """Both parts, side by side."""
+    shape = op.shape(op.Add(real, imag)) if list(real.shape or ()) != list(imag.shape or ()) else None
+    if shape is not None:
+        real, imag = op.Expand(real, shape), op.Expand(imag, shape)
+    return _pair(op, real, imag)
+
+
+@tensorflow.lower(
+    "Real", accepts_complex=True, cases=[case(lambda x, y: tf.math.real(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+)
+def real(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The first part."""
+    return _parts(op, input)[0]
+
+
+@tensorflow.lower(
+    "Imag", accepts_complex=True, cases=[case(lambda x, y: tf.math.imag(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+)
+def imag(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The second part."""
+    return _parts(op, input)[1]
+
+
+@tensorflow.lower(
+    "ComplexAbs", accepts_complex=True, cases=[case(lambda x, y: tf.abs(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+)
+def complex_abs(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The length of the pair."""
+    return hypot(op, *_parts(op, x))
+
+
+@tensorflow.lower(
+    "Angle", accepts_complex=True, cases=[case(lambda x, y: tf.math.angle(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+)
+def angle(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The angle of the pair."""
+    x, y = _parts(op, input)
+    return atan2(op, y, x)
+
+
+@tensorflow.lower(
+    "Conj",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.math.conj(tf.complex(x, y))), f32(2, 3), f32(2, 3))],
+)
+def conj(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The second part negated."""
+    return op.Mul(input, [1.0, -1.0])
+
+
+def _binary(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.complex(x, y), tf.complex(y[:1], x[:1])
+
+
+def _aligned(op: OpBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Both operands with equal rank, so that their parts stay last when they are broadcast."""
+    n = max(rank(x), rank(y))
+    x, y = (op.Unsqueeze(item, op.axes(*range(n - rank(item)))) if rank(item) < n else item for item in (x, y))
+    return x, y
+
+
+@tensorflow.lower(
+    "AddV2", accepts_complex=True, cases=[case(lambda x, y: _split(tf.add(*_binary(x, y))), f32(2, 3), f32(2, 3))]
+)
+def add(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Part by part."""
+    return op.Add(*_aligned(op, x, y))
+
+
+@tensorflow.lower(
+    "Sub", accepts_complex=True, cases=[case(lambda x, y: _split(tf.subtract(*_binary(x, y))), f32(2, 3), f32(2, 3))]
+)
+def sub(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Part by part."""
+    return op.Sub(*_aligned(op, x, y))
+
+
+@tensorflow.lower(
+    "Neg", accepts_complex=True, cases=[case(lambda x, y: _split(-tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+)
+def neg(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Part by part."""
+    return op.Neg(x)
+
+
+@tensorflow.lower(
+    "Mul", accepts_complex=True, cases=[case(lambda x, y: _split(tf.multiply(*_binary(x, y))), f32(2, 3), f32(2, 3))]
+)
+def mul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """(a + bi)(c + di)."""
+    (a, b), (c, d) = _parts(op, x), _parts(op, y)
+    return _pair(op, op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c)))
+
+
+@tensorflow.lower(
+    "RealDiv",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.divide(*_binary(x, y))), f32(2, 3, low=0.5), f32(2, 3, low=0.5))],
+)
+def div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x conj(y) / |y|^2."""
+    (a, b), (c, d) = _parts(op, x), _parts(op, y)
+    square = op.Add(op.Mul(c, c), op.Mul(d, d))
+    real_part = op.Div(op.Add(op.Mul(a, c), op.Mul(b, d)), square)
+    return _pair(op, real_part, op.Div(op.Sub(op.Mul(b, c), op.Mul(a, d)), square))
+
+
+@tensorflow.lower("Cast", accepts_complex=True, cases=[case(lambda x: _split(tf.cast(x, tf.complex64)), f32(2, 3))])
+def cast(op: OpBuilder, x: ir.Value, *, SrcT: ir.DataType, DstT: ir.DataType) -> ir.Value:
+    """From a real type with zeros as second part, between complex types part by part, to a real type the first part."""
+    if SrcT in _REAL and DstT in _REAL:
+        return op.cast(x, _REAL[DstT])
+    if SrcT in _REAL:
+        return op.cast(_parts(op, x)[0], DstT)
+    first = op.cast(x, _REAL[DstT])
+    return _pair(op, first, op.Mul(first, 0.0))
+
+
+@tensorflow.lower(
+    "Identity",
+    "StopGradient",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.identity(tf.complex(x, y))), f32(2), f32(2))],
+)
+def identity(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The operand itself."""
+    return input
+
+
+@tensorflow.lower(
+    "Reshape",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.reshape(tf.complex(x, y), [3, -1])), f32(2, 3), f32(2, 3))],
+)
+def reshape(op: OpBuilder, tensor: ir.Value, shape: ir.Value) -> ir.Value:
+    """ONNX Reshape that leaves the parts alone."""
+    return op.Reshape(tensor, op.Concat(int64(op, shape), [2], axis=0))
+
+
+@tensorflow.lower(
+    "ExpandDims",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.expand_dims(tf.complex(x, y), -1)), f32(2, 3), f32(2, 3))],
+)
+def expand_dims(op: OpBuilder, input: ir.Value, dim: ir.Value) -> ir.Value:
+    """ONNX Unsqueeze before the parts."""
+    return op.Unsqueeze(input, [static_int(op, dim, "dim") % rank(input)])
+
+
+@tensorflow.lower(
+    "Transpose",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.transpose(tf.complex(x, y))), f32(2, 3), f32(2, 3))],
+)
+def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
+    """ONNX Transpose that leaves the parts last."""
+    order = static_ints(op, perm, "perm")
+    return op.Transpose(x, perm=[*(item % len(order) for item in order), len(order)])
+
+
+def _transformed(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, inverse: bool) -> ir.Value:
+    for axis in axes:
+        x = transform(op, x, axis, inverse=inverse)
+        if inverse:
+            x = op.Div(x, _count(op, x, axis))
+    return x
+
+
+def _count(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
+    return op.cast_like(op.Squeeze(op.dim(x, axis), [0]), x)
+
+
+def _register(name: str, count: int, inverse: bool) -> None:
+    def call(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return _split(getattr(tf.raw_ops, name)(input=tf.complex(x, y)))
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[case(call, f32(2, 3, 4, 5), f32(2, 3, 4, 5))])
+    def lower(op: OpBuilder, input: ir.Value) -> ir.Value:
+        n = rank(input) - 1
+        return _transformed(op, input, range(n - count, n), inverse=inverse)
+
+    lower.__doc__ = f"ONNX DFT over the last {count} axes{', divided by their sizes' if inverse else ''}."
+
+
+for _axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
+    _register(f"FFT{_suffix}", _axes, inverse=False)
+    _register(f"IFFT{_suffix}", _axes, inverse=True)
+
+
+def _resized(op: OpBuilder, x: ir.Value, axis: int, size: int) -> ir.Value:
+    """`x` cut or padded with zeros at the end of one axis."""
+    found = x.shape[axis] if x.shape is not None else None
+    if found == size:
+        return x
+    if not isinstance(found, int):
+        raise UnsupportedOperator("a Fourier transform whose length differs from a dynamic axis has no entry")
+    if found > size:
+        return op.Slice(x, [0], [size], [axis])
+    pads = np.zeros((2, rank(x)), np.int64)
+    pads[1, axis] = size - found
+    return op.Pad(x, op.const(pads.ravel()))
+
+
+def _register_real(name: str, count: int) -> None:
+    def call(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return _split(getattr(tf.raw_ops, name)(input=x, fft_length=[4, 6][-count:] if count < 3 else [3, 4, 6]))
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[case(call, f32(2, 3, 5, 6))])
+    def lower(op: OpBuilder, input: ir.Value, fft_length: ir.Value) -> ir.Value:
+        n = rank(input)
+        for axis, size in zip(range(n - count, n), static_ints(op, fft_length, "fft_length"), strict=True):
+            input = _resized(op, input, axis, size)  # noqa: A001
+        x = transform(op, op.Unsqueeze(input, [-1]), n - 1, onesided=True)
+        return _transformed(op, x, range(n - count, n - 1), inverse=False)
+
+    lower.__doc__ = f"ONNX DFT of a real operand over the last {count} axes, half of the last one."
+
+
+def _register_real_inverse(name: str, count: int) -> None:
+    def call(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        lengths = [3, 4, 7][-count:]
+        return getattr(tf.raw_ops, name)(input=tf.complex(x, y), fft_length=lengths)
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[case(call, f32(2, 3, 5, 5), f32(2, 3, 5, 5))])
+    def lower(op: OpBuilder, input: ir.Value, fft_length: ir.Value) -> ir.Value:
+        n = rank(input) - 1
+        sizes = static_ints(op, fft_length, "fft_length")
+        for axis, size in zip(range(n - count, n - 1), sizes[:-1], strict=True):
+            input = _resized(op, input, axis, size)  # noqa: A001
+        half = sizes[-1] // 2 + 1
+        x = _transformed(op, _resized(op, input, n - 1, half), range(n - count, n - 1), inverse=True)
+        mirrored = op.Slice(x, [sizes[-1] - half], [0], [n - 1], [-1])
+        full = op.Concat(x, op.Mul(mirrored, [1.0, -1.0]), axis=n - 1)
+        return _parts(op, _transformed(op, full, [n - 1], inverse=True))[0]
+
+    lower.__doc__ = (
+        f"The real inverse over the last {count} axes, of a spectrum whose other half mirrors the given one."
+    )
+
+
+for _axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
+    _register_real(f"RFFT{_suffix}", _axes)
+    _register_real_inverse(f"IRFFT{_suffix}", _axes)

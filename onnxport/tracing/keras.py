@@ -1,0 +1,173 @@
+"""Keras 3 models and layers: loading them, and tracing them through the backend that they run on."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UntrustedFileError
+
+if TYPE_CHECKING:
+    from onnxport.tracing.tensorflow import Program
+
+_SUFFIXES = (".keras", ".h5", ".hdf5")
+
+
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """The model in a ``.keras`` or HDF5 file.
+
+    Args:
+        path: the file.
+        allow_pickle: allow the file to hold code: a Lambda layer's function is stored as marshalled bytecode.
+
+    Raises:
+        UntrustedFileError: the file holds a Lambda's code, and `allow_pickle` is not set.
+        InvalidModelError: the file is missing, corrupt, or holds no Keras model.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise InvalidModelError(f"no file {str(path)!r}")
+    if place.suffix.lower() not in _SUFFIXES:
+        raise InvalidModelError(f"{str(path)!r} is no Keras file: the suffix is none of {', '.join(_SUFFIXES)}")
+    try:
+        return keras.saving.load_model(place, compile=False, safe_mode=not allow_pickle)
+    except Exception as error:  # Keras lets through what zipfile, h5py and json raise
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
+            raise UntrustedFileError(
+                f"{str(path)!r} holds the code of a Lambda layer, which loading would run; pass allow_pickle=True if you trust it"
+            ) from error
+        raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {message}") from error
+
+
+def backend() -> str:
+    """The backend that Keras runs on, one that can be traced: ``"tensorflow"`` or ``"torch"``.
+
+    Raises:
+        TracingError: Keras runs on another one.
+    """
+    name = str(keras.backend.backend())
+    if name not in ("tensorflow", "torch"):
+        raise TracingError(
+            f"Keras runs on the {name} backend, which onnxport can't trace; "
+            "set KERAS_BACKEND=tensorflow (or torch) and load the model"
+        )
+    return name
+
+
+def has_signature(model: Any) -> bool:
+    """Whether the model knows its own inputs: a functional model, or a sequential one that is built."""
+    return _input_structure(model) is not None
+
+
+def _input_structure(model: Any) -> Any:
+    if isinstance(model, keras.Sequential):
+        inner = getattr(model, "_functional", None)
+        return _input_structure(inner) if inner is not None else None
+    return getattr(model, "_inputs_struct", None)
+
+
+def trace(
+    model: Any,
+    *,
+    inputs: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Program:
+    """The program of a Keras model or layer in inference mode, on the TensorFlow backend.
+
+    A functional or sequential model is traced by its own inputs; anything else needs example inputs.
+
+    Raises:
+        InvalidInputError: example inputs are missing or do not fit.
+        TracingError: the model can't be traced.
+    """
+    from onnxport.tracing import tensorflow as tracer
+
+    structure = _input_structure(model)
+    names: list[str] | None
+    results: list[str] | None
+    if structure is not None:
+        function, names, results = _functional(model, structure)
+    else:
+        function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes)
+    program = tracer.of_concrete(
+        function,
+        dynamic_shapes=dynamic_shapes,
+        names=names,
+        output_names=results,
+        variable_names=variable_names(model),
+        shared_batch=True,
+    )
+    return tracer.renamed(program, input_names, output_names)
+
+
+def _functional(model: Any, structure: Any) -> tuple[Any, list[str], list[str] | None]:
+    import tensorflow as tf
+
+    from onnxport.tracing.tensorflow import traced, unique
+
+    tensors = keras.tree.flatten(structure)
+    names = unique([item.name for item in tensors])
+    specs = [tf.TensorSpec(item.shape, item.dtype, name=name) for item, name in zip(tensors, names, strict=True)]
+
+    def call(*flat: Any) -> Any:
+        return model(keras.tree.pack_sequence_as(structure, flat), training=False)
+
+    function = traced(tf.function(call), tuple(specs), {})
+    outputs = getattr(model, "_outputs_struct", None)
+    if isinstance(outputs, Mapping) or getattr(model, "output_names", None) is None:
+        return function, names, None
+    return function, names, unique(list(model.output_names))
+
+
+def _by_example(
+    model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+) -> tuple[Any, list[str] | None, None]:
+    import tensorflow as tf
+
+    from onnxport.tracing.tensorflow import Dynamic, example_arguments, traced
+
+    if inputs is None and not kwargs:
+        raise InvalidInputError(
+            f"{type(model).__qualname__} {model.name!r} does not know its inputs: pass inputs=(...)"
+        )
+    args, named = example_arguments(inputs, kwargs)
+    parameters = list(inspect.signature(model.call).parameters)
+    dynamic = Dynamic(dynamic_shapes, parameters)
+    _build(model, args, named)
+    specs = [tf.nest.map_structure(lambda leaf, i=i: dynamic.spec(leaf, i), item) for i, item in enumerate(args)]
+    named = {key: tf.nest.map_structure(lambda leaf, k=key: dynamic.spec(leaf, k), item) for key, item in named.items()}
+    names = [*parameters[: len(specs)], *(f"input_{i}" for i in range(len(parameters), len(specs))), *named]
+
+    def call(*flat: Any) -> Any:
+        return model(*flat[: len(specs)], **dict(zip(named, flat[len(specs) :], strict=True)), training=False)
+
+    # The traced function has the layer's own parameter names, and so do the graph's inputs.
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return traced(tf.function(call), (*specs, *named.values()), {}), None, None
+
+
+def _build(model: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Creates the variables by one call, outside of the trace that would own them."""
+    if getattr(model, "built", True):
+        return
+    try:
+        model(*args, **named, training=False)
+    except Exception as error:  # user code runs
+        raise TracingError(
+            f"Keras can't call {model.name!r} on the inputs: {type(error).__name__}: {str(error).strip()}"
+        ) from error
+
+
+def variable_names(model: Any) -> dict[int, str]:
+    """The path of every variable by the id of its TensorFlow handle."""
+    return {id(item.value.handle): item.path for item in model.variables if hasattr(item.value, "handle")}
