@@ -1,0 +1,117 @@
+"""The house rules that no linter knows: who imports what, what importing costs, and that generated pages are current."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import onnxport
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "onnxport"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES]
+
+FRAMEWORKS = {
+    "torch": ("pytorch",),
+    "tensorflow": ("tensorflow", "keras"),
+    "keras": ("keras",),
+    "sklearn": ("sklearn",),
+}
+CONVERTERS = {
+    "onnxscript",
+    "tf2onnx",
+    "skl2onnx",
+    "onnxmltools",
+    "onnx2torch",
+    "onnx2tf",
+    "onnx_tf",
+    "jax2onnx",
+    "hummingbird",
+}
+
+# Which rooms a file in a room may know; everyone knows the plain modules errors, frameworks, model and request.
+ROOMS = {
+    "graph": {"graph"},
+    "opset_maps": {"opset_maps", "graph"},
+    "tracing": {"tracing", "graph"},
+    "validation": {"validation", "graph"},
+    "converters": {"converters", "tracing", "opset_maps", "validation", "graph"},
+    "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
+}
+PLAIN = {"errors", "frameworks", "model", "request"}
+
+
+def imported(path):
+    """Modules that a file imports when it runs, in functions too; what only type checkers read does not count."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=MODULES)
+def test_imports_follow_the_house_rules(path):
+    place = path.relative_to(PACKAGE)
+    names = " ".join(place.with_suffix("").parts)
+    room = place.parts[0] if len(place.parts) > 1 else None
+    for name in imported(path):
+        package, *rest = name.split(".")
+        assert package not in CONVERTERS, f"{name} is another converter"
+        assert name.split(".")[:2] != ["torch", "onnx"], "torch.onnx is another converter"
+        if package in FRAMEWORKS:
+            assert any(word in names for word in FRAMEWORKS[package]), f"{name} in a file that is not named after it"
+        if package == "onnxport" and room is not None and rest and rest[0] not in PLAIN:
+            assert rest[0] in ROOMS[room] or rest == ["__version__"], f"{room} may not know {name}"
+
+
+@pytest.mark.parametrize("module", ["onnxport", "onnxport.cli.main"])
+def test_importing_is_quick_and_imports_no_framework(module):
+    program = (
+        "import sys, time; start = time.perf_counter(); "
+        f"import {module}; print(time.perf_counter() - start, *{{name.partition('.')[0] for name in sys.modules}})"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(3)
+    ]
+    assert not set(FRAMEWORKS) & set(runs[0])
+    assert min(float(run[0]) for run in runs) < 0.3
+
+
+def test_every_public_name_is_there():
+    for name in onnxport.__all__:
+        assert getattr(onnxport, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        onnxport.nothing  # noqa: B018
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == onnxport.__version__
+    assert f"## {onnxport.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.pytorch
+@pytest.mark.tensorflow
+@pytest.mark.keras
+@pytest.mark.sklearn
+def test_the_support_page_is_current():
+    from onnxport.cli.ops import page
+
+    written = (ROOT / "docs" / "support.md").read_text()
+    assert written == page(), "regenerate it: onnxport ops --markdown > docs/support.md"
