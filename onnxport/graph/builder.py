@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import MapEntryError
+from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.names import NameAuthority
@@ -115,6 +115,8 @@ class OpBuilder:
         schema = schemas.require_schema(domain, op_type, version)
         operands = self._operands(schema, inputs)
         attrs = [schemas.attribute(schema, key, item) for key, item in attributes.items() if item is not None]
+        if not domain and any(item is not None and item.dtype == ir.DataType.DOUBLE for item in operands):
+            _require_double(op_type, attrs)
         node = self._make(op_type, operands, attrs, domain, outputs or schemas.default_output_count(schema), name)
         if domain:
             self._root.domains[domain] = version
@@ -464,6 +466,22 @@ class _Domain:
 
     def __getattr__(self, op_type: str) -> Callable[..., Result]:
         return lambda *inputs, **kwargs: self._builder.node(op_type, *inputs, domain=self._name, **kwargs)
+
+
+# Operators that give float32's digits on double operands: their definition holds float32 constants, or (Erf of ONNX's
+# reference evaluator, Shrink of onnxruntime) the kernel computes so.
+_FLOAT32_INSIDE = frozenset(("Erf", "Gelu", "HardSwish", "Selu", "Shrink"))
+
+
+def _require_double(op_type: str, attrs: Sequence[ir.Attr]) -> None:
+    """Refuses a node on double operands whose constants have only float32's digits: ONNX has no wider attributes."""
+    if op_type in _FLOAT32_INSIDE:
+        raise UnsupportedOperator(f"ONNX {op_type} computes with float32's digits and the operands are double")
+    for item in attrs:
+        if item.type == ir.AttributeType.FLOAT and float(np.float32(item.as_float())) != item.as_float():
+            raise UnsupportedOperator(
+                f"ONNX {op_type} holds {item.name}={item.as_float()!r} as float32 and the operands are double"
+            )
 
 
 def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:

@@ -185,3 +185,12 @@ def test_nodes_carry_their_source():
 def test_lowest_ir_version(opset, version):
     op, x = builder(opset)
     assert finished(op, op.Relu(x)).model.ir_version == version
+
+
+def test_double_operands_refuse_constants_of_fewer_digits():
+    op = OpBuilder(21)
+    x = op.input("x", ir.DataType.DOUBLE, [2])
+    assert op.LeakyRelu(x, alpha=0.25).dtype == ir.DataType.DOUBLE
+    for refused in (lambda: op.LeakyRelu(x, alpha=0.1), lambda: op.Gelu(x), lambda: op.HardSwish(x)):
+        with pytest.raises(UnsupportedOperator):
+            refused()

@@ -30,6 +30,10 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
         values = [to_dtype(op, item, dtype) for item in operands]
         if compose is not None:
             return compose(op, *values)
+        if row.onnx == "Erf" and dtype == ir.DataType.DOUBLE:
+            from onnxport.opset_maps.to_onnx.common.special import erf  # which is written with log1p, below
+
+            return erf(op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return op.node(row.onnx, *values)
@@ -169,8 +173,10 @@ def log10(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """1 - erf(x)."""
-    return op.Sub(op.const(1.0, x.dtype), op.Erf(x))
+    """1 - erf(x) without cancellation."""
+    from onnxport.opset_maps.to_onnx.common.special import erfc as accurate  # which is written with log1p, below
+
+    return accurate(op, x)
 
 
 def trunc(op: OpBuilder, x: ir.Value) -> ir.Value:

@@ -1,0 +1,363 @@
+"""PyTorch's own operator database through the exporter: every OpInfo's samples, converted, run and compared.
+
+    python scripts/conformance/opinfo.py --results build/opinfo.jsonl --shard 0/2
+    python scripts/conformance/opinfo.py --results build/opinfo.jsonl --report docs/conformance/pytorch_opinfo.md
+
+Each sample becomes a function of its tensors (numbers, flags and dtypes stay constants), is exported, run by onnxruntime
+(by ONNX's reference evaluator where onnxruntime lacks a kernel) and compared with PyTorch's result under the budgets of
+`onnxport.validation`. Each operator runs in a process of its own with a time limit; a second run goes on where the first
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import logging
+import os
+import select
+import signal
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from onnxport.converters.to_onnx.pytorch import export
+from onnxport.errors import OnnxportError, TracingError, UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.runtime import Session
+from onnxport.opset_maps.maps import aten
+from onnxport.request import Request
+from onnxport.validation import tolerance
+from onnxport.validation.comparison import judge
+from onnxport.validation.numerics import of_model
+
+# How many samples of each element type are tried.
+DTYPES = {torch.float32: 1.0, torch.int64: 0.5, torch.bool: 0.5, torch.float64: 0.25, torch.complex64: 0.25}
+SECONDS_PER_SAMPLE = 20
+# What can come of a sample; "wrong" (numbers) and "defect" (an error of ours) must never occur.
+VERDICTS = ("right", "refused", "untraceable", "wrong", "defect", "timeout")
+
+
+class Call(torch.nn.Module):
+    """An operator on a sample, as a function of the sample's tensors."""
+
+    def __init__(self, info: Any, sample: Any) -> None:
+        super().__init__()
+        self.operator = info.op
+        leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.tensors = [i for i, item in enumerate(leaves) if isinstance(item, torch.Tensor)]
+        self.inputs = tuple(leaves[i].detach() for i in self.tensors)
+        self.leaves = [None if isinstance(item, torch.Tensor) else item for item in leaves]
+        self.eval()
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """The operator's result, only its tensors and numbers."""
+        leaves = list(self.leaves)
+        for index, item in zip(self.tensors, inputs, strict=True):
+            leaves[index] = item
+        value, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.operator(value, *args, **kwargs)
+
+
+def fresh(items: Sequence[Any], dtype: torch.dtype | None = None) -> tuple[Any, ...]:
+    """Copies of the tensors, which an operator may write to; floating-point ones widened on request."""
+    made = [item.clone() for item in items]
+    if dtype is not None:
+        wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+        made = [item.to(wide.get(item.dtype, item.dtype)) for item in made]
+    return tuple(made)
+
+
+def arrays(value: Any) -> list[Any]:
+    """The tensors and numbers of a result, as the converted model gives them."""
+    found = []
+    for item in pytree.tree_leaves(value):
+        if isinstance(item, torch.Tensor):
+            found.append(item.detach().resolve_conj().resolve_neg().contiguous().numpy())
+        elif isinstance(item, (bool, int, float)):
+            found.append(np.asarray(item))
+    return found
+
+
+def check(info: Any, sample: Any) -> tuple[str, str]:
+    """Verdict and reason on one sample."""
+    call = Call(info, sample)
+    try:
+        expected = arrays(call(*fresh(call.inputs)))
+    except Exception as error:
+        return "untraceable", f"PyTorch: {_line(error)}"
+    try:
+        model = export(call, Request(inputs=fresh(call.inputs)))
+    except TracingError as error:
+        return "untraceable", _line(error.__cause__ or error)
+    except UnsupportedOperator as error:
+        return "refused", "; ".join(f"{item.op}: {item.reason}" if item.reason else item.op for item in error.operators)
+    except Exception as error:
+        return "defect", f"{type(error).__name__}: {_line(error)}"
+    try:
+        names = [value.name for value in model.model.graph.inputs]
+        feeds = dict(zip(names, [_fed(item) for item in call.inputs], strict=True))
+        results = model.session.run(feeds)
+    except (OnnxportError, ValueError, RuntimeError, TypeError, IndexError) as error:
+        return "defect", f"{model.session.backend if 'session' in model.__dict__ else 'load'}: {_line(error)}"
+    again = arrays(call(*fresh(call.inputs)))
+    random = of_model(model.model).random or any(
+        not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(expected, again)
+    )
+    verdict = compare(model, call, expected, results[: len(expected)], random=random)
+    if verdict[0] == "wrong" and any(item.dtype == torch.float64 for item in call.inputs):
+        # onnxruntime's MatMul fusion rounds the factor of a double product to float32; as written the graph is right.
+        results = Session(model.model, optimize=False).run(feeds)
+        plain = compare(model, call, expected, results, random=random)
+        return (plain[0], "in double with onnxruntime's fusions off") if plain[0] == "right" else verdict
+    return verdict
+
+
+def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, random: bool) -> tuple[str, str]:
+    """Verdict on the outputs: within the budget, exactly equal, or for random operators of one shape and type."""
+    if len(results) != len(expected):
+        return "wrong", f"{len(results)} outputs instead of {len(expected)}"
+    if random:
+        for a, b in zip(expected, results):
+            if a.shape != b.shape or a.dtype != b.dtype:
+                return "wrong", f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
+        return "right", "random: shapes and types only"
+    try:
+        truth = arrays(call(*fresh(call.inputs, torch.float64)))
+    except Exception:
+        truth = []
+    length = max([of_model(model.model).length, *(int(item.numel()) for item in call.inputs)])
+    for index, (a, b) in enumerate(zip(expected, results)):
+        eps = tolerance.epsilon(a.dtype) if a.dtype.kind in "fc" else 0.0
+        wide = truth[index] if index < len(truth) else None
+        if a.dtype.kind not in "fc":
+            budget = tolerance.EXACT
+        elif wide is not None and wide.shape == a.shape and wide.dtype != a.dtype and wide.dtype.kind in "fc":
+            budget = tolerance.from_float64(a, wide, length, eps=eps)
+        else:
+            budget = tolerance.from_length(a, length, eps=eps)
+        found = judge(f"output {index}", a, b, budget)
+        if found.verdict == "fail":
+            shapes = [f"{item.dtype}{list(item.shape)}".removeprefix("torch.") for item in call.inputs]
+            rest = [item for item in call.leaves if item is not None]
+            figures = found.figures
+            numbers = f" {figures.source!r} became {figures.converted!r} at {figures.where}" if figures else ""
+            return "wrong", f"{found.reason}{numbers} on {', '.join(shapes)} {rest}"[:400]
+    return "right", ""
+
+
+def _fed(item: torch.Tensor) -> Any:
+    item = item.resolve_conj().resolve_neg()
+    return (torch.view_as_real(item) if item.is_complex() else item).contiguous().numpy()
+
+
+def _line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]
+
+
+def samples(info: Any, count: int) -> Iterator[tuple[torch.dtype, int, Any]]:
+    """Up to `count` samples of each element type that the operator takes, drawn from a fixed seed."""
+    for dtype, share in DTYPES.items():
+        if dtype not in info.supported_dtypes("cpu"):
+            continue
+        torch.manual_seed(0)
+        np.random.seed(0)
+        try:
+            found = islice(info.sample_inputs("cpu", dtype, requires_grad=False), max(1, round(count * share)))
+            yield from ((dtype, index, item) for index, item in enumerate(found))
+        except Exception:  # some generators of samples need libraries or devices
+            continue
+
+
+def _late(*_: Any) -> None:
+    raise TimeoutError
+
+
+def run(info: Any, count: int, emit: Any) -> None:
+    """Checks an operator's samples; `emit` takes each finding."""
+    signal.signal(signal.SIGALRM, _late)
+    for dtype, index, sample in samples(info, count):
+        signal.alarm(SECONDS_PER_SAMPLE)
+        try:
+            verdict, reason = check(info, sample)
+        except TimeoutError:
+            verdict, reason = "timeout", f"more than {SECONDS_PER_SAMPLE} s"
+        except Exception as error:
+            verdict, reason = "defect", f"{type(error).__name__}: {_line(error)}"
+        finally:
+            signal.alarm(0)
+        emit([str(dtype).removeprefix("torch."), index, verdict, reason])
+
+
+def in_child(info: Any, count: int, seconds: float) -> list[list[Any]]:
+    """The findings of an operator, from a process that may crash or hang."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        with os.fdopen(writer, "w") as stream:
+            run(info, count, lambda item: print(json.dumps(item), file=stream, flush=True))
+        os._exit(0)
+    os.close(writer)
+    text, deadline = b"", time.monotonic() + seconds
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+            break
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
+            break
+        text += chunk
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    found = [json.loads(line) for line in text.decode().splitlines() if line.endswith("]")]
+    if status:
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        found.append(
+            [
+                "",
+                -1,
+                "timeout" if late else "defect",
+                f"more than {seconds:g} s" if late else f"crashed with status {status}",
+            ]
+        )
+    return found
+
+
+def title(info: Any) -> str:
+    """The operator with its variant."""
+    return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+
+
+def verdict_of(found: Sequence[Sequence[Any]]) -> str:
+    """An operator's verdict: the worst of its samples'; partly right where some are refused."""
+    kinds = {item[2] for item in found}
+    for bad in ("wrong", "defect"):
+        if bad in kinds:
+            return bad
+    if kinds == {"right"}:
+        return "right"
+    if "right" in kinds:
+        return "partly"
+    return (
+        "refused"
+        if "refused" in kinds
+        else "untraceable"
+        if "untraceable" in kinds
+        else "timeout"
+        if kinds
+        else "no samples"
+    )
+
+
+_COLUMNS = ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
+
+
+def report(results: dict[str, list[list[Any]]], path: Path) -> None:
+    """The table as Markdown."""
+    verdicts = {name: verdict_of(found) for name, found in results.items()}
+    tally = collections.Counter(verdicts.values())
+    every = collections.Counter(item[2] for found in results.values() for item in found)
+    lines = [
+        "# PyTorch's operator database (OpInfo)",
+        "",
+        f"Written by `scripts/conformance/opinfo.py` with torch {torch.__version__}: samples of every OpInfo",
+        "(float32, int64, bool, float64, complex64), each exported, run and compared with PyTorch. *right*: all samples;",
+        "*partly*: some right, the rest refused or untraceable; *refused*: an error names the operator and the reason; *untraceable*: `torch.export` itself",
+        "can't trace the sample (or PyTorch can't run it). Numbers are never wrong: such a sample would stand here as *wrong*.",
+        "",
+        "| | "
+        + " | ".join(("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect"))
+        + " |",
+        "|-|" + "-|" * 8,
+        "| operators | "
+        + " | ".join(
+            str(tally[k])
+            for k in ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
+        )
+        + " |",
+        "| samples | "
+        + " | ".join(
+            str(every[k]) if k in VERDICTS else ""
+            for k in ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
+        )
+        + " |",
+        "",
+        "| operator | verdict | samples right | reason |",
+        "|-|-|-|-|",
+    ]
+    for name in sorted(results):
+        found = results[name]
+        reasons = collections.Counter(item[3] for item in found if item[2] != "right")
+        reason = reasons.most_common(1)[0][0].replace("|", "\\|")[:160] if reasons else ""
+        right = sum(item[2] == "right" for item in found)
+        lines.append(f"| `{name}` | {verdicts[name]} | {right}/{len(found)} | {reason} |")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Runs a shard, or writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("build/opinfo.jsonl"))
+    parser.add_argument("--samples", type=int, default=8, help="samples of float32; the other types get a part of it")
+    parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--ops", default="", help="only these operators, comma-separated; run again if done")
+    parser.add_argument("--again", default="", help="run again the operators with these verdicts, comma-separated")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit for one operator")
+    parser.add_argument("--budget", type=float, default=3600.0, help="start no operator after so many seconds")
+    parser.add_argument("--report", type=Path)
+    options = parser.parse_args()
+    results: dict[str, list[list[Any]]] = {}
+    if options.results.exists():
+        for line in options.results.read_text().splitlines():
+            name, found = json.loads(line)
+            results[name] = found
+    if options.report:
+        report(results, options.report)
+        return
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)  # torch logs every dynamic dimension that it gives up
+    torch.set_num_threads(1)
+    aten.find("aten::add")
+    OpBuilder(21).Relu(1.0)
+    index, total = (int(part) for part in options.shard.split("/"))
+    wanted = set(filter(None, options.ops.split(",")))
+    again = set(filter(None, options.again.split(",")))
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    for number, info in enumerate(op_db):
+        name = title(info)
+        if number % total != index or (wanted and name not in wanted and info.name not in wanted):
+            continue
+        if name in results and not wanted and verdict_of(results[name]) not in again:
+            continue
+        if time.monotonic() - start > options.budget:
+            break
+        found = in_child(info, options.samples, options.seconds)
+        with options.results.open("a") as stream:
+            print(json.dumps([name, found]), file=stream)
+        verdict = verdict_of(found)
+        if verdict != "right":
+            worst = next(
+                (item for item in found if item[2] == verdict),
+                next((item for item in found if item[2] != "right"), None),
+            )
+            print(f"{name}: {verdict} {worst}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
