@@ -456,8 +456,10 @@ def _outputs(function: Any, names: Sequence[str] | None) -> tuple[Port, ...]:
                 raise TracingError(
                     f"the output {output_name(path)!r} is a {kind}; ONNX outputs are tensors: return a dense one"
                 )
-        if len(found) != len(tensors):
+        if len(found) > len(tensors):
             raise TracingError(f"the function has {len(tensors)} results but its structure shows {len(found)}")
+        # A function that was differentiated also hands out, after its own results, what the gradient needs.
+        tensors = tensors[: len(found)]
         names = unique([output_name(path) for path, _ in found])
     if not tensors:
         raise TracingError("the function returns no tensor: there is nothing to convert")
