@@ -1,0 +1,43 @@
+"""The demo's path end to end: every source to every target."""
+
+import pytest
+
+pytestmark = [pytest.mark.pytorch, pytest.mark.tensorflow, pytest.mark.keras, pytest.mark.sklearn, pytest.mark.slow]
+for framework in ("torch", "tensorflow", "keras", "sklearn"):
+    pytest.importorskip(framework)
+
+from examples.demo import models  # noqa: E402
+from examples.demo.matrix import TARGETS, row  # noqa: E402
+from examples.demo.page import write  # noqa: E402
+
+
+@pytest.mark.parametrize("train", models.ALL, ids=[train.__name__ for train in models.ALL])
+def test_every_cell_of_a_source_passes_or_says_why_not(train, tmp_path):
+    trained = train()
+    assert trained.accuracy > 0.75
+    cells = list(row(trained, tmp_path))
+    assert [cell.target for cell in cells] == list(TARGETS)
+    for cell in cells:
+        assert cell.verdict in ("pass", "none"), f"{cell.source} to {cell.target}: {cell.reason or cell.details}"
+        assert (cell.verdict == "none") == bool(cell.reason)
+    write([(trained, cells)], tmp_path / "report.html")
+    assert trained.title.split()[0] in (tmp_path / "report.html").read_text()
+
+
+OPSETS = (13, 17, 21, 23, 26)
+
+
+@pytest.mark.parametrize("train", models.ALL, ids=[train.__name__ for train in models.ALL])
+def test_every_source_converts_at_every_opset_and_to_the_same_bytes(train):
+    import onnx
+
+    import onnxport
+
+    trained = train()
+    for opset in OPSETS:
+        hub = onnxport.convert(trained.model, inputs=trained.inputs, target_opset=opset)
+        assert hub.report.passed
+        assert hub.opset == opset
+        onnx.checker.check_model(hub.proto, full_check=True)
+    again = onnxport.convert(trained.model, inputs=trained.inputs, target_opset=OPSETS[-1], validate=False)
+    assert again.proto.SerializeToString() == hub.proto.SerializeToString()
