@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.validation.numerics import CARRIERS
 from onnxport.validation.runners.base import InputSpec
 
 # The sizes that free dimensions are drawn at: the first for the leading dimension, then one after the other.
@@ -39,9 +40,14 @@ class InputSet:
     optional: bool = True
 
 
+def own_inputs(graph: ir.Model) -> list[ir.Value]:
+    """The graph's inputs that have no initializer."""
+    return [value for value in graph.graph.inputs if value.name not in graph.graph.initializers]
+
+
 def specs_of(model: ir.Model) -> tuple[InputSpec, ...]:
     """The graph's inputs that have no initializer, in order."""
-    return tuple(_spec(value) for value in model.graph.inputs if value.name not in model.graph.initializers)
+    return tuple(_spec(value) for value in own_inputs(model))
 
 
 def _spec(value: ir.Value) -> InputSpec:
@@ -191,8 +197,12 @@ def _evaluated(node: ast.expr, sizes: Mapping[str, int]) -> int:
 # -- tables ----------------------------------------------------------------------------------------------------------------
 
 
-def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[InputSet]:
-    """Cheap further sets for a table of rows: rows in another order, all zeros, and missing values where allowed."""
+def table_sets(leaves: Sequence[Any], graph: ir.Model | None, *, missing: bool, seed: int) -> Iterator[InputSet]:
+    """Cheap further sets for a table of rows.
+
+    Rows in another order; columns dealt anew; all zeros; missing values where the estimator allows them; and for trees
+    rows that lie on their thresholds and one step beside them, where a threshold that was rounded wrongly shows.
+    """
     arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.ndim]
     rows = len(arrays[0]) if arrays else 0
     if not rows or any(len(array) != rows for array in arrays):
@@ -213,6 +223,23 @@ def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[I
             for i, leaf in enumerate(leaves)
         )
         yield InputSet("missing values", holes)
+    if graph is not None and len(leaves) == 1 and leaves[0].ndim == 2:
+        levels = thresholds(own_inputs(graph)[0])
+        if levels is not None:
+            yield InputSet("at thresholds", (_at_thresholds(leaves[0], levels, rng),))
+
+
+def _at_thresholds(leaf: np.ndarray, levels: Mapping[int, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    rows = max(len(leaf), 64)
+    made = leaf[np.arange(rows) % len(leaf)].copy()
+    for column, found in levels.items():
+        if column >= made.shape[1]:
+            continue
+        on = rng.choice(found, rows).astype(made.dtype)
+        step = rng.integers(-1, 2, rows)
+        beside = np.nextafter(on, np.where(step < 0, -np.inf, np.inf).astype(made.dtype))
+        made[:, column] = np.where(rng.random(rows) < 0.5, np.where(step == 0, on, beside), made[:, column])
+    return made
 
 
 # -- drawn inputs ----------------------------------------------------------------------------------------------------------
@@ -295,19 +322,13 @@ def _draw_array(spec: InputSpec, value: ir.Value, shape: tuple[int, ...], rng: n
     return noise.astype(dtype)
 
 
-# Operators that hand values on unchanged, so that what consumes their result says something of the input.
-_CARRIERS = frozenset(
-    {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Concat", "Clip", "Expand"}
-)
-
-
 def consumers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
     """Nodes that use the value or an unchanged carrier of it, with the index of that input."""
     stack, seen = [value], {value}
     while stack:
         for node, index in stack.pop().uses():
             yield node, index
-            if node.op_type in _CARRIERS and index == 0:
+            if node.op_type in CARRIERS and index == 0:
                 fresh = [output for output in node.outputs if output not in seen]
                 seen.update(fresh)
                 stack.extend(fresh)

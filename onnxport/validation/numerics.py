@@ -27,24 +27,28 @@ class Numerics:
     Attributes:
         length: K, the longest sum of products; 1 where there is none.
         half: it computes in a 16-bit type somewhere, whatever type its outputs have: that type's epsilon; else None.
-        trees: it decides at thresholds, so that its results jump.
+        trees: it holds tree ensembles, so that its results jump.
+        direct_trees: all of them read the graph's inputs as they are: nothing is rounded before a threshold.
         random: names of the outputs that depend on a random operator.
     """
 
     length: int = 1
     half: float | None = None
     trees: bool = False
+    direct_trees: bool = False
     random: frozenset[str] = frozenset()
 
 
 def of_model(model: ir.Model) -> Numerics:
     """The facts, in one pass over the nodes."""
-    length, trees = 1, False
+    length = 1
+    direct: list[bool] = []
     halves: set[float] = set()
     tainted: set[ir.Value] = set()
     for node in model.graph.all_nodes():
         length = max(length, length_of(node))
-        trees = trees or node.op_type.startswith("TreeEnsemble")
+        if node.op_type.startswith("TreeEnsemble"):
+            direct.append(_reads_inputs(node))
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 halves.add(_EPSILON[value.dtype])
@@ -55,12 +59,45 @@ def of_model(model: ir.Model) -> Numerics:
         if random or any(value in tainted for value in inputs if value is not None):
             tainted.update(node.outputs)
     names = frozenset(value.name or "" for value in model.graph.outputs if value in tainted)
-    return Numerics(length, max(halves, default=None), trees, names)
+    return Numerics(length, max(halves, default=None), bool(direct), bool(direct) and all(direct), names)
 
 
 def epsilon_of(dtype: ir.DataType) -> float:
     """Distance from 1 to the next number; 0 for what is no floating-point type of 16 bits or more."""
     return _EPSILON.get(dtype, 0.0)
+
+
+# Operators that hand values on without arithmetic.
+CARRIERS = frozenset(
+    {
+        "Cast",
+        "Identity",
+        "Reshape",
+        "Unsqueeze",
+        "Squeeze",
+        "Flatten",
+        "Transpose",
+        "Concat",
+        "Expand",
+        "Gather",
+        "Slice",
+        "Split",
+    }
+)
+
+
+def _reads_inputs(node: ir.Node) -> bool:
+    """Whether the node's first input is made of graph inputs and constants by operators that compute nothing."""
+    stack = [node.inputs[0]] if node.inputs else []
+    while stack:
+        value = stack.pop()
+        producer = value.producer() if value is not None else None
+        if producer is None:
+            continue
+        if producer.op_type not in CARRIERS:
+            return False
+        stack.extend(producer.inputs)
+    return True
 
 
 def _bodies(node: ir.Node) -> list[ir.Graph]:

@@ -1,0 +1,53 @@
+"""A pytest fixture for a user's own suite: a model converts, and gives the same numbers.
+
+The plugin is loaded by every pytest run on a machine where onnxport is installed: it imports nothing until it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class AssertConverts(Protocol):
+    """``assert_converts(model, inputs=..., to=...)``."""
+
+    def __call__(self, model: Any, *, inputs: Any = None, to: str | Sequence[str] = "onnx", **options: Any) -> Any:
+        """Converts `model` and fails the test where the result's numbers differ or an operator is not supported.
+
+        Args:
+            model: anything that `onnxport.convert` takes.
+            inputs: example inputs.
+            to: the target, or several: the model then goes from one to the next.
+            options: further arguments of `onnxport.convert`.
+
+        Returns:
+            The last result.
+        """
+
+
+@pytest.fixture
+def assert_converts() -> AssertConverts:
+    """Converts a model to one or more frameworks and fails the test with the report where the numbers differ.
+
+    ``to=("onnx", "pytorch")`` also takes the ONNX model on to PyTorch.
+    """
+
+    def check(model: Any, *, inputs: Any = None, to: str | Sequence[str] = "onnx", **options: Any) -> Any:
+        import onnxport
+
+        result = model
+        for index, target in enumerate([to] if isinstance(to, str) else to):
+            # A later step runs on inputs drawn from the ONNX graph's signature, the given ones being the first framework's.
+            given = {"inputs": inputs, **options} if index == 0 else {}
+            try:
+                result = onnxport.convert(result, to=target, **given)
+            except onnxport.OnnxportError as error:
+                pytest.fail(f"{type(model).__name__} does not convert to {target}: {error}", pytrace=False)
+        return result
+
+    return check

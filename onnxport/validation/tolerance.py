@@ -27,7 +27,7 @@ NOISE_FACTOR = 8.0
 # Units in the last place of the output's scale: differently rounded exp, tanh, erf on both sides.
 ULPS = 4.0
 # Factor on eps * sqrt(K) where no float64 run says more.
-LENGTH_FACTOR = 4.0
+LENGTH_FACTOR = 2.0
 # 16-bit types accumulate in float32 nearly everywhere, so the length of a sum hardly matters.
 _HALF_LENGTH = 16
 

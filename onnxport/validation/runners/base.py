@@ -84,6 +84,11 @@ class Runner(ABC):
         self.title = title
         self.example = example
 
+    @property
+    def allows_missing(self) -> bool:
+        """Whether NaN stands for a missing value in the inputs."""
+        return False
+
     @abstractmethod
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """The outputs for leaves in the order of `example`, or of the graph's inputs where that is None."""

@@ -33,13 +33,21 @@ class SklearnRunner(Runner):
         example: Example | None,
         table: Callable[[Sequence[Any]], Any],
         outputs: Sequence[str],
-        exact: bool,
     ) -> None:
         super().__init__(title, example)
         self.estimator = estimator
         self._table = table
         self._outputs = outputs
-        self.steps = exact
+
+    @property
+    def allows_missing(self) -> bool:
+        """Whether the estimator takes NaN for a missing value."""
+        from sklearn.utils import get_tags
+
+        try:
+            return bool(get_tags(self.estimator).input_tags.allow_nan)
+        except (AttributeError, TypeError, ValueError):  # an estimator without tags
+            return False
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """One result for each output name."""
@@ -129,13 +137,7 @@ class SklearnRunner(Runner):
 
 def bind(model: Any, binding: Binding) -> SklearnRunner:
     """A runner of a fitted estimator or pipeline."""
-    outputs = tuple(binding.methods or binding.output_names or default_outputs(model))
-    if binding.output_names:
-        outputs = tuple(binding.output_names)
-        if binding.methods and len(outputs) == len(binding.methods):
-            outputs = tuple(binding.methods)
-        elif not all(_known(model, name) for name in outputs) and len(outputs) == len(default_outputs(model)):
-            outputs = default_outputs(model)
+    outputs = _called(model, binding)
     title = type(model).__name__
     inputs = binding.inputs
     if isinstance(inputs, tuple) and len(inputs) == 1:
@@ -143,9 +145,22 @@ def bind(model: Any, binding: Binding) -> SklearnRunner:
     if inputs is None and binding.kwargs:
         inputs = dict(binding.kwargs)
     if inputs is None:
-        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs, False)
+        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs)
     example, table = take_apart(inputs, binding.specs)
-    return SklearnRunner(model, title, example, table, outputs, False)
+    return SklearnRunner(model, title, example, table, outputs)
+
+
+def _called(model: Any, binding: Binding) -> tuple[str, ...]:
+    """For each output of the graph the name that says which method gives it; the user may have named it otherwise."""
+    names = binding.output_names or ()
+    if names and all(_known(model, name) for name in names):
+        return names
+    usual = tuple(binding.methods or default_outputs(model))
+    if names and len(usual) != len(names):
+        raise InvalidInputError(
+            f"no method of {type(model).__name__} is behind the outputs {', '.join(names)}: pass methods=[...]"
+        )
+    return usual
 
 
 def default_outputs(estimator: Any) -> tuple[str, ...]:
@@ -202,7 +217,7 @@ def dense(result: Any) -> Any:
 
 
 def _known(estimator: Any, name: str) -> bool:
-    runner = SklearnRunner(estimator, "", None, lambda leaves: leaves, (), False)
+    runner = SklearnRunner(estimator, "", None, lambda leaves: leaves, ())
     try:
         method, _ = runner._method(name)
     except InvalidInputError:
