@@ -1,0 +1,60 @@
+"""Running results along an axis, by ONNX's Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+
+# step(body, states, slice) gives the next states; the first `outputs` of them are collected.
+Step = Callable[[OpBuilder, Sequence[ir.Value], ir.Value], Sequence[ir.Value]]
+
+
+def running(
+    op: OpBuilder, x: ir.Value, axis: int, initial: Sequence[ir.Value], step: Step, *, outputs: int
+) -> tuple[ir.Value, ...]:
+    """The states after each slice of `x`, stacked along `axis`.
+
+    Args:
+        op: the builder.
+        x: what is walked over.
+        axis: the axis to walk along.
+        initial: the states before the first slice, of a slice's shape.
+        step: gives the next states of the states and a slice.
+        outputs: how many of the states are wanted.
+    """
+    if x.shape is not None and 0 in x.shape:  # nothing to walk over, and onnxruntime's Scan insists on a slice
+        return tuple(op.Expand(op.const(0, item.dtype), op.shape(x)) for item in initial[:outputs])
+
+    def build(b: OpBuilder) -> list[ir.Value]:
+        states = [b.input("state", item.dtype or ir.DataType.FLOAT, item.shape) for item in initial]
+        shape = [dim for i, dim in enumerate(x.shape) if i != axis] if x.shape is not None else None
+        part = b.input("slice", x.dtype or ir.DataType.FLOAT, shape)
+        following = list(step(b, states, part))
+        for value, state in zip(following, states, strict=True):
+            value.shape = state.shape  # runtimes need it, and inference at old opsets does not give it
+        return [*following, *following[:outputs]]
+
+    made = op.Scan(
+        *initial,
+        x,
+        body=op.body(build),
+        num_scan_inputs=1,
+        scan_input_axes=[axis],
+        scan_output_axes=[axis] * outputs,
+        outputs=len(initial) + outputs,
+    )
+    found = tuple(made[len(initial) :])
+    for value in found:  # inference of Scan's types puts the new axis first
+        value.shape = ir.Shape(x.shape) if x.shape is not None else None
+    return found
+
+
+def slice_like(op: OpBuilder, x: ir.Value, axis: int, fill: float | int, dtype: ir.DataType) -> ir.Value:
+    """A slice of `x` across `axis`, filled with one number."""
+    rank = x.shape.rank() if x.shape is not None else 0
+    sizes = [op.dim(x, i) for i in range(rank) if i != axis]
+    value = op.const(fill, dtype)
+    return op.Expand(value, op.shape_vector(sizes)) if sizes else value

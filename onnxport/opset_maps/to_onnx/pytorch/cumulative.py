@@ -1,0 +1,126 @@
+"""Running results along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import logaddexp
+from onnxport.opset_maps.to_onnx.common.scan import running, slice_like
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+_NARROW = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.BFLOAT16)
+
+
+@aten.lower(
+    "aten::cumsum",
+    cases=[
+        case(lambda x: x.cumsum(1), f32(2, 5), dynamic=True),
+        case(lambda x: x.cumsum(-1), boolean(2, 5)),
+        case(lambda x: x.cumsum(0, dtype=torch.float64), i64(4)),
+        case(lambda x: x.sum().cumsum(0), f32(4)),
+    ],
+)
+def cumsum(op: OpBuilder, x: ir.Value, dim: int, *, dtype: ir.DataType | None = None) -> ir.Value:
+    """CumSum."""
+    said = op.result.dtype
+    value = op.cast(x, said)
+    if not rank(x):
+        return value
+    if said in _NARROW:  # onnxruntime sums none of these
+        wide = ir.DataType.FLOAT if said.is_floating_point() else ir.DataType.INT32
+        return op.cast(op.CumSum(op.cast(value, wide), op.const(dim)), said)
+    return op.CumSum(value, op.const(dim))
+
+
+@aten.lower(
+    "aten::cumprod",
+    cases=[
+        case(lambda x: x.cumprod(1), f32(2, 5), dynamic=True),
+        case(lambda x: x.cumprod(0), i64(2, 5)),
+        case(lambda x: x.cumprod(0), f32(4)),
+    ],
+)
+def cumprod(op: OpBuilder, x: ir.Value, dim: int, *, dtype: ir.DataType | None = None) -> ir.Value:
+    """CumProd from opset 26; before, a Scan."""
+    value = op.cast(x, op.result.dtype)
+    if not rank(x):
+        return value
+    if op.opset >= 26 and op.result.dtype.is_floating_point():
+        return op.CumProd(value, op.const(dim))
+    axis = dim % rank(x)
+    one = slice_like(op, value, axis, 1, op.result.dtype)
+    return running(op, value, axis, [one], lambda b, states, part: [b.Mul(states[0], part)], outputs=1)[0]
+
+
+@aten.lower(
+    "aten::logcumsumexp",
+    cases=[
+        case(lambda x: x.logcumsumexp(1), f32(2, 5), dynamic=True),
+        case(lambda x: x.logcumsumexp(0), f32(3, low=80, high=100)),
+    ],
+)
+def logcumsumexp(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value:
+    """A Scan of logaddexp."""
+    if not rank(x):
+        return x
+    axis = dim % rank(x)
+    start = slice_like(op, x, axis, -math.inf, op.result.dtype)
+    return running(op, x, axis, [start], lambda b, states, part: [logaddexp(b, states[0], part)], outputs=1)[0]
+
+
+def _running_extreme(op: OpBuilder, x: ir.Value, dim: int, better: str) -> tuple[ir.Value, ir.Value]:
+    """The extreme so far and where it last stood; a NaN stays."""
+    if not rank(x):
+        return x, op.const(0)
+    axis = dim % rank(x)
+    dtype = x.dtype or ir.DataType.FLOAT
+    work = (
+        ir.DataType.INT32
+        if dtype in (ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
+        else dtype
+    )
+    floating = work.is_floating_point()
+    low = -math.inf if floating else int(np.iinfo(work.numpy()).min)
+    high = math.inf if floating else int(np.iinfo(work.numpy()).max)
+    start = slice_like(op, x, axis, low if better == "GreaterOrEqual" else high, work)
+    where = slice_like(op, x, axis, 0, ir.DataType.INT64)
+
+    def step(b: OpBuilder, states: Sequence[ir.Value], part: ir.Value) -> list[ir.Value]:
+        best, at, index = states
+        taken = b.node(better, part, best)
+        if floating:
+            taken = b.Or(b.IsNaN(part), b.And(taken, b.Not(b.IsNaN(best))))
+        return [b.Where(taken, part, best), b.Where(taken, index, at), b.Add(index, 1)]
+
+    values, places = running(op, op.cast(x, work), axis, [start, where, op.const(0)], step, outputs=2)
+    return op.cast(values, dtype), places
+
+
+@aten.lower(
+    "aten::cummax",
+    cases=[
+        case(lambda x: torch.cummax(x, 1), f32(2, 6), dynamic=True),
+        case(lambda x: torch.cummax(x, 0), i64(7)),
+        case(lambda x: torch.cummax(x, 0), np.array([1, np.nan, 3, 3], np.float32)),
+    ],
+)
+def cummax(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
+    """A Scan of the maximum and its index."""
+    return _running_extreme(op, x, dim, "GreaterOrEqual")
+
+
+@aten.lower(
+    "aten::cummin",
+    cases=[case(lambda x: torch.cummin(x, 1), f32(2, 6), dynamic=True), case(lambda x: torch.cummin(x, 0), boolean(7))],
+)
+def cummin(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
+    """A Scan of the minimum and its index."""
+    return _running_extreme(op, x, dim, "LessOrEqual")
