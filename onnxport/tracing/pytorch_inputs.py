@@ -166,7 +166,10 @@ _STATIC: Any = None
 
 
 def default_dims(call: Call) -> Dims:
-    """Dimension 0 of every tensor, called ``batch`` where it is as large as the first one's."""
+    """Dimension 0 of every tensor, called ``batch`` where it is as large as the first one's.
+
+    A 1 beside a larger batch stays 1: it is there to be broadcast.
+    """
     leaves = [
         leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, torch.Tensor) and leaf.dim()
     ]
@@ -174,7 +177,7 @@ def default_dims(call: Call) -> Dims:
     names: dict[tuple[str, int], str] = {}
 
     def leaf_spec(path: str, leaf: torch.Tensor, _: Any) -> Any:
-        if not leaf.dim() or leaf.shape[0] == 0:
+        if not leaf.dim() or leaf.shape[0] == 0 or (leaf.shape[0] == 1 and batch != 1):
             return None
         names[path, 0] = "batch" if leaf.shape[0] == batch else f"{path}_dim_0"
         return {0: Dim.AUTO}
@@ -294,15 +297,21 @@ def _lookup(given: Any, key: str, index: int) -> Any:
 
 
 def doubled_ones(call: Call, dims: Dims) -> Call:
-    """The call with every varying dimension of size 1 doubled: torch.export takes sizes 0 and 1 for constants."""
+    """The call with every varying dimension of size 1 repeated: torch.export takes sizes 0 and 1 for constants.
+
+    They are doubled, or repeated more often where another dimension has size 2 already and would be taken for the same.
+    """
     paths = iter(_paths(call))
+    leaves = [item for item in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(item, torch.Tensor)]
+    sizes = {size for item in leaves for size in item.shape[:1]}
+    times = next(count for count in range(2, len(sizes) + 3) if count not in sizes)
 
     def double(item: Any) -> Any:
         path = next(paths)
         if isinstance(item, torch.Tensor):
             for axis in range(item.dim()):
                 if item.shape[axis] == 1 and (path, axis) in dims.names:
-                    item = torch.cat([item, item], axis)
+                    item = torch.cat([item] * times, axis)
         return item
 
     args, kwargs = pytree.tree_map(double, (call.args, call.kwargs))
