@@ -95,7 +95,7 @@ class PytorchRunner(Runner):
 
     def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
         args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
-        versions = [_version(tensor) for tensor in tensors]
+        before = [_state(tensor) for tensor in tensors]
         with torch.no_grad(), _unchanged(call):
             result = call(*args, **kwargs)
             if self._structured:
@@ -108,8 +108,8 @@ class PytorchRunner(Runner):
         )
         written = [
             (f"{name}.updated", to_numpy(tensor))
-            for name, tensor, version in zip(names, tensors, versions, strict=True)
-            if _version(tensor) != version
+            for name, tensor, state in zip(names, tensors, before, strict=True)
+            if isinstance(tensor, torch.Tensor) and _written(tensor, state)
         ]
         return outputs + written
 
@@ -229,21 +229,34 @@ def _key(part: Any) -> str:
     return str(part)
 
 
-def _version(tensor: Any) -> int:
-    return int(tensor._version) if isinstance(tensor, torch.Tensor) else 0
+def _state(tensor: Any) -> tuple[int, Any]:
+    return (int(tensor._version), tensor.clone()) if isinstance(tensor, torch.Tensor) else (0, None)
+
+
+def _written(tensor: torch.Tensor, state: tuple[int, Any]) -> bool:
+    """Whether a tensor was written to: its version counts most writes, but not those of the batch norm kernels."""
+    version, values = state
+    return tensor._version != version or not torch.equal(_bits(tensor), _bits(values))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's bytes, in which NaN equals itself."""
+    tensor = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
+    tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 @contextmanager
 def _unchanged(call: Callable[..., Any]) -> Iterator[None]:
     """Gives the buffers back as they were: a run must not move batch statistics or fill a cache."""
     buffers = list(call.buffers()) if isinstance(call, torch.nn.Module) else []
-    before = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
+    before = [(buffer, _state(buffer)) for buffer in buffers]
     try:
         yield
     finally:
-        for buffer, version, values in before:
-            if buffer._version != version:
-                buffer.copy_(values)
+        for buffer, state in before:
+            if _written(buffer, state):
+                buffer.copy_(state[1])
 
 
 def _double(call: Callable[..., Any]) -> Callable[..., Any] | None:
