@@ -34,6 +34,8 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             from onnxport.opset_maps.to_onnx.common.special import erf  # which is written with log1p, below
 
             return erf(op, *values)
+        if row.onnx in _OF_INTEGERS and not dtype.is_floating_point():
+            return _OF_INTEGERS[row.onnx](op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return op.node(row.onnx, *values)
@@ -41,6 +43,19 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
     lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
     lower.__name__ = row.onnx
     return lower
+
+
+def _false(op: OpBuilder, x: ir.Value) -> ir.Value:
+    return op.Xor(x, x) if x.dtype == ir.DataType.BOOL else op.Less(x, x)
+
+
+# What floating-point operators do to integers and booleans, which ONNX's forms do not take.
+_OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
+    "Ceil": lambda op, x: x,
+    "Floor": lambda op, x: x,
+    "Round": lambda op, x: x,
+    "IsNaN": _false,
+}
 
 
 def to_dtype(op: OpBuilder, item: Operand, dtype: ir.DataType) -> ir.Value:
@@ -289,11 +304,11 @@ def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
     ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
     origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
     angle = op.Atan(op.Where(origin, op.const(0.0, x.dtype), ratio))
-    angle = op.Where(_sign_bit(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
-    return op.Where(_sign_bit(op, y), op.Neg(angle), angle)
+    angle = op.Where(is_negative(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
+    return op.Where(is_negative(op, y), op.Neg(angle), angle)
 
 
-def _sign_bit(op: OpBuilder, x: ir.Value) -> ir.Value:
+def is_negative(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Negative, the negative zero included: 1/x tells the two zeros apart."""
     return op.Or(op.Less(x, 0.0), op.Less(op.Reciprocal(x), 0.0))
 

@@ -1,0 +1,190 @@
+"""Bits, signs, exponents and divisors of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import floor_div, is_negative, isinf, to_dtype
+
+Operand = ir.Value | bool | int | float
+_INT64 = ir.DataType.INT64
+_DOUBLE = ir.DataType.DOUBLE
+_ZEROS = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf], np.float32)
+
+
+def _powers_of_two(op: OpBuilder, count: ir.Value) -> ir.Value:
+    """2 to the `count` for counts of 0 to 63, the last of which is the sign bit of INT64."""
+    table = [1 << k if k < 63 else -(1 << 63) for k in range(64)]
+    return op.Gather(op.const(np.asarray(table, np.int64)), op.Clip(count, 0, 63), axis=0)
+
+
+@aten.lower(
+    "aten::bitwise_left_shift",
+    "aten::__lshift__",
+    cases=[
+        case(torch.bitwise_left_shift, i64(3, 4), i64(4, low=0, high=66)),
+        case(lambda x: x << 5, i32(6, low=-(2**30), high=2**30)),
+    ],
+)
+def bitwise_left_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
+    """Mul by a power of two, which wraps as a shift does; ONNX's BitShift takes unsigned integers only."""
+    value, count = to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)
+    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 64))
+    made = op.Where(inside, op.Mul(value, _powers_of_two(op, count)), op.const(0, _INT64))
+    return op.cast(made, op.result.dtype)
+
+
+@aten.lower(
+    "aten::bitwise_right_shift",
+    "aten::__rshift__",
+    cases=[
+        case(torch.bitwise_right_shift, i64(3, 4, low=-99, high=99), i64(4, low=0, high=66)),
+        case(lambda x: x >> 2, i32(6, low=-99, high=99)),
+    ],
+)
+def bitwise_right_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
+    """Division by a power of two, rounded down; beyond the width the sign is left."""
+    value, count = to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)
+    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 63))
+    sign = op.Where(op.Less(value, 0), op.const(-1, _INT64), op.const(0, _INT64))
+    divisor = _powers_of_two(op, op.Where(inside, count, op.const(0, _INT64)))
+    return op.cast(op.Where(inside, floor_div(op, value, divisor), sign), op.result.dtype)
+
+
+def _common_divisor(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Euclid's algorithm on all elements at once, as long as some remainder is left."""
+    a, b = op.Abs(a), op.Abs(b)
+    zero = op.Mul(op.Mul(a, b), 0)
+    a, b = op.Add(a, zero), op.Add(b, zero)
+
+    def left(o: OpBuilder, remainder: ir.Value) -> ir.Value:
+        return o.Greater(o.ReduceMax(o.Concat(o.Reshape(remainder, [-1]), o.const([0]), axis=0), keepdims=0), 0)
+
+    def step(o: OpBuilder) -> list[ir.Value]:
+        o.input("k", _INT64, [])
+        o.input("going", ir.DataType.BOOL, [])
+        x, y = o.input("x", _INT64, a.shape), o.input("y", _INT64, a.shape)
+        done = o.Equal(y, 0)
+        rest = o.Where(done, o.const(0, _INT64), o.Mod(x, o.Where(done, o.const(1, _INT64), y)))
+        return [left(o, rest), o.Where(done, x, y), rest]
+
+    divisor, _ = op.Loop(None, left(op, b), a, b, body=op.body(step), outputs=2)
+    return divisor
+
+
+@aten.lower("aten::gcd", cases=[case(torch.gcd, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60))])
+def gcd(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+    """Euclid's algorithm in a Loop."""
+    return op.cast(_common_divisor(op, op.cast(x, _INT64), op.cast(other, _INT64)), op.result.dtype)
+
+
+@aten.lower("aten::lcm", cases=[case(torch.lcm, i64(4, 5, low=-60, high=60), i64(5, low=-60, high=60))])
+def lcm(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+    """The product without the common divisor."""
+    a, b = op.cast(x, _INT64), op.cast(other, _INT64)
+    divisor = _common_divisor(op, a, b)
+    safe = op.Where(op.Equal(divisor, 0), op.const(1, _INT64), divisor)
+    return op.cast(op.Abs(op.Mul(op.Div(a, safe), b)), op.result.dtype)
+
+
+@aten.lower(
+    "aten::signbit", cases=[case(torch.signbit, _ZEROS), case(torch.signbit, i64(4)), case(torch.signbit, boolean(3))]
+)
+def signbit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Negative, the negative zero included."""
+    if x.dtype == ir.DataType.BOOL:
+        return op.Xor(x, x)
+    return is_negative(op, x) if x.dtype is not None and x.dtype.is_floating_point() else op.Less(x, 0)
+
+
+@aten.lower(
+    "aten::copysign",
+    cases=[case(torch.copysign, f32(6), _ZEROS), case(lambda x: torch.copysign(x, -2), i64(4))],
+)
+def copysign(op: OpBuilder, x: ir.Value, other: Operand) -> ir.Value:
+    """The magnitude of one with the sign of the other."""
+    dtype = op.result.dtype
+    size = op.Abs(op.cast(x, dtype))
+    return op.Where(is_negative(op, to_dtype(op, other, dtype)), op.Neg(size), size)
+
+
+def _ignoring_nan(onnx: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+        dtype = op.result.dtype
+        a, b = op.cast(x, dtype), op.cast(other, dtype)
+        if dtype == ir.DataType.BOOL:
+            return op.Or(a, b) if onnx == "Max" else op.And(a, b)
+        if not dtype.is_floating_point():
+            return op.node(onnx, a, b)
+        return op.Where(op.IsNaN(a), b, op.Where(op.IsNaN(b), a, op.node(onnx, a, b)))
+
+    lower.__doc__ = f"{onnx}; of a number and NaN the number."
+    return lower
+
+
+for _name, _onnx in (("fmax", "Max"), ("fmin", "Min")):
+    _call = getattr(torch, _name)
+    _nan = np.array([1, np.nan, np.nan, 2], np.float32), np.array([np.nan, 1, np.nan, 3], np.float32)
+    aten.lower(f"aten::{_name}", cases=[case(_call, *_nan), case(_call, i64(3), i64(3))])(_ignoring_nan(_onnx))
+
+
+def _extreme_of_two(onnx: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+        dtype = op.result.dtype
+        a, b = op.cast(x, dtype), op.cast(other, dtype)
+        if dtype == ir.DataType.BOOL:
+            return op.Or(a, b) if onnx == "Max" else op.And(a, b)
+        return op.node(onnx, a, b)
+
+    lower.__doc__ = f"{onnx}."
+    return lower
+
+
+for _name, _overload, _onnx in (("maximum", "max.other", "Max"), ("minimum", "min.other", "Min")):
+    _call = getattr(torch, _name)
+    _cases = [
+        case(_call, f32(2, 3), f32(3), dynamic=True),
+        case(_call, boolean(3), boolean(3)),
+        case(_call, i64(3), i64(1)),
+    ]
+    aten.lower(f"aten::{_name}", f"aten::{_overload}", cases=_cases)(_extreme_of_two(_onnx))
+
+
+@aten.lower(
+    "aten::float_power",
+    cases=[
+        case(torch.float_power, f32(3, low=0.1), i64(3)),
+        case(lambda x: torch.float_power(x, 2), i64(3)),
+        case(lambda x: torch.float_power(2, x), f32(3)),
+    ],
+)
+def float_power(op: OpBuilder, x: Operand, exponent: Operand) -> ir.Value:
+    """Pow in double."""
+    return op.Pow(to_dtype(op, x, op.result.dtype), to_dtype(op, exponent, op.result.dtype))
+
+
+@aten.lower(
+    "aten::frexp", cases=[case(torch.frexp, f32(20, low=-99, high=99)), case(torch.frexp, f64(20, low=0, high=1e-9))]
+)
+def frexp(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The exponent from the logarithm, corrected where rounding has moved it, and the mantissa left by dividing it out."""
+    wide = op.cast(x, _DOUBLE)
+    special = op.Or(op.Equal(wide, 0.0), op.Or(op.IsNaN(wide), isinf(op, wide)))
+    safe = op.Where(special, op.const(1.0, _DOUBLE), wide)
+    exponent = op.Add(op.Floor(op.Div(op.Log(op.Abs(safe)), float(np.log(2.0)))), 1.0)
+    half = op.Floor(op.Mul(exponent, -0.5))
+    two = op.const(2.0, _DOUBLE)
+    mantissa = op.Mul(op.Mul(safe, op.Pow(two, half)), op.Pow(two, op.Sub(op.Neg(exponent), half)))
+    size = op.Abs(mantissa)
+    above, below = op.GreaterOrEqual(size, 1.0), op.Less(size, 0.5)
+    mantissa = op.Where(above, op.Mul(mantissa, 0.5), op.Where(below, op.Mul(mantissa, 2.0), mantissa))
+    step = op.Sub(op.cast(above, _DOUBLE), op.cast(below, _DOUBLE))
+    exponent = op.Where(special, op.const(0.0, _DOUBLE), op.Add(exponent, step))
+    return op.cast_like(op.Where(special, wide, mantissa), x), op.cast(exponent, ir.DataType.INT32)
