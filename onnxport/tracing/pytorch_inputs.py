@@ -303,7 +303,7 @@ def doubled_ones(call: Call, dims: Dims) -> Call:
     """
     paths = iter(_paths(call))
     leaves = [item for item in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(item, torch.Tensor)]
-    sizes = {size for item in leaves for size in item.shape[:1]}
+    sizes = {size for item in leaves for size in item.shape}
     times = next(count for count in range(2, len(sizes) + 3) if count not in sizes)
 
     def double(item: Any) -> Any:
