@@ -21,7 +21,7 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
-from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle, VariableHandle
+from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import Program, Variable, array_of, dtype_of, trace
 
@@ -68,9 +68,10 @@ def lower(program: Program, request: Request) -> OnnxModel:
     inputs = {port.tensor.name: op.input(port.name, port.dtype, port.shape) for port in program.inputs}
     names = _output_names(op, program)
     lowering = _Lowering(op, program)
+    lowering.find_writes()
     outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
-    return OnnxModel(finish(op, outputs, names), notes=program.notes)
+    return OnnxModel(finish(op, outputs, names), notes=(*program.notes, *lowering.notes()))
 
 
 def _check_port(name: str, dtype: ir.DataType) -> None:
@@ -100,25 +101,62 @@ class _Lowering:
         self.refused: list[Unsupported] = []
         self._root = op
         self._captured: dict[str, Any] = {}
-        self._writers: dict[str, bool] = {}
+        self._surveyed: set[str] = set()
+        self._read: set[str] = set()
+        self._writes: list[tuple[str, Unsupported]] = []
         op.on_call(self.call)
 
     def raise_refused(self) -> None:
-        """Raises one error for everything that was refused."""
+        """Raises one error for everything that was refused, a write to a variable that an output depends on included."""
+        self.refused.extend(item for name, item in self._writes if not name or name in self._read)
         if self.refused:
             raise UnsupportedOperator.of(self.refused, way_out=WAY_OUT)
 
-    def call(self, op: OpBuilder, name: str, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a library function on `arguments`, its nodes written into `op`."""
+    def call(self, op: OpBuilder, function: Function, arguments: Sequence[Any]) -> list[Any]:
+        """The results of a library function on `arguments`, its nodes written into `op`.
+
+        Raises:
+            UnsupportedOperator: a result was refused; what and why is noted already.
+        """
         shapes = [_tf_shape(item) for item in arguments]
-        graph = self.program.function(name, shapes)
+        graph = self.program.function(function.name, shapes)
         bound = {tensor.name: item for tensor, item in zip(graph.inputs, arguments, strict=True)}
-        return self.graph(op, graph, bound, graph.outputs)
+        before = len(self.refused)
+        try:
+            results = self.graph(op, graph, bound, graph.outputs)
+        except NeedsState:
+            del self.refused[before:]  # it is lowered once more
+            raise
+        if any(item is _REFUSED for item in results):
+            raise UnsupportedOperator(
+                f"a result of {function.name} was refused", self.refused[before:] or self.refused[-1:]
+            )
+        return results
+
+    def _function(self, name: str) -> Function:
+        """A function attribute as entries see it."""
+
+        def describe() -> tuple[int | None, ...]:
+            graph = self.program.function(name)
+            places = {id(tensor): i for i, tensor in enumerate(graph.inputs)}
+            return tuple(places.get(id(_unchanged(tensor))) for tensor in graph.outputs)
+
+        return Function(name, describe)
+
+    def _survey(self, name: str) -> None:
+        """Notes what a function holds that has no entry, without lowering it."""
+        if name in self._surveyed:
+            return
+        self._surveyed.add(name)
+        for node in ordered(self.program.function(name).outputs):
+            if node.type != "Placeholder" and self._entry(node) is None:
+                self._refuse(node.type, "", _source(node))
+            for inner in _functions(node):
+                self._survey(inner)
 
     def graph(self, op: OpBuilder, graph: Any, bound: dict[str, Any], targets: Sequence[Any]) -> list[Any]:
         """The values of `targets` in `graph`, whose arguments are `bound` by tensor name."""
         values = dict(bound)
-        self._check_writes(graph, targets)
         for node in ordered(targets):
             if node.outputs and node.outputs[0].name in values:
                 continue
@@ -130,11 +168,13 @@ class _Lowering:
         if node.type == "Placeholder":
             return [self._capture(node, graph)]
         source = _source(node)
-        entry = table.find(node.type, accepts_complex=_is_complex(node)) or self._function_entry(node)
+        entry = self._entry(node)
         if entry is None:
             self._refuse(node.type, "no form for complex numbers" if table.find(node.type) else "", source)
             return [_REFUSED] * len(node.outputs)
         if any(item is _REFUSED for item in operands):
+            for name in _functions(node):
+                self._survey(name)
             return [_REFUSED] * len(node.outputs)
         for tensor, item in zip(node.inputs, operands, strict=True):
             if item is None:
@@ -143,10 +183,12 @@ class _Lowering:
                 return [_REFUSED] * len(node.outputs)
         try:
             with op.at(source, [_expected(tensor) for tensor in node.outputs]):
-                results = _call_entry(entry, op, node, operands)
+                results = _call_entry(entry, op, node, operands, self._function)
         except UnsupportedOperator as error:
             if not error.operators:
                 self._refuse(node.type, str(error).removeprefix(f"{node.type}: "), source)
+            for name in _functions(node):
+                self._survey(name)
             return [_REFUSED] * len(node.outputs)
         except MapEntryError as error:
             raise MapEntryError(f"{node.type} ({source.where}): {error}") from error
@@ -169,11 +211,12 @@ class _Lowering:
     def _refuse(self, op_type: str, reason: str, source: Source) -> None:
         self.refused.append(Unsupported("tensorflow", op_type, reason, source.where))
 
-    def _function_entry(self, node: Any) -> Entry | None:
-        """An operator type that is the name of a library function is a call of it."""
-        if not self.program.has_function(node.type):
-            return None
-        return Entry(node.type, lambda op, *operands, **_: op.call(node.type, operands))
+    def _entry(self, node: Any) -> Entry | None:
+        """The map's entry for a node; an operator type that is the name of a library function is a call of it."""
+        found = table.find(node.type, accepts_complex=_is_complex(node))
+        if found is None and self.program.has_function(node.type):
+            return Entry(node.type, lambda op, *operands, **_: op.call(self._function(node.type), operands))
+        return found
 
     # -- captured values -----------------------------------------------------------------------------------------------
 
@@ -198,6 +241,7 @@ class _Lowering:
         made: list[ir.Value] = []
 
         def read() -> ir.Value:
+            self._read.add(variable.name)
             if not made:
                 made.append(_parameter(self._root, variable))
             return made[0]
@@ -223,14 +267,41 @@ class _Lowering:
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
-    def _check_writes(self, graph: Any, targets: Sequence[Any]) -> None:
-        """Refuses assignments that run with the graph: a state that is written is neither lost nor wrong."""
-        roots = [tensor.op for tensor in targets]
-        if graph is self.program.graph or hasattr(graph, "control_outputs"):
-            roots += list(getattr(graph, "control_outputs", ()))
-        for node in _executed(roots):
+    def notes(self) -> list[str]:
+        """What the result leaves out: writes to variables that no output depends on."""
+        names = sorted({name for name, _ in self._writes if name not in self._read})
+        return [f"left out, since no output depends on them: writes to {', '.join(names)}"] if names else []
+
+    def find_writes(self) -> None:
+        """Looks for assignments that run with the program. State that is written and read is refused, never lost."""
+        graph = self.program.graph
+        if hasattr(graph, "control_outputs"):
+            self._find_writes(graph.get_operations(), {})
+        else:
+            self._find_writes(_executed([port.tensor.op for port in self.program.outputs]), {})
+
+    def _find_writes(self, nodes: Iterable[Any], names: dict[str, str]) -> None:
+        """Notes the writes among `nodes`; `names` says which variable an argument of the function is."""
+        for node in nodes:
             if _writes_state(node.type):
-                self._refuse(node.type, f"writes {_written(node)}; an ONNX graph has no state", _source(node))
+                name = self._variable_name(node.inputs[0], names) if node.inputs else ""
+                written = f"variable {name!r}" if name else "a variable"
+                reason = f"writes {written}, which outputs depend on; an ONNX graph has no state"
+                self._writes.append((name, Unsupported("tensorflow", node.type, reason, _source(node).where)))
+            for function in _functions(node):
+                graph = self.program.function(function)
+                operands = list(node.inputs)[-len(graph.inputs) :] if graph.inputs else []
+                inner = {
+                    argument.name: self._variable_name(operand, names)
+                    for argument, operand in zip(graph.inputs, operands, strict=True)
+                    if operand.dtype == dtypes.resource
+                }
+                self._find_writes(graph.get_operations(), inner)
+
+    def _variable_name(self, tensor: Any, names: dict[str, str]) -> str:
+        tensor = _unchanged(tensor)
+        captured = self.program.captured.get(tensor.name)
+        return captured.name if isinstance(captured, Variable) else names.get(tensor.name, "")
 
 
 def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
@@ -239,6 +310,26 @@ def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
     if variable.dtype == ir.DataType.STRING:
         return constant(op, array, variable.name)
     return op.initializer(variable.name, ir.Tensor(array, dtype=variable.dtype))
+
+
+def _unchanged(tensor: Any) -> Any:
+    """The tensor that `tensor` is the identity of."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _functions(node: Any) -> list[str]:
+    """Names of the functions in a node's attributes."""
+    found: list[str] = []
+    for proto in node.node_def.attr.values() if node.type in _CALLS else ():
+        found.extend([proto.func.name] if proto.HasField("func") else [item.name for item in proto.list.func])
+    return found
+
+
+_CALLS = frozenset(
+    "PartitionedCall StatefulPartitionedCall If StatelessIf Case StatelessCase While StatelessWhile".split()
+)
 
 
 def ordered(targets: Iterable[Any]) -> list[Any]:
@@ -282,10 +373,6 @@ def _writes_state(op_type: str) -> bool:
     )
 
 
-def _written(node: Any) -> str:
-    return f"variable {node.inputs[0].op.name!r}" if node.inputs else "a variable"
-
-
 # -- what an entry receives --------------------------------------------------------------------------------------------
 
 
@@ -322,7 +409,9 @@ def _definition(node: Any) -> _Definition:
     return found
 
 
-def _call_entry(entry: Entry, op: OpBuilder, node: Any, operands: list[Any]) -> Sequence[Any]:
+def _call_entry(
+    entry: Entry, op: OpBuilder, node: Any, operands: list[Any], function: Callable[[str], Function]
+) -> Sequence[Any]:
     definition = _definition(node)
     accepted, anything = _accepted(entry.function)
     attributes: dict[str, Any] = {}
@@ -331,7 +420,7 @@ def _call_entry(entry: Entry, op: OpBuilder, node: Any, operands: list[Any]) -> 
         if name in definition.arguments:
             counts[name] = len(proto.list.type) if proto.HasField("list") else proto.i
         if name in accepted or (anything and not name.startswith("_")):
-            attributes[name] = decode(proto)
+            attributes[name] = decode(proto, function)
         elif name not in definition.implied and name not in _HINTS and not name.startswith("_"):
             value = decode(proto)
             if name not in definition.defaults or value != definition.defaults[name]:
@@ -351,8 +440,8 @@ def _accepted(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     return names, any(item.kind == item.VAR_KEYWORD for item in parameters)
 
 
-def decode(proto: attr_value_pb2.AttrValue) -> Any:
-    """An attribute as a Python value: types as ONNX element types, shapes as tuples, functions as their names."""
+def decode(proto: attr_value_pb2.AttrValue, function: Callable[[str], Any] = str) -> Any:
+    """An attribute as a Python value: types as ONNX element types, shapes as tuples, functions as `function` of their names."""
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
@@ -360,12 +449,12 @@ def decode(proto: attr_value_pb2.AttrValue) -> Any:
         for field in ("s", "i", "f", "b", "type", "shape", "tensor", "func"):
             items = getattr(proto.list, field)
             if items:
-                return tuple(_decode_one(field, item) for item in items)
+                return tuple(_decode_one(field, item, function) for item in items)
         return ()
-    return _decode_one(kind, getattr(proto, kind))
+    return _decode_one(kind, getattr(proto, kind), function)
 
 
-def _decode_one(kind: str, item: Any) -> Any:
+def _decode_one(kind: str, item: Any, function: Callable[[str], Any]) -> Any:
     match kind:
         case "s":
             try:
@@ -380,7 +469,7 @@ def _decode_one(kind: str, item: Any) -> Any:
         case "tensor":
             return tensor_util.MakeNdarray(item)
         case "func":
-            return item.name
+            return function(item.name)
     return item
 
 

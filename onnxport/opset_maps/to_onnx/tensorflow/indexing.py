@@ -12,7 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
+from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
 
 
 @tensorflow.lower(
@@ -28,6 +28,11 @@ def gather_v2(op: OpBuilder, params: ir.Value, indices: ir.Value, axis: ir.Value
     """ONNX Gather, with batch axes GatherND."""
     at = static_int(op, axis, "GatherV2: axis")
     if batch_dims == 0:
+        known, index = elements(op, params), op.constant(indices)
+        if known is not None and index is not None and index.ndim <= 1:
+            part = [known[int(i)] for i in index.ravel()]
+            if all(item is not None for item in part):
+                return op.const(np.asarray(part, np.int64).reshape(index.shape), params.dtype)
         return op.Gather(params, indices, axis=at)
     n, k = rank(params), rank(indices)
     at, batch = at % n, batch_dims % k

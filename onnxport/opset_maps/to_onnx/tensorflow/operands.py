@@ -66,6 +66,28 @@ def _is_size(x: ir.Value) -> bool:
     return False
 
 
+def elements(op: OpBuilder, x: ir.Value) -> list[int | None] | None:
+    """The elements of an integer vector as far as they are known, as those of a partly static shape are."""
+    known = op.constant(x)
+    if known is not None:
+        return [int(item) for item in known.ravel()] if known.ndim == 1 and known.dtype.kind in "iu" else None
+    producer = x.producer()
+    if producer is None or producer.inputs[0] is None:
+        return None
+    if producer.op_type == "Cast" and x.dtype in (ir.DataType.INT32, ir.DataType.INT64):
+        return elements(op, producer.inputs[0])
+    if producer.op_type == "Shape" and producer.inputs[0].shape is not None and not producer.attributes:
+        return [dim if isinstance(dim, int) else None for dim in producer.inputs[0].shape]
+    if producer.op_type != "Concat":
+        return None
+    parts: list[int | None] = []
+    for item in producer.inputs:
+        if item is None or item.shape is None or item.shape.rank() != 1 or not isinstance(item.shape[0], int):
+            return None
+        parts.extend(elements(op, item) or [None] * item.shape[0])
+    return parts
+
+
 def vector(op: OpBuilder, x: ir.Value) -> ir.Value:
     """An integer scalar or vector as an INT64 vector."""
     x = int64(op, x)

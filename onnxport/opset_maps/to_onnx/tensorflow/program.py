@@ -14,7 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64
-from onnxport.opset_maps.to_onnx.tensorflow.values import VariableHandle
+from onnxport.opset_maps.to_onnx.tensorflow.values import Function, VariableHandle
 
 # Beyond this many elements a floating-point constant is a weight, and stands in the file under its node's name.
 _WEIGHT_ELEMENTS = 64
@@ -26,7 +26,7 @@ def constant(op: OpBuilder, array: np.ndarray, name: str) -> ir.Value:
     A complex array becomes pairs along a last axis.
     """
     if array.dtype.kind in "OUS":
-        return op.const(_decoded(array))
+        return op.const(decoded(array))
     if array.dtype.kind == "c":
         array = np.ascontiguousarray(np.stack([array.real, array.imag], -1))
     dtype = ir.DataType.from_numpy(array.dtype)
@@ -35,7 +35,7 @@ def constant(op: OpBuilder, array: np.ndarray, name: str) -> ir.Value:
     return op.const(array, dtype, name=name)
 
 
-def _decoded(array: np.ndarray) -> np.ndarray:
+def decoded(array: np.ndarray) -> np.ndarray:
     """Bytes as text; ONNX strings are UTF-8."""
     try:
         flat = [item.decode() if isinstance(item, bytes) else str(item) for item in array.ravel()]
@@ -157,6 +157,6 @@ def identity_n(op: OpBuilder, input: list[Any]) -> list[Any]:
     "StatefulPartitionedCall",
     cases=[built(_with_call, f32(2, 3))],
 )
-def partitioned_call(op: OpBuilder, args: list[Any], *, f: str) -> list[Any]:
+def partitioned_call(op: OpBuilder, args: list[Any], *, f: Function) -> list[Any]:
     """The function's nodes, in place."""
     return list(op.call(f, args))

@@ -14,7 +14,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_ints
 
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
@@ -96,6 +96,10 @@ def strided_slice(
     count = begin.shape[0] if begin.shape is not None else None
     if not isinstance(count, int):
         raise UnsupportedOperator("StridedSlice: how many axes it slices is only known when the model runs")
+    if rank(input) == 1 and not (ellipsis_mask or new_axis_mask):
+        found = _known_part(op, input, begin, end, strides, begin_mask, end_mask, shrink_axis_mask)
+        if found is not None:
+            return op.const(found, input.dtype)
     plan = _plan(rank(input), count, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     steps = static_ints(op, strides, "StridedSlice: strides")
     starts, ends, axes, used = [], [], [], []
@@ -112,6 +116,27 @@ def strided_slice(
         index = _element(op, begin, i)
         x = op.Gather(x, op.const(index) if isinstance(index, int) else op.Squeeze(index, [0]), axis=axis)
     return op.Unsqueeze(x, op.axes(*plan.new_axes)) if plan.new_axes else x
+
+
+def _known_part(
+    op: OpBuilder,
+    x: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+    strides: ir.Value,
+    begin_mask: int,
+    end_mask: int,
+    shrink: int,
+) -> np.ndarray | None:
+    """The sliced elements of an integer vector, such as a shape, where just these are known."""
+    known, bounds = elements(op, x), [op.constant(item) for item in (begin, end, strides)]
+    if known is None or any(item is None for item in bounds):
+        return None
+    first, last, step = (int(item.ravel()[0]) for item in bounds if item is not None)
+    part = [known[first]] if shrink else known[None if begin_mask else first : None if end_mask else last : step]
+    if any(item is None for item in part):
+        return None
+    return np.asarray(part[0] if shrink else part, np.int64)
 
 
 def _element(op: OpBuilder, vector: ir.Value, i: int) -> int | ir.Value:

@@ -1,0 +1,261 @@
+"""Image resizing, cropping and box selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
+
+
+def _mode(align_corners: bool, half_pixel_centers: bool) -> str:
+    """ONNX's name of the way that pixels are placed."""
+    return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
+
+
+def resized(op: OpBuilder, images: ir.Value, size: ir.Value, **attributes: Any) -> ir.Value:
+    """ONNX Resize of the two spatial axes of a channels-last batch."""
+    x = channels_first(op, images, "NHWC")
+    if op.opset >= 18:
+        y = op.Resize(x, None, None, int64(op, size), axes=[2, 3], **attributes)
+    else:
+        outer = op.Slice(op.shape(x), [0], [2])
+        y = op.Resize(x, None, None, op.Concat(outer, int64(op, size), axis=0), **attributes)
+    return channels_as(op, y, "NHWC")
+
+
+def _resizing(name: str, dtype: str = "float32") -> list[Case]:
+    def call(size: Sequence[int], **options: bool) -> Callable[[Any], Any]:
+        return lambda x: getattr(tf.raw_ops, name)(images=x, size=list(size), **options)
+
+    image = f32(2, 5, 6, 3) if dtype == "float32" else i32(2, 5, 6, 3)
+    modes: list[dict[str, bool]] = [{}, {"half_pixel_centers": True}, {"align_corners": True}]
+    return [case(call(size, **options), image) for options in modes for size in ((8, 9), (3, 4))]
+
+
+@tensorflow.lower(
+    "ResizeBilinear",
+    cases=[*_resizing("ResizeBilinear"), case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3]), f32(2, 4, 5, 3))],
+)
+def resize_bilinear(
+    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> ir.Value:
+    """ONNX Resize, linear; the result is float32."""
+    x = op.cast(images, ir.DataType.FLOAT)
+    return resized(op, x, size, mode="linear", coordinate_transformation_mode=_mode(align_corners, half_pixel_centers))
+
+
+@tensorflow.lower(
+    "ResizeNearestNeighbor",
+    cases=[
+        *_resizing("ResizeNearestNeighbor"),
+        *_resizing("ResizeNearestNeighbor", "int32"),
+        case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3], "nearest"), f32(2, 4, 5, 3)),
+    ],
+)
+def resize_nearest(
+    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> ir.Value:
+    """The rows and columns that TensorFlow picks, gathered; ONNX Resize where sizes are only known when the model runs."""
+    height, width = (images.shape[1], images.shape[2]) if images.shape is not None else (None, None)
+    wanted = op.constant(size)
+    if wanted is None or not isinstance(height, int) or not isinstance(width, int):
+        rounding = "round_prefer_ceil" if align_corners or half_pixel_centers else "floor"
+        mode = _mode(align_corners, half_pixel_centers)
+        return resized(op, images, size, mode="nearest", nearest_mode=rounding, coordinate_transformation_mode=mode)
+    for axis, before, after in ((1, height, int(wanted[0])), (2, width, int(wanted[1]))):
+        positions = tf.reshape(tf.range(before, dtype=tf.float32), [1, before, 1, 1])
+        picked = tf.raw_ops.ResizeNearestNeighbor(
+            images=positions, size=[after, 1], align_corners=align_corners, half_pixel_centers=half_pixel_centers
+        )
+        index = picked.numpy().ravel().astype(np.int64)
+        images = op.Gather(images, op.const(index), axis=axis) if list(index) != list(range(before)) else images
+    return images
+
+
+def _linear_map(op: OpBuilder, images: ir.Value, sizes: Sequence[int], apply: Callable[[Any, int], Any]) -> ir.Value:
+    """A separable linear map of both spatial axes as two matrix products; TensorFlow itself gives the matrices."""
+    before = [images.shape[1], images.shape[2]] if images.shape is not None else [None, None]
+    if not all(isinstance(item, int) for item in before):
+        raise UnsupportedOperator("needs images of static size: ONNX has no operator with these weights")
+    x = channels_first(op, op.cast(images, ir.DataType.FLOAT), "NHWC")
+    rows, columns = (
+        apply(tf.reshape(tf.eye(int(size)), [1, int(size), 1, int(size)]), axis).numpy().reshape(sizes[axis], int(size))  # type: ignore[arg-type]
+        for axis, size in enumerate(before)
+    )
+    y = op.MatMul(op.MatMul(op.const(rows, name="rows"), x), op.const(np.ascontiguousarray(columns.T), name="columns"))
+    return channels_as(op, y, "NHWC")
+
+
+@tensorflow.lower("ResizeBicubic", cases=_resizing("ResizeBicubic"))
+def resize_bicubic(
+    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> ir.Value:
+    """Two matrix products: TensorFlow takes the cubic's weights from a table of 1024 steps, which ONNX Resize does not."""
+    sizes = static_ints(op, size, "size")
+    options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
+    return _linear_map(
+        op, images, sizes, lambda x, axis: tf.raw_ops.ResizeBicubic(images=x, size=[sizes[axis], 1], **options)
+    )
+
+
+@tensorflow.lower("ResizeArea", cases=[case(lambda x: tf.image.resize(x, [3, 8], "area"), f32(2, 5, 6, 3))])
+def resize_area(op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False) -> ir.Value:
+    """Two matrix products that average areas."""
+    sizes = static_ints(op, size, "size")
+    return _linear_map(
+        op,
+        images,
+        sizes,
+        lambda x, axis: tf.raw_ops.ResizeArea(images=x, size=[sizes[axis], 1], align_corners=align_corners),
+    )
+
+
+@tensorflow.lower(
+    "ScaleAndTranslate",
+    cases=[
+        case(lambda x: tf.image.resize(x, [3, 8], "lanczos3", antialias=True), f32(2, 5, 6, 3)),
+        case(lambda x: tf.image.resize(x, [3, 8], "bilinear", antialias=True), f32(2, 5, 6, 3)),
+    ],
+)
+def scale_and_translate(
+    op: OpBuilder,
+    images: ir.Value,
+    size: ir.Value,
+    scale: ir.Value,
+    translation: ir.Value,
+    *,
+    kernel_type: str = "lanczos3",
+    antialias: bool = True,
+) -> ir.Value:
+    """Two matrix products with the kernel's weights."""
+    sizes = static_ints(op, size, "size")
+    factors, moves = op.constant(scale), op.constant(translation)
+    if factors is None or moves is None:
+        raise UnsupportedOperator("ScaleAndTranslate: a scale that is computed when the model runs has no ONNX form")
+
+    def apply(x: Any, axis: int) -> Any:
+        return tf.raw_ops.ScaleAndTranslate(
+            images=x,
+            size=[sizes[axis], 1],
+            scale=[float(factors[axis]), 1.0],
+            translation=[float(moves[axis]), 0.0],
+            kernel_type=kernel_type,
+            antialias=antialias,
+        )
+
+    return _linear_map(op, images, sizes, apply)
+
+
+@tensorflow.lower("AdjustContrastv2", cases=[case(lambda x: tf.image.adjust_contrast(x, 1.7), f32(2, 4, 5, 3))])
+def adjust_contrast(op: OpBuilder, images: ir.Value, contrast_factor: ir.Value) -> ir.Value:
+    """The distance from each channel's mean, scaled."""
+    axes = [-3, -2]
+    mean = op.reduce("ReduceMean", images, [axis + len(images.shape or ()) for axis in axes], keepdims=True)
+    return op.Add(op.Mul(op.Sub(images, mean), op.cast_like(contrast_factor, images)), mean)
+
+
+def _suppressed(
+    op: OpBuilder, boxes: ir.Value, scores: ir.Value, count: ir.Value, iou: ir.Value, score: ir.Value | None
+) -> ir.Value:
+    """Indices of the boxes that are kept, best first, as INT64."""
+    found = op.NonMaxSuppression(
+        op.Unsqueeze(boxes, [0]),
+        op.Unsqueeze(scores, op.axes(0, 1)),
+        op.Reshape(int64(op, count), [1]),
+        op.Reshape(op.cast(iou, ir.DataType.FLOAT), [1]),
+        op.Reshape(op.cast(score, ir.DataType.FLOAT), [1]) if score is not None else None,
+    )
+    return op.Gather(found, 2, axis=1)
+
+
+_BOXES = np.array(
+    [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]],
+    np.float32,
+)
+_SCORES = np.array([0.9, 0.75, 0.6, 0.95, 0.5, 0.3], np.float32)
+
+
+@tensorflow.lower(
+    "NonMaxSuppressionV3",
+    "NonMaxSuppressionV2",
+    cases=[
+        case(lambda b, s: tf.image.non_max_suppression(b, s, 3, 0.5), _BOXES, _SCORES),
+        case(lambda b, s: tf.image.non_max_suppression(b, s, 6, 0.5, 0.4), _BOXES, _SCORES),
+    ],
+)
+def non_max_suppression(
+    op: OpBuilder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value | None = None,
+) -> ir.Value:
+    """ONNX NonMaxSuppression of one batch and one class."""
+    return op.cast(_suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold), ir.DataType.INT32)
+
+
+@tensorflow.lower(
+    "NonMaxSuppressionV4",
+    cases=[
+        case(
+            lambda b, s, pad=pad: tf.raw_ops.NonMaxSuppressionV4(
+                boxes=b, scores=s, max_output_size=5, iou_threshold=0.5, score_threshold=0.0, pad_to_max_output_size=pad
+            ),
+            _BOXES,
+            _SCORES,
+            name=f"pad={pad}",
+        )
+        for pad in (False, True)
+    ],
+)
+def non_max_suppression_v4(
+    op: OpBuilder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    *,
+    pad_to_max_output_size: bool = False,
+) -> Sequence[ir.Value]:
+    """ONNX NonMaxSuppression, padded with zeros where asked for, and the number of boxes."""
+    found = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = op.Shape(found)
+    if pad_to_max_output_size:
+        missing = op.Sub(op.Reshape(int64(op, max_output_size), [1]), count)
+        found = op.Pad(found, op.Concat([0], missing, axis=0))
+    return op.cast(found, ir.DataType.INT32), op.cast(op.Squeeze(count, [0]), ir.DataType.INT32)
+
+
+@tensorflow.lower(
+    "NonMaxSuppressionV5",
+    cases=[case(lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 6, 0.5, 0.4), _BOXES, _SCORES)],
+)
+def non_max_suppression_v5(
+    op: OpBuilder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    soft_nms_sigma: ir.Value,
+    *,
+    pad_to_max_output_size: bool = False,
+) -> Sequence[ir.Value]:
+    """ONNX NonMaxSuppression with the kept boxes' scores; soft suppression is refused."""
+    sigma = op.constant(soft_nms_sigma)
+    if sigma is None or float(sigma) != 0.0 or pad_to_max_output_size:
+        raise UnsupportedOperator("NonMaxSuppressionV5: soft_nms_sigma other than 0 has no ONNX form")
+    found = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = op.cast(op.Squeeze(op.Shape(found), [0]), ir.DataType.INT32)
+    return op.cast(found, ir.DataType.INT32), op.Gather(scores, found, axis=0), count

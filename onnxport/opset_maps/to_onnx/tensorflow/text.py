@@ -1,0 +1,286 @@
+"""Strings, lookup tables and counting of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, case, f32, i32, i64
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.program import decoded
+from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle
+
+_WORDS = np.array([["To be", " or NOT "], ["", "ÉcOle tO"]], object)
+
+
+def _cased(op: OpBuilder, x: ir.Value, action: str, encoding: str) -> ir.Value:
+    """ONNX StringNormalizer on all elements; the C locale changes ASCII letters only, as TensorFlow does without UTF-8."""
+    locale = "C.UTF-8" if encoding == "utf-8" else "C"
+    flat = x if rank(x) == 1 else op.Reshape(x, [-1])
+    changed = op.StringNormalizer(flat, case_change_action=action, is_case_sensitive=1, locale=locale)
+    return changed if rank(x) == 1 else op.Reshape(changed, op.shape(x))
+
+
+@tensorflow.lower(
+    "StringLower",
+    cases=[case(lambda x: tf.strings.lower(x), _WORDS), case(lambda x: tf.strings.lower(x, encoding="utf-8"), _WORDS)],
+)
+def string_lower(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Value:
+    """ONNX StringNormalizer to lower case."""
+    return _cased(op, input, "LOWER", encoding)
+
+
+@tensorflow.lower("StringUpper", cases=[case(lambda x: tf.strings.upper(x), _WORDS)])
+def string_upper(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Value:
+    """ONNX StringNormalizer to upper case."""
+    return _cased(op, input, "UPPER", encoding)
+
+
+@tensorflow.lower(
+    "StringJoin",
+    min_opset=20,
+    cases=[case(lambda x: tf.strings.join([x, "-x", x], separator="/"), _WORDS, min_opset=20)],
+)
+def string_join(op: OpBuilder, inputs: list[ir.Value], *, separator: str = "") -> ir.Value:
+    """ONNX StringConcat, one operand after the other."""
+    joined = inputs[0]
+    for item in inputs[1:]:
+        joined = op.StringConcat(op.StringConcat(joined, op.const(separator)) if separator else joined, item)
+    return joined
+
+
+@tensorflow.lower(
+    "RegexFullMatch",
+    "StaticRegexFullMatch",
+    min_opset=20,
+    cases=[case(lambda x: tf.strings.regex_full_match(x, "[A-Z][a-z]+ .*"), _WORDS, min_opset=20)],
+)
+def regex_full_match(op: OpBuilder, input: ir.Value, *pattern: ir.Value, **attributes: Any) -> ir.Value:
+    """ONNX RegexFullMatch; both use RE2's syntax."""
+    if pattern:
+        known = op.constant(pattern[0])
+        if known is None:
+            raise UnsupportedOperator("RegexFullMatch: the pattern is computed when the model runs")
+        return op.RegexFullMatch(input, pattern=str(known.reshape(())))
+    return op.RegexFullMatch(input, pattern=attributes["pattern"])
+
+
+def _split_words(separator: str) -> Any:
+    return lambda x: tf.raw_ops.StringSplitV2(input=x, sep=separator)
+
+
+@tensorflow.lower(
+    "StringSplitV2",
+    min_opset=20,
+    cases=[
+        case(_split_words(""), np.array(["to be or", "", " not  to"], object), min_opset=20),
+        case(_split_words(","), np.array(["a,b,,c", "d"], object), min_opset=20),
+    ],
+)
+def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int = -1) -> Sequence[ir.Value]:
+    """ONNX StringSplit, its padding taken out: indices, words and the dense shape."""
+    known = op.constant(sep)
+    if known is None:
+        raise UnsupportedOperator("StringSplitV2: the separator is computed when the model runs")
+    delimiter = str(known.reshape(()))
+    if maxsplit >= 0:
+        raise UnsupportedOperator(f"StringSplitV2: maxsplit={maxsplit} has no entry")
+    words, counts = op.StringSplit(input, delimiter=delimiter or None, outputs=2)
+    places = op.Range(0, op.Squeeze(op.dim(words, 1), [0]), 1)
+    indices = op.Transpose(op.NonZero(op.Less(op.Unsqueeze(places, [0]), op.Unsqueeze(counts, [1]))), perm=[1, 0])
+    return indices, op.GatherND(words, indices), op.shape(words)
+
+
+def _looked_up(keys: Any, values: Any, default: Any) -> Any:
+    def build() -> Any:
+        initial = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant(values))
+        table = tf.lookup.StaticHashTable(initial, tf.constant(default))
+        module = tf.Module()
+        module.table = table
+        return tf.function(lambda x: module.table.lookup(x))
+
+    return build
+
+
+_TYPES = {ir.DataType.STRING: "strings", ir.DataType.INT64: "int64s", ir.DataType.FLOAT: "floats"}
+_DEFAULTS = {
+    ir.DataType.STRING: "default_string",
+    ir.DataType.INT64: "default_int64",
+    ir.DataType.FLOAT: "default_float",
+}
+
+
+@tensorflow.lower(
+    "LookupTableFindV2",
+    cases=[
+        built(_looked_up(["a", "b"], np.array([3, 4]), np.int64(-1)), np.array([["b", "x"], ["a", "b"]], object)),
+        built(_looked_up(np.array([3, 4]), ["a", "b"], "?"), i64(5, low=1, high=6)),
+        built(_looked_up(np.array([3, 4]), np.array([0.5, 0.25], np.float32), np.float32(0)), i64(5, low=1, high=6)),
+    ],
+)
+def lookup_table_find(op: OpBuilder, table_handle: ResourceHandle, keys: ir.Value, default_value: ir.Value) -> ir.Value:
+    """ONNX-ML LabelEncoder with the table's present contents."""
+    default = op.constant(default_value)
+    if default is None or keys.dtype is None or default_value.dtype is None:
+        raise UnsupportedOperator("LookupTableFindV2: the default value is computed when the model runs")
+    source, target = _encodable(keys.dtype), _encodable(default_value.dtype)
+    known, found = _contents(table_handle, keys.dtype, default_value.dtype)
+    encoded = op.ml.LabelEncoder(
+        op.cast(keys, source),
+        **{
+            f"keys_{_TYPES[source]}": known,
+            f"values_{_TYPES[target]}": found,
+            _DEFAULTS[target]: default.reshape(()).item(),
+        },
+    )
+    return op.cast(encoded, default_value.dtype)
+
+
+def _encodable(dtype: ir.DataType) -> ir.DataType:
+    """The type that LabelEncoder handles elements of `dtype` in."""
+    if dtype in _TYPES:
+        return dtype
+    if dtype in (ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8):
+        return ir.DataType.INT64
+    raise UnsupportedOperator(f"LookupTableFindV2: a table of {dtype.name} has no ONNX form")
+
+
+def _contents(table: ResourceHandle, key: ir.DataType, value: ir.DataType) -> tuple[list[Any], list[Any]]:
+    names = {ir.DataType.STRING: tf.string}
+    kinds = [names.get(dtype) or tf.as_dtype(dtype.numpy()) for dtype in (key, value)]
+    try:
+        keys, values = tf.raw_ops.LookupTableExportV2(table_handle=table.tensor, Tkeys=kinds[0], Tvalues=kinds[1])
+    except (tf.errors.OpError, AttributeError, TypeError) as error:
+        raise UnsupportedOperator("LookupTableFindV2: the table has no contents yet that could be read") from error
+    order = np.argsort(decoded(keys.numpy()), kind="stable")  # a hash table has no order of its own
+    return [decoded(item.numpy())[order].tolist() for item in (keys, values)]  # type: ignore[return-value]
+
+
+@tensorflow.lower("LookupTableSizeV2", cases=[built(lambda: _sized(), i64(1))])
+def lookup_table_size(op: OpBuilder, table_handle: ResourceHandle) -> ir.Value:
+    """The table's present size."""
+    return op.const(np.asarray(int(tf.raw_ops.LookupTableSizeV2(table_handle=table_handle.tensor)), np.int64))
+
+
+def _sized() -> Any:
+    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
+    module = tf.Module()
+    module.table = tf.lookup.StaticHashTable(initial, tf.constant(0, tf.int64))
+    return tf.function(lambda x: x + module.table.size())
+
+
+@tensorflow.lower(
+    "DenseBincount",
+    cases=[
+        case(
+            lambda x: tf.raw_ops.DenseBincount(input=x, size=4, weights=tf.constant([], tf.float32)),
+            i32(2, 5, low=0, high=6),
+        ),
+        case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), i32(5, low=0, high=6), f32(5)),
+        case(
+            lambda x: tf.raw_ops.DenseBincount(input=x, size=4, weights=tf.constant([], tf.int32), binary_output=True),
+            i32(2, 5, low=0, high=6),
+        ),
+    ],
+)
+def dense_bincount(
+    op: OpBuilder, input: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool = False
+) -> ir.Value:
+    """How often, or with what total weight, each number below `size` stands in a row."""
+    classes = op.Range(0, op.Reshape(int64(op, size), []), 1)
+    hit = op.cast(op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes), op.result.dtype)
+    axis = rank(input) - 1
+    if binary_output:
+        return op.reduce("ReduceMax", hit, [axis], keepdims=False)
+    count = weights.shape[0] if weights.shape is not None else None
+    if weights.shape is None or not weights.shape.is_static():
+        raise UnsupportedOperator("DenseBincount: whether there are weights is only known when the model runs")
+    if count != 0:
+        hit = op.Mul(hit, op.Unsqueeze(weights, [-1]))
+    return op.reduce("ReduceSum", hit, [axis], keepdims=False)
+
+
+@tensorflow.lower("AsString", cases=[case(lambda x: tf.strings.as_string(x), i32(2, 3))])
+def as_string(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+) -> ir.Value:
+    """ONNX Cast of integers; the spelling of other numbers differs."""
+    if input.dtype is None or not input.dtype.is_integer() or width >= 0 or precision >= 0:
+        raise UnsupportedOperator("AsString: only integers without width or precision have an ONNX form")
+    return op.Cast(input, to=ir.DataType.STRING)
+
+
+@tensorflow.lower("StringToNumber", cases=[case(lambda x: tf.strings.to_number(x), np.array(["1.5", "-2e3"], object))])
+def string_to_number(op: OpBuilder, string_tensor: ir.Value, *, out_type: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
+    """ONNX Cast."""
+    return op.Cast(string_tensor, to=out_type)
+
+
+def _padded(words: bool) -> Any:
+    def run(x: Any) -> Any:
+        ragged = tf.RaggedTensor.from_row_splits(x, tf.constant([0, 2, 2, 5], tf.int64))
+        return ragged.to_tensor("" if words else -1.0, shape=[None, 2] if words else None)
+
+    return run
+
+
+@tensorflow.lower(
+    "RaggedTensorToTensor",
+    min_opset=16,
+    cases=[
+        case(_padded(False), f32(5), min_opset=16),
+        case(_padded(True), np.array(["a", "b", "c", "d", "e"], object), min_opset=16),
+    ],
+)
+def ragged_to_tensor(
+    op: OpBuilder,
+    shape: ir.Value,
+    values: ir.Value,
+    default_value: ir.Value,
+    row_partition_tensors: list[ir.Value],
+    *,
+    row_partition_types: Sequence[str],
+) -> ir.Value:
+    """Rows of different lengths, cut or filled up: values scattered into the default."""
+    wanted = [-1, -1] if rank(shape) == 0 else elements(op, shape)  # a scalar -1 asks for what the values need
+    if wanted is None or len(wanted) != 2 or rank(values) != 1:
+        raise UnsupportedOperator("RaggedTensorToTensor: only one ragged axis over scalars has an entry")
+    positions = op.Range(0, op.Squeeze(op.dim(values, 0), [0]), 1)
+    kinds = list(row_partition_types)
+    if kinds == ["ROW_SPLITS"]:
+        splits = int64(op, row_partition_tensors[0])
+        starts, ends = op.Slice(splits, [0], [-1], [0]), op.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
+        passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(positions, [1]))
+        rows = op.reduce("ReduceSum", op.cast(passed, ir.DataType.INT64), [1], keepdims=False)
+        counts = op.Sub(ends, starts)
+    elif kinds == ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]:
+        total, rows = op.Reshape(int64(op, row_partition_tensors[0]), [1]), int64(op, row_partition_tensors[1])
+        ones = op.Expand(op.const(1), op.shape(rows))
+        counts = op.ScatterND(op.Expand(op.const(0), total), op.Unsqueeze(rows, [1]), ones, reduction="add")
+        starts = op.CumSum(counts, 0, exclusive=1)
+    else:
+        raise UnsupportedOperator(f"RaggedTensorToTensor: partitions {kinds} have no entry")
+    columns = op.Sub(positions, op.Gather(starts, rows, axis=0))
+    longest = op.reduce("ReduceMax", op.Concat(counts, [0], axis=0), [0], keepdims=True)
+    height = op.dim(counts, 0) if wanted[0] in (-1, None) else op.const([wanted[0]])
+    width = longest if wanted[1] == -1 else op.const([wanted[1]])
+    if wanted[1] is None:
+        raise UnsupportedOperator("RaggedTensorToTensor: a width that is computed when the model runs has no entry")
+    kept = op.And(op.Less(rows, height), op.Less(columns, width))
+    indices = op.Compress(op.Concat(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [1]), axis=1), kept, axis=0)
+    blank = op.Expand(default_value, op.Concat(height, width, axis=0))
+    return op.ScatterND(blank, indices, op.Compress(values, kept, axis=0))
