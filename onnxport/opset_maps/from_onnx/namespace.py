@@ -16,7 +16,8 @@ Conventions, binding for every framework:
   `shape` gives may be added, multiplied and handed to `reshape`, but never compared or branched on. `known(n)` says which.
 - Attributes come with the defaults of the schema's version filled in; a function need not know them. An absent attribute
   without a default takes the function's own.
-- A semantics parameter annotated `Number` gets a Python number where the operand is a constant, else a scalar tensor.
+- A semantics parameter annotated `Number` gets a Python number where the operand is a constant, else a scalar tensor; one
+  annotated `Known` a NumPy array where it is a constant, else a tensor.
 - A semantics parameter annotated `Host` gets a NumPy array instead of a tensor: of the operator's element type where all is
   known at import, of dtype object with `Int` elements where some are dynamic. Reshape's shape, Slice's starts, a reduction's
   axes come that way, so that shape arithmetic never becomes tensor arithmetic. A function that gives a `HostValue` keeps its
@@ -44,6 +45,7 @@ Tensor: TypeAlias = Any  # the framework's tensor, symbolic or real
 Int: TypeAlias = Any  # int, or the framework's dynamic int
 Host: TypeAlias = np.ndarray[Any, Any]  # a value known while importing, but for dynamic ints among its elements
 Number: TypeAlias = Any  # a Python number where it is known while importing, else a scalar tensor
+Known: TypeAlias = Any  # a NumPy array where it is known while importing, else a tensor
 Axes: TypeAlias = tuple[int, ...] | None
 Pads: TypeAlias = Sequence[tuple[Int, Int]]
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
@@ -309,8 +311,12 @@ class Namespace:
     # -- element types -------------------------------------------------------------------------------------------------
 
     @_primitive
-    def astype(self, x: Tensor, dtype: ir.DataType) -> Tensor:
-        """`x` converted as ONNX's Cast does between numbers: float to integer truncates, to bool is non-zero, integers wrap."""
+    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
+        """`x` converted as ONNX's Cast does between numbers: float to integer truncates, to bool is non-zero, integers wrap.
+
+        To float8, out of range is the greatest value with `saturate`, else infinity or NaN; float4, float6 saturate always.
+        Strings are read and written as numbers are in decimal notation.
+        """
 
     @_primitive
     def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
@@ -676,6 +682,43 @@ class Namespace:
         positions = self.arange(0, depth, 1, self.dtype(indices))
         positions = self.expand_dims(positions, [i for i in range(rank) if i != axis])
         return self.equal(self.expand_dims(indices, [axis]), positions)
+
+    def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
+        """INT64: the place of each element of x among distinct `keys` of its type (objects for strings), -1 where it is none.
+
+        NaN is found where it is among the keys.
+        """
+        text = self.dtype(x) == ir.DataType.STRING
+        held = self.constant(keys, ir.DataType.STRING if text else None)
+        spread = self.expand_dims(x, [self.ndim(x)])
+        hits = self.equal(spread, held)
+        if not text and keys.dtype.kind == "f" and np.isnan(keys).any():
+            hits = self.logical_or(hits, self.logical_and(self.isnan(spread), self.isnan(held)))
+        codes = self.astype(hits, ir.DataType.INT64)
+        last = self.ndim(hits) - 1
+        place = self.argmax(codes, last)
+        return self.where(self.equal(self.max(codes, (last,)), 1), place, -1)
+
+    # -- strings -------------------------------------------------------------------------------------------------------
+
+    @_primitive
+    def string_case(self, x: Tensor, upper: bool) -> Tensor:
+        """Strings in upper or lower case, by Unicode."""
+
+    @_primitive
+    def string_concat(self, a: Tensor, b: Tensor) -> Tensor:
+        """Each string of a before that of b, broadcast against each other."""
+
+    @_primitive
+    def string_split(self, x: Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[Tensor, Tensor]:
+        """Pieces in a new last axis filled with "", and their INT64 number, 0 for an empty string.
+
+        As Python's str.split, but that without a delimiter whitespace at the end is no part of the last piece.
+        """
+
+    @_primitive
+    def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
+        """Bool: whether a string as a whole matches an expression in RE2's syntax."""
 
     # -- linear algebra and neural networks ----------------------------------------------------------------------------
 

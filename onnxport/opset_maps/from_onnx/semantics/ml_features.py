@@ -1,0 +1,247 @@
+"""Feature transforms of ai.onnx.ml."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.namespace import HostValue, Namespace, Tensor
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows
+from onnxport.opset_maps.maps import onnx
+
+ML = "ai.onnx.ml"
+
+
+def _vector(xp: Namespace, values: Sequence[float]) -> Any:
+    """A vector along the features; one value is a number."""
+    array = np.asarray(values, np.float32)
+    return xp.constant(array)
+
+
+@onnx.op("Scaler", versions=(1,), domain=ML)
+def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Tensor:
+    """(x - offset) scale, one of each a feature or one for all; FLOAT."""
+    x = xp.astype(x, ir.DataType.FLOAT)
+    x = xp.subtract(x, _vector(xp, offset)) if len(offset) else x
+    return xp.multiply(x, _vector(xp, scale)) if len(scale) else x
+
+
+@onnx.op("Normalizer", versions=(1,), domain=ML)
+def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
+    """Rows divided by their greatest element, sum of magnitudes or length; a row whose norm is 0 stays. FLOAT."""
+    x = xp.astype(x, ir.DataType.FLOAT)
+    last = (xp.ndim(x) - 1,)
+    if norm == "MAX":
+        size = xp.max(x, last, True)
+    elif norm == "L1":
+        size = xp.sum(xp.abs(x), last, True)
+    elif norm == "L2":
+        size = xp.sqrt(xp.sum(xp.square(x), last, True))
+    else:
+        raise UnsupportedOperator(f"norm={norm!r} is none of ONNX's")
+    return xp.divide(x, xp.where(xp.equal(size, 0), 1.0, size))
+
+
+@onnx.op("Binarizer", versions=(1,), domain=ML)
+def binarizer(xp: Namespace, x: Tensor, *, threshold: float = 0.0) -> Tensor:
+    """1 where x is above the threshold, else 0, in the type of x."""
+    dtype = xp.dtype(x)
+    limit = threshold if dtype.is_floating_point() else math.floor(threshold)
+    return xp.astype(xp.greater(x, limit), dtype)
+
+
+@onnx.op("Imputer", versions=(1,), domain=ML)
+def imputer(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    imputed_value_floats: Sequence[float] = (),
+    imputed_value_int64s: Sequence[int] = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Tensor:
+    """x with one value, perhaps NaN, replaced by another, one a feature or one for all."""
+    dtype = xp.dtype(x)
+    floating = dtype.is_floating_point()
+    values = np.asarray(imputed_value_floats, np.float32) if floating else np.asarray(imputed_value_int64s, np.int64)
+    if not values.size:
+        raise UnsupportedOperator(f"no imputed values for input of type {dtype.name}")
+    if floating and math.isnan(replaced_value_float):
+        missing = xp.isnan(x)
+    else:
+        missing = xp.equal(x, replaced_value_float if floating else replaced_value_int64)
+    return xp.where(missing, xp.astype(xp.constant(values), dtype), x)
+
+
+@onnx.op("ArrayFeatureExtractor", versions=(1,), domain=ML)
+def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
+    """The elements of the last axis at the places y; of a vector as one row."""
+    places = xp.reshape(y, (-1,))
+    x = as_rows(xp, x)
+    return xp.take(x, places, xp.ndim(x) - 1)
+
+
+@onnx.op("FeatureVectorizer", versions=(1,), domain=ML)
+def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int] = ()) -> Tensor:
+    """Inputs side by side as FLOAT, each cut or filled with zeros to its width."""
+    columns = []
+    for index, x in enumerate(xs):
+        x = xp.astype(x, ir.DataType.FLOAT)
+        x = xp.expand_dims(x, [1]) if xp.ndim(x) == 1 and len(xs) > 1 else as_rows(xp, x)
+        if index < len(inputdimensions):
+            width = inputdimensions[index]
+            found = xp.shape(x)[1]
+            if not isinstance(found, int):
+                raise UnsupportedOperator("the width of an input is not known")
+            x = xp.slice(x, 1, 0, width) if found > width else x
+            x = xp.pad(x, [(0, 0), (0, width - found)]) if found < width else x
+        columns.append(x)
+    return xp.concat(columns, 1)
+
+
+# -- categories ----------------------------------------------------------------------------------------------------------
+
+
+def _keys(values: Sequence[Any] | np.ndarray[Any, Any], dtype: ir.DataType) -> np.ndarray[Any, Any]:
+    if dtype == ir.DataType.STRING:
+        return np.asarray(values, object)
+    return np.asarray(values, dtype.numpy())
+
+
+def _mapped(
+    xp: Namespace,
+    x: Tensor,
+    keys: np.ndarray[Any, Any],
+    values: np.ndarray[Any, Any],
+    dtype: ir.DataType,
+    default: Any,
+) -> Tensor:
+    """For each element of x the value that belongs to its key, or the default: the last of the values."""
+    place = xp.lookup(x, keys)
+    filled = np.concatenate([values, np.asarray([default], values.dtype)])
+    place = xp.where(xp.less(place, 0), len(keys), place)
+    return xp.take(xp.constant(filled, dtype), place, 0)
+
+
+def _text(values: Sequence[str]) -> np.ndarray[Any, Any]:
+    return np.asarray(values, object)
+
+
+@onnx.op("LabelEncoder", versions=(1,), domain=ML)
+def label_encoder_1(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    classes_strings: Sequence[str] = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Tensor:
+    """The place of a string among the classes, or the string at a place."""
+    places = np.arange(len(classes_strings))
+    if xp.dtype(x) == ir.DataType.STRING:
+        return _mapped(xp, x, _text(classes_strings), places, ir.DataType.INT64, default_int64)
+    return _mapped(xp, x, places, _text(classes_strings), ir.DataType.STRING, default_string)
+
+
+@onnx.op("LabelEncoder", versions=(2, 4), domain=ML)
+def label_encoder(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    default_float: float = -0.0,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+    default_tensor: HostValue | None = None,
+    keys_floats: Sequence[float] = (),
+    keys_int64s: Sequence[int] = (),
+    keys_strings: Sequence[str] = (),
+    keys_tensor: HostValue | None = None,
+    values_floats: Sequence[float] = (),
+    values_int64s: Sequence[int] = (),
+    values_strings: Sequence[str] = (),
+    values_tensor: HostValue | None = None,
+) -> Tensor:
+    """The value that belongs to each key; from version 4 on NaN is a key like any other, before it equals nothing."""
+    keys = (
+        keys_tensor.array if keys_tensor is not None else _keys(keys_strings or keys_floats or keys_int64s, xp.dtype(x))
+    )
+    known = ~np.isnan(keys) if xp.version < 4 and keys.dtype.kind == "f" else np.ones(len(keys), bool)
+    if values_tensor is not None:
+        values, dtype = values_tensor.array, values_tensor.dtype
+        implied: Any = {"i": -1, "f": -0.0, "O": "_Unused"}.get(values.dtype.kind, 0)
+        default = default_tensor.array.reshape(-1)[0] if default_tensor is not None else implied
+    elif len(values_strings):
+        values, dtype, default = _text(values_strings), ir.DataType.STRING, default_string
+    elif len(values_floats):
+        values, dtype, default = np.asarray(values_floats, np.float32), ir.DataType.FLOAT, default_float
+    else:
+        values, dtype, default = np.asarray(values_int64s, np.int64), ir.DataType.INT64, default_int64
+    return _mapped(xp, x, keys[known], values[known], dtype, default)
+
+
+@onnx.op("CategoryMapper", versions=(1,), domain=ML)
+def category_mapper(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    cats_int64s: Sequence[int] = (),
+    cats_strings: Sequence[str] = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Tensor:
+    """Strings to the integers of the same place, or back."""
+    numbers, texts = np.asarray(cats_int64s, np.int64), _text(cats_strings)
+    if xp.dtype(x) == ir.DataType.STRING:
+        return _mapped(xp, x, texts, numbers, ir.DataType.INT64, default_int64)
+    return _mapped(xp, x, numbers, texts, ir.DataType.STRING, default_string)
+
+
+@onnx.op("OneHotEncoder", versions=(1,), domain=ML)
+def one_hot_encoder(
+    xp: Namespace, x: Tensor, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
+) -> Tensor:
+    """A new last axis, 1 at the category's place; all 0 for a value that is no category. FLOAT."""
+    if not zeros:
+        raise UnsupportedOperator("zeros=0 makes an unknown category an error, which a traced graph can't raise")
+    if cats_strings:
+        keys: np.ndarray[Any, Any] = _text(cats_strings)
+    else:
+        keys = np.asarray(cats_int64s, np.int64)
+        x = xp.astype(x, ir.DataType.INT64)
+    hits = xp.equal(xp.expand_dims(x, [xp.ndim(x)]), xp.constant(keys, ir.DataType.STRING if cats_strings else None))
+    return xp.astype(hits, ir.DataType.FLOAT)
+
+
+@onnx.op("ZipMap", versions=(1,), domain=ML)
+def zip_map(
+    xp: Namespace, x: Tensor, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
+) -> dict[Any, Tensor]:
+    """The columns of x under their labels: one map of vectors, where ONNX has a sequence of maps, a row each."""
+    labels: Sequence[Any] = classlabels_strings or classlabels_int64s
+    x = as_rows(xp, x)
+    return {label: xp.squeeze(xp.slice(x, 1, i, i + 1), (1,)) for i, label in enumerate(labels)}
+
+
+@onnx.op("DictVectorizer", versions=(1,), domain=ML)
+def dict_vectorizer(
+    xp: Namespace,
+    x: dict[Any, Tensor],
+    *,
+    int64_vocabulary: Sequence[int] = (),
+    string_vocabulary: Sequence[str] = (),
+) -> Tensor:
+    """The values of a map in the order of the vocabulary, 0 for keys that it lacks."""
+    vocabulary: Sequence[Any] = string_vocabulary or int64_vocabulary
+    held = next(iter(x.values()))
+    nothing = xp.zeros((), xp.dtype(held))
+    columns = [xp.reshape(x[key], (-1, 1)) if key in x else None for key in vocabulary]
+    some = next((column for column in columns if column is not None), None)
+    if some is None:
+        raise UnsupportedOperator("the map holds no key of the vocabulary")
+    blank = xp.where(xp.equal(some, some), nothing, nothing)
+    return xp.concat([blank if column is None else column for column in columns], 1)

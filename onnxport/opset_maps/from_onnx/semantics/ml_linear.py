@@ -1,0 +1,287 @@
+"""Linear models and support vector machines of ai.onnx.ml; they compute in FLOAT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor, known
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
+    add_second_class,
+    as_float_rows,
+    labels_of,
+)
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
+    post_transform as transformed,
+)
+from onnxport.opset_maps.maps import onnx
+
+ML = "ai.onnx.ml"
+Array = np.ndarray[Any, Any]
+
+
+def _float(values: Sequence[float], shape: tuple[int, ...]) -> Array:
+    return np.asarray(values, np.float32).reshape(shape)
+
+
+def _product(xp: Namespace, rows: Tensor, matrix: Array) -> Tensor:
+    """rows [n, features] times matrix [targets, features] transposed."""
+    return xp.matmul(rows, xp.constant(np.ascontiguousarray(matrix.T)))
+
+
+@onnx.op("LinearRegressor", versions=(1,), domain=ML)
+def linear_regressor(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Tensor:
+    """x coefficients^T + intercepts."""
+    scores = _product(xp, as_float_rows(xp, x), _float(coefficients, (targets, -1)))
+    if len(intercepts) == targets:
+        scores = xp.add(scores, xp.constant(_float(intercepts, (targets,))))
+    return scores if targets == 1 and post_transform != "PROBIT" else transformed(xp, scores, post_transform)
+
+
+@onnx.op("LinearClassifier", versions=(1,), domain=ML)
+def linear_classifier(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    coefficients: Sequence[float],
+    intercepts: Sequence[float] = (),
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Tensor, Tensor]:
+    """The label of the greatest score, and the scores; a single score decides by its sign between two labels."""
+    rows = as_float_rows(xp, x)
+    labels: Sequence[Any] = classlabels_strings or classlabels_ints
+    count = len(intercepts) or _rows_of(xp, rows, coefficients)
+    scores = _product(xp, rows, _float(coefficients, (count, -1)))
+    if len(intercepts):
+        scores = xp.add(scores, xp.constant(_float(intercepts, (count,))))
+    if count > 1:
+        return labels_of(xp, xp.argmax(scores, 1), labels), transformed(xp, scores, post_transform)
+    positive = xp.squeeze(xp.astype(xp.greater(scores, 0), ir.DataType.INT64), (1,))
+    if len(labels) == 2:
+        return labels_of(xp, positive, labels), add_second_class(xp, scores, post_transform, complement=True)
+    label = labels_of(xp, positive, ("0", "1")) if classlabels_strings else positive
+    return label, transformed(xp, scores, post_transform) if post_transform == "PROBIT" else scores
+
+
+def _rows_of(xp: Namespace, rows: Tensor, coefficients: Sequence[float]) -> int:
+    features = xp.shape(rows)[1]
+    if not known(features):
+        raise UnsupportedOperator(
+            "without intercepts the number of classes follows from that of the features, which is unknown"
+        )
+    return len(coefficients) // int(features)
+
+
+# -- support vector machines ---------------------------------------------------------------------------------------------
+
+
+def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kernel_params: Sequence[float]) -> Tensor:
+    """[rows, vectors]: the kernel of each row with each vector; parameters are gamma, coef0, degree."""
+    gamma, coef0, degree = (*kernel_params, *(0.0,) * 3)[:3]
+    if kernel_type == "RBF":
+        # Differences are squared, not products expanded, which would cancel for close points.
+        apart = xp.subtract(xp.expand_dims(rows, [1]), xp.constant(vectors[None]))
+        return xp.exp(xp.multiply(xp.sum(xp.square(apart), (2,)), -gamma))
+    products = _product(xp, rows, vectors)
+    if kernel_type == "LINEAR":
+        return products
+    inner = xp.add(xp.multiply(products, gamma), coef0)
+    if kernel_type == "POLY":
+        return xp.pow(inner, degree)
+    if kernel_type == "SIGMOID":
+        return xp.tanh(inner)
+    raise UnsupportedOperator(f"kernel_type={kernel_type!r} is none of ONNX's")
+
+
+@onnx.op("SVMRegressor", versions=(1,), domain=ML)
+def svm_regressor(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    coefficients: Sequence[float],
+    kernel_params: Sequence[float] = (),
+    kernel_type: str = "LINEAR",
+    n_supports: int = 0,
+    one_class: int = 0,
+    post_transform: str = "NONE",
+    rho: Sequence[float] = (0.0,),
+    support_vectors: Sequence[float] = (),
+) -> Tensor:
+    """Weighted sum of the kernels plus rho; a one-class machine gives its sign."""
+    if post_transform != "NONE":
+        raise UnsupportedOperator(f"post_transform={post_transform!r}, which onnxruntime ignores")
+    rows = as_float_rows(xp, x)
+    weights = _float(coefficients, (1, -1))
+    if n_supports > 0:
+        rows = _kernel(xp, rows, _float(support_vectors, (n_supports, -1)), kernel_type, kernel_params)
+    scores = xp.add(_product(xp, rows, weights), float(np.float32(rho[0])))
+    return xp.where(xp.greater(scores, 0), xp.ones((), ir.DataType.FLOAT), -1.0) if one_class else scores
+
+
+@onnx.op("SVMClassifier", versions=(1,), domain=ML)
+def svm_classifier(
+    xp: Namespace,
+    x: Tensor,
+    *,
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    coefficients: Sequence[float],
+    kernel_params: Sequence[float] = (),
+    kernel_type: str = "LINEAR",
+    post_transform: str = "NONE",
+    prob_a: Sequence[float] = (),
+    prob_b: Sequence[float] = (),
+    rho: Sequence[float] = (0.0,),
+    support_vectors: Sequence[float] = (),
+    vectors_per_class: Sequence[int] = (),
+) -> tuple[Tensor, Tensor]:
+    """libsvm's one-against-one classifier: label by votes; scores are those of the pairs, or probabilities coupled from them."""
+    rows = as_float_rows(xp, x)
+    labels: Sequence[Any] = classlabels_strings or classlabels_ints
+    if not sum(vectors_per_class):
+        return _linear_machine(xp, rows, coefficients, rho, labels, bool(prob_a), post_transform)
+    vectors = _float(support_vectors, (sum(vectors_per_class), -1))
+    kernels = _kernel(xp, rows, vectors, kernel_type, kernel_params)
+    classes = len(labels)
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    duels = _product(xp, kernels, _pair_weights(coefficients, vectors_per_class, pairs))
+    duels = xp.add(duels, xp.constant(_float(rho[: len(pairs)], (len(pairs),))))
+    label = labels_of(xp, xp.argmax(_votes(xp, duels, pairs, classes), 1), labels)
+    if prob_a:
+        scores = _coupled(xp, _pair_probabilities(xp, duels, prob_a, prob_b), pairs, classes)
+        return label, transformed(xp, scores, post_transform)
+    if classes > 2:
+        return label, transformed(xp, duels, post_transform)
+    return label, add_second_class(xp, duels, post_transform, complement=post_transform != "NONE")
+
+
+def _linear_machine(
+    xp: Namespace,
+    rows: Tensor,
+    coefficients: Sequence[float],
+    rho: Sequence[float],
+    labels: Sequence[Any],
+    probabilities: bool,
+    post_transform: str,
+) -> tuple[Tensor, Tensor]:
+    """liblinear's classifier: one weight vector a class and one rho for all."""
+    weights = _float(coefficients, (len(labels), -1))
+    scores = xp.add(_product(xp, rows, weights), float(np.float32(rho[0])))
+    winner = xp.argmax(scores, 1)
+    if len(labels) == 2 and not probabilities:
+        threshold = 0.5 if bool((weights >= 0).all()) else 0.0
+        peak = xp.max(scores, (1,))
+        decided = xp.greater_equal(peak, 0.5) if threshold else xp.greater(peak, 0.0)
+        winner = xp.where(decided, 1, winner)
+    if len(labels) == 1 and post_transform != "PROBIT":
+        return labels_of(xp, winner, labels), scores
+    return labels_of(xp, winner, labels), transformed(xp, scores, post_transform)
+
+
+def _pair_weights(coefficients: Sequence[float], per_class: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Array:
+    """[pairs, vectors]: the dual coefficients of each pair of classes, zero for vectors of other classes.
+
+    Coefficients are [classes - 1, vectors]; a vector of class i holds the one against class j in row j - 1 for j > i and in
+    row j for j < i (libsvm, `sv_coef`).
+    """
+    vectors = sum(per_class)
+    table = _float(coefficients, (-1, vectors))
+    starts = np.r_[0, np.cumsum(per_class)]
+    found = np.zeros((len(pairs), vectors), np.float32)
+    for row, (i, j) in enumerate(pairs):
+        found[row, starts[i] : starts[i + 1]] = table[j - 1, starts[i] : starts[i + 1]]
+        found[row, starts[j] : starts[j + 1]] = table[i, starts[j] : starts[j + 1]]
+    return found
+
+
+def _votes(xp: Namespace, duels: Tensor, pairs: Sequence[tuple[int, int]], classes: int) -> Tensor:
+    """FLOAT [rows, classes]: duels won; a duel is the first class's where its score is above 0."""
+    first, second = np.zeros((2, classes, len(pairs)), np.float32)
+    for column, (i, j) in enumerate(pairs):
+        first[i, column], second[j, column] = 1, 1
+    won = xp.astype(xp.greater(duels, 0), ir.DataType.FLOAT)
+    lost = xp.subtract(xp.ones((), ir.DataType.FLOAT), won)
+    return xp.add(_product(xp, won, first), _product(xp, lost, second))
+
+
+def _pair_probabilities(xp: Namespace, duels: Tensor, prob_a: Sequence[float], prob_b: Sequence[float]) -> Tensor:
+    """Platt's probability of each pair's first class: 1 / (1 + exp(a score + b)), kept off 0 and 1 by 1e-7."""
+    a, b = (xp.constant(_float(values, (len(values),))) for values in (prob_a, prob_b))
+    chance = xp.sigmoid(xp.negative(xp.add(xp.multiply(duels, a), b)))
+    return xp.clip(chance, 1e-7, float(np.float32(1) - np.float32(1e-7)))
+
+
+_MAX_ROUNDS = 100
+
+
+def _coupled(xp: Namespace, chances: Tensor, pairs: Sequence[tuple[int, int]], classes: int) -> Tensor:
+    """Class probabilities of pairwise ones.
+
+    Source: Wu, Lin, Weng, "Probability estimates for multi-class classification by pairwise coupling", JMLR 2004, algorithm 2,
+    with libsvm's stopping rule; a row stops when it has converged, so that it gets the figures it would get alone.
+    """
+    zero = xp.multiply(xp.slice(chances, 1, 0, 1), 0.0)
+    one = xp.add(zero, 1.0)
+    r = {}
+    for column, (i, j) in enumerate(pairs):
+        r[i, j] = xp.slice(chances, 1, column, column + 1)
+        r[j, i] = xp.subtract(one, r[i, j])
+    q: dict[tuple[int, int], Tensor] = {}
+    for i in range(classes):
+        diagonal = None
+        for j in range(classes):
+            if j == i:
+                continue
+            square = xp.square(r[j, i])
+            diagonal = square if diagonal is None else xp.add(diagonal, square)
+            q[i, j] = xp.negative(xp.multiply(r[j, i], r[i, j]))
+        q[i, i] = diagonal
+    columns = [xp.concat([q[i, j] for i in range(classes)], 1) for j in range(classes)]
+    tolerance = 0.005 / classes
+
+    def product(p: Tensor) -> Tensor:
+        total = None
+        for j in range(classes):
+            term = xp.multiply(columns[j], xp.slice(p, 1, j, j + 1))
+            total = term if total is None else xp.add(total, term)
+        return total
+
+    def converged(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        qp = product(p)
+        pqp = xp.sum(xp.multiply(p, qp), (1,), True)
+        return qp, pqp, xp.less(xp.max(xp.abs(xp.subtract(qp, pqp)), (1,), True), tolerance)
+
+    def round_(_: Tensor, __: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        qp, pqp, done = converged(p)
+        following = p
+        for i in range(classes):
+            own = q[i, i]
+            here = xp.slice(qp, 1, i, i + 1)
+            step = xp.divide(xp.subtract(pqp, here), own)
+            unit = xp.constant(np.eye(classes, dtype=np.float32)[i : i + 1])
+            following = xp.add(following, xp.multiply(step, unit))
+            scale = xp.add(step, 1.0)
+            pqp = xp.add(pqp, xp.multiply(step, xp.add(xp.multiply(step, own), xp.multiply(here, 2.0))))
+            pqp = xp.divide(xp.divide(pqp, scale), scale)
+            qp = xp.divide(xp.add(qp, xp.multiply(step, columns[i])), scale)
+            following = xp.divide(following, scale)
+        following = xp.where(done, p, following)
+        return xp.logical_not(xp.min(done)), following
+
+    start = xp.add(xp.concat([zero] * classes, 1), 1.0 / classes)
+    return xp.loop(_MAX_ROUNDS, None, [start], round_, 0, [None])[0]

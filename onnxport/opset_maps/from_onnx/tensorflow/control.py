@@ -1,0 +1,158 @@
+"""If and Loop in TensorFlow."""
+
+# The primitives are described once, in from_onnx/namespace.py.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.namespace import Body, Int, Tensor, known
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
+from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows
+
+_NO_LIMIT = (1 << 63) - 1
+Step = Callable[..., tuple[Any, ...]]
+
+
+class Control(Windows):
+    """Branches and loops; each body is traced into a graph of its own."""
+
+    @contextmanager
+    def inner_graph(self) -> Iterator[None]:
+        """What is made inside a body is forgotten at its end: the graph around it can't see it."""
+        twins = dict(self._twins)
+        try:
+            yield
+        finally:
+            self._twins = twins
+
+    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
+        def traced(branch: Body) -> Callable[[], tuple[Tensor, ...]]:
+            def run() -> tuple[Tensor, ...]:
+                with self.inner_graph():
+                    return tuple(branch())
+
+            return run
+
+        try:
+            return tuple(tf.cond(tf.reshape(condition, []), traced(then_branch), traced(else_branch)))
+        except (TypeError, ValueError) as error:
+            if "structure" not in str(error) and "branch" not in str(error):
+                raise
+            reason = str(error).splitlines()[0]
+            raise UnsupportedOperator(f"its branches give different kinds of results ({reason})") from error
+
+    def loop(
+        self,
+        trip_count: Int | None,
+        condition: Tensor | None,
+        carried: Sequence[Tensor],
+        body: Step,
+        scan_count: int,
+        formal: Sequence[ir.Value | None],
+    ) -> tuple[Tensor, ...]:
+        carried = tuple(carried)
+        if tf.executing_eagerly() or (any(isinstance(item, list) or item is None for item in carried)):
+            return self._unrolled(trip_count, condition, carried, body, scan_count)
+
+        def step(
+            i: Tensor, going: Tensor, values: tuple[Any, ...]
+        ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
+            with self.inner_graph():
+                found = body(i, going, *values)
+            count = len(carried)
+            return tf.reshape(tf.cast(found[0], tf.bool), []), tuple(found[1 : 1 + count]), tuple(found[1 + count :])
+
+        start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+        specs, elements = _settled(step, carried)
+        limit = size(_NO_LIMIT if trip_count is None else trip_count)
+        arrays = tuple(
+            tf.TensorArray(spec.dtype, 0, dynamic_size=True, infer_shape=False, element_shape=spec.shape)
+            for spec in elements
+        )
+
+        def iterate(
+            i: Tensor, going: Tensor, values: tuple[Any, ...], stacks: tuple[tf.TensorArray, ...]
+        ) -> tuple[Any, ...]:
+            following, results, scanned = step(i, going, values)
+            place = tf.cast(i, tf.int32)
+            written = tuple(stack.write(place, item) for stack, item in zip(stacks, scanned, strict=True))
+            return i + 1, following, results, written
+
+        first = (tf.constant(0, tf.int64), start, carried, arrays)
+        shapes = (
+            tf.TensorShape([]),
+            tf.TensorShape([]),
+            tuple(spec.shape for spec in specs),
+            tuple(tf.TensorShape(None) for _ in arrays),
+        )
+        _, _, finals, stacks = tf.while_loop(
+            lambda i, going, *_: tf.logical_and(going, i < limit), iterate, first, shape_invariants=shapes
+        )
+        stacked = [stack.stack() for stack in stacks]
+        return (*finals, *stacked)
+
+    def _unrolled(
+        self, trip_count: Int | None, condition: Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int
+    ) -> tuple[Tensor, ...]:
+        """The loop as its iterations one after the other: where values are at hand, or sequences are carried."""
+        going: Any = True if condition is None else _value(condition)
+        limit = _NO_LIMIT if trip_count is None else int(_value(trip_count))
+        scanned: list[list[Tensor]] = [[] for _ in range(scan_count)]
+        i = 0
+        while going and i < limit:
+            found = body(tf.constant(i, tf.int64), tf.constant(True), *carried)
+            going = _value(found[0])
+            carried = tuple(found[1 : 1 + len(carried)])
+            for stack, item in zip(scanned, found[1 + len(carried) :], strict=True):
+                stack.append(item)
+            i += 1
+        if scan_count and not i:
+            outputs = body(tf.constant(0, tf.int64), tf.constant(True), *carried)[1 + len(carried) :]
+            return (*carried, *(tf.zeros([0, *item.shape], item.dtype) for item in outputs))
+        return (*carried, *(tf.stack(stack) for stack in scanned))
+
+
+def _value(x: Any) -> Any:
+    """A scalar's value, which must be known while the graph is made."""
+    if known(x) or isinstance(x, bool):
+        return x
+    static = tf.get_static_value(x)
+    if static is None:
+        raise UnsupportedOperator(
+            "a sequence is carried, and the number of iterations is known only when the model runs"
+        )
+    return static.reshape(-1)[0] if static.ndim else static[()]
+
+
+def _settled(step: Step, carried: tuple[Tensor, ...]) -> tuple[list[tf.TensorSpec], list[tf.TensorSpec]]:
+    """Types of the carried values that hold in every iteration, and of one iteration's scanned elements.
+
+    The body is traced until the shapes that it gives agree with those it was given; a size that changes becomes unknown, and each
+    round makes at least one so.
+    """
+    specs = [tf.TensorSpec(value.shape, value.dtype) for value in carried]
+    while True:
+        traced = tf.function(
+            lambda i, going, *values: step(i, going, values)[1:], autograph=False
+        ).get_concrete_function(tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool), *specs)
+        results, scanned = traced.structured_outputs if specs or traced.structured_outputs else ((), ())
+        relaxed = [
+            tf.TensorSpec(spec.shape.most_specific_compatible_shape(result.shape), spec.dtype)
+            for spec, result in zip(specs, results, strict=True)
+        ]
+        if all(_same(a.shape, b.shape) for a, b in zip(specs, relaxed, strict=True)):
+            return specs, [tf.TensorSpec(item.shape, item.dtype) for item in scanned]
+        specs = relaxed
+
+
+def _same(a: tf.TensorShape, b: tf.TensorShape) -> bool:
+    """Whether two shapes say the same; equality of TensorShapes is undefined where a size is unknown."""
+    return a.rank == b.rank and (a.rank is None or a.as_list() == b.as_list())

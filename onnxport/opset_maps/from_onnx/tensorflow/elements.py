@@ -1,0 +1,270 @@
+"""Element types of TensorFlow, and computing in a wider one where a kernel for the operands' own is absent."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.elementwise import ROWS
+
+_EXPERIMENTAL = tf.dtypes.experimental
+
+# Element types that TensorFlow has kernels for; the others travel in the type of `CARRIERS`.
+NATIVE: dict[ir.DataType, tf.DType] = {
+    ir.DataType.FLOAT: tf.float32,
+    ir.DataType.DOUBLE: tf.float64,
+    ir.DataType.FLOAT16: tf.float16,
+    ir.DataType.BFLOAT16: tf.bfloat16,
+    ir.DataType.FLOAT8E4M3FN: _EXPERIMENTAL.float8_e4m3fn,
+    ir.DataType.FLOAT8E5M2: _EXPERIMENTAL.float8_e5m2,
+    ir.DataType.INT8: tf.int8,
+    ir.DataType.INT16: tf.int16,
+    ir.DataType.INT32: tf.int32,
+    ir.DataType.INT64: tf.int64,
+    ir.DataType.UINT8: tf.uint8,
+    ir.DataType.UINT16: tf.uint16,
+    ir.DataType.UINT32: tf.uint32,
+    ir.DataType.UINT64: tf.uint64,
+    ir.DataType.BOOL: tf.bool,
+    ir.DataType.STRING: tf.string,
+    ir.DataType.COMPLEX64: tf.complex64,
+    ir.DataType.COMPLEX128: tf.complex128,
+}
+OF_TF: dict[tf.DType, ir.DataType] = {held: dtype for dtype, held in NATIVE.items()}
+
+
+def held_in(dtype: ir.DataType) -> tf.DType:
+    """The TensorFlow element type in which an ONNX one is held.
+
+    >>> held_in(ir.DataType.FLOAT), held_in(ir.DataType.INT4)
+    (tf.float32, tf.int8)
+    """
+    found = NATIVE.get(dtype)
+    if found is not None:
+        return found
+    if dtype.is_floating_point():
+        return tf.float32
+    return tf.int8 if dtype.is_signed() else tf.uint8
+
+
+def tensor_of(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
+    """A constant of a NumPy array: strings as objects, 4-bit and small float types in the type that carries them."""
+    if array.dtype.kind in "OUS":
+        flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
+        return tf.constant(np.asarray(flat, object).reshape(array.shape), tf.string, array.shape)
+    return tf.constant(held_array(array, dtype))
+
+
+def held_array(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:
+    """`array` in an element type that TensorFlow has, its numbers unchanged."""
+    if array.dtype.kind in "OUS":
+        return array
+    wanted = held_in(dtype or ir.DataType.from_numpy(array.dtype)).as_numpy_dtype
+    return array if array.dtype == wanted else array.astype(wanted)
+
+
+# Exponent bias, mantissa bits and greatest value of the formats that TensorFlow has no kernels for.
+# Sources: ONNX operator specification, Cast; OCP Microscaling formats specification 1.0, section 5.3.
+_MINIFLOAT: dict[ir.DataType, tuple[int, int, float]] = {
+    ir.DataType.FLOAT8E4M3FNUZ: (8, 3, 240.0),
+    ir.DataType.FLOAT8E5M2FNUZ: (16, 2, 57344.0),
+    ir.DataType.FLOAT4E2M1: (1, 1, 6.0),
+    ir.DataType.FLOAT6E2M3: (1, 3, 7.5),
+    ir.DataType.FLOAT6E3M2: (3, 2, 28.0),
+}
+_FLOAT8 = {_EXPERIMENTAL.float8_e4m3fn: 448.0, _EXPERIMENTAL.float8_e5m2: 57344.0}
+_NARROW = {ir.DataType.INT4: 4, ir.DataType.INT2: 2, ir.DataType.UINT4: 4, ir.DataType.UINT2: 2}
+
+
+def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
+    """ONNX's Cast between numbers."""
+    held = held_in(dtype)
+    if tf.string in (x.dtype, held):
+        return x if x.dtype == held else _written(x) if held == tf.string else _read(x, held)
+    if dtype in _MINIFLOAT:
+        return _minifloat(tf.cast(x, tf.float32), dtype, saturate)
+    if dtype == ir.DataType.FLOAT8E8M0:
+        raise UnsupportedOperator("TensorFlow has no float8e8m0")
+    if held in _FLOAT8 and x.dtype != held:
+        return _to_float8(tf.cast(x, tf.float32), held, saturate)
+    if dtype in _NARROW and x.dtype != tf.bool:
+        return _narrowed(x, dtype, held)
+    if x.dtype == held:
+        return x
+    if held == tf.bool and x.dtype in _FLOAT8:
+        x = tf.cast(x, tf.float32)
+    return tf.cast(x, held)
+
+
+def _written(x: tf.Tensor) -> tf.Tensor:
+    """Numbers as onnxruntime writes them: 8 significant digits of a float, 17 of a double; NaN and INF."""
+    if x.dtype == tf.bool:
+        return tf.strings.as_string(tf.cast(x, tf.int32))
+    if not x.dtype.is_floating:
+        return tf.strings.as_string(x)
+    double = x.dtype == tf.float64
+    text = tf.strings.as_string(x if double else tf.cast(x, tf.float32), precision=17 if double else 8, shortest=True)
+    text = tf.where(tf.math.is_nan(x), "NaN", text)
+    return tf.where(tf.math.is_inf(x), tf.where(x > 0, "INF", "-INF"), text)
+
+
+def _read(x: tf.Tensor, held: tf.DType) -> tf.Tensor:
+    if held.is_floating:
+        return tf.cast(tf.strings.to_number(x, tf.float64 if held == tf.float64 else tf.float32), held)
+    return tf.cast(tf.strings.to_number(x, tf.int64), held)
+
+
+def _narrowed(x: tf.Tensor, dtype: ir.DataType, held: tf.DType) -> tf.Tensor:
+    """Integers of 2 and 4 bits: of the value modulo their width, as wider integers wrap."""
+    bits = _NARROW[dtype]
+    wide = tf.cast(x, tf.int32)
+    low = tf.bitwise.bitwise_and(wide, (1 << bits) - 1)
+    if dtype.is_signed():
+        low = tf.where(low >= 1 << (bits - 1), low - (1 << bits), low)
+    return tf.cast(low, held)
+
+
+def _to_float8(x: tf.Tensor, held: tf.DType, saturate: bool) -> tf.Tensor:
+    top = _FLOAT8[held]
+    if saturate:
+        return tf.cast(tf.where(tf.math.is_nan(x), x, tf.clip_by_value(x, -top, top)), held)
+    if held == tf.dtypes.experimental.float8_e4m3fn:  # it has no infinity: what rounds beyond the greatest value is NaN
+        x = tf.where(tf.abs(x) > 464.0, tf.constant(math.nan), x)
+    return tf.cast(x, held)
+
+
+def _minifloat(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
+    """The nearest number of a small format, halves to even, held as FLOAT."""
+    bias, mantissa, top = _MINIFLOAT[dtype]
+    near = tf.clip_by_value(x, -4 * top, 4 * top)
+    magnitude = tf.bitwise.bitwise_and(tf.bitcast(near, tf.int32), 0x7FFFFFFF)
+    exponent = tf.cast(tf.bitwise.right_shift(magnitude, 23) - 127, tf.float32)
+    quantum = tf.pow(2.0, tf.maximum(exponent, 1.0 - bias) - mantissa)
+    rounded = tf.math.rint(near / quantum) * quantum
+    result = tf.clip_by_value(rounded, -top, top)
+    if dtype in (ir.DataType.FLOAT8E4M3FNUZ, ir.DataType.FLOAT8E5M2FNUZ):  # they have one zero, and no infinity
+        result = tf.where(result == 0.0, 0.0, result)
+        if not saturate:
+            result = tf.where(tf.abs(rounded) > top, tf.constant(math.nan), result)
+    return tf.where(tf.math.is_nan(x), x, result)
+
+
+# Where to go when an operator has no kernel for a type: into these, in order, each holding all of its values.
+_WIDER: dict[tf.DType, tuple[tf.DType, ...]] = {
+    tf.bool: (tf.uint8, tf.int32),
+    tf.uint8: (tf.int32, tf.int64, tf.float32),
+    tf.int8: (tf.int32, tf.int64, tf.float32),
+    tf.uint16: (tf.int32, tf.int64, tf.float32),
+    tf.int16: (tf.int32, tf.int64, tf.float32),
+    tf.int32: (tf.int64, tf.float64),
+    tf.uint32: (tf.int64, tf.float64),
+    tf.uint64: (tf.int64,),
+    tf.float16: (tf.float32,),
+    tf.bfloat16: (tf.float32,),
+    _EXPERIMENTAL.float8_e4m3fn: (tf.float32,),
+    _EXPERIMENTAL.float8_e5m2: (tf.float32,),
+    tf.float32: (tf.float64,),
+}
+_SUPPORTED: dict[tuple[str, tf.DType], bool] = {}
+
+
+def widened(
+    key: str,
+    function: Callable[..., Any],
+    trial: Sequence[Sequence[int]],
+    xs: Sequence[tf.Tensor],
+    *,
+    exact: bool = False,
+    back: bool = True,
+) -> Any:
+    """``function(*xs)``, in the operands' element type or the next wider one that TensorFlow computes it in.
+
+    Args:
+        key: name of the computation, under which is remembered what TensorFlow can do.
+        function: the computation; its results of the wider type are cast back.
+        trial: shapes on which it is tried.
+        xs: operands of one element type.
+        exact: UINT64 may not be computed in INT64, which is the same only modulo 2^64.
+        back: results of the wider type are cast back to the operands'.
+    """
+    dtype = xs[0].dtype
+    for candidate in (dtype, *_WIDER.get(dtype, ())):
+        if exact and dtype == tf.uint64 and candidate != dtype:
+            break
+        if _supported(key, function, candidate, trial):
+            if candidate == dtype:
+                return function(*xs)
+            result = function(*(tf.cast(x, candidate) for x in xs))
+            if not back:
+                return result
+            return tf.nest.map_structure(lambda y, wide=candidate: tf.cast(y, dtype) if y.dtype == wide else y, result)
+    raise UnsupportedOperator(f"TensorFlow computes no {key} of {dtype.name}")
+
+
+def _supported(key: str, function: Callable[..., Any], dtype: tf.DType, trial: Sequence[Sequence[int]]) -> bool:
+    known = _SUPPORTED.get((key, dtype))
+    if known is None:
+        with tf.init_scope():  # kernels are tried on real values, whatever graph is being traced
+            try:
+                function(*(tf.constant(np.ones(shape, dtype.as_numpy_dtype)) for shape in trial))
+                known = True
+            except (
+                tf.errors.InvalidArgumentError,
+                tf.errors.UnimplementedError,
+                tf.errors.NotFoundError,
+                TypeError,
+                ValueError,
+            ):
+                known = False
+        _SUPPORTED[key, dtype] = known
+    return known
+
+
+@cache
+def raw_op(name: str) -> Callable[..., Any]:
+    """An operator of ``tf.raw_ops`` that takes its operands by position."""
+    function = getattr(tf.raw_ops, name)
+    names = [item for item in inspect.signature(function).parameters if item != "name"]
+    return lambda *xs: function(**dict(zip(names, xs, strict=False)))
+
+
+def _hard_swish(x: tf.Tensor) -> tf.Tensor:
+    return x * tf.clip_by_value(x / 6 + tf.cast(0.5, x.dtype), tf.cast(0, x.dtype), tf.cast(1, x.dtype))
+
+
+# Rows that TensorFlow has under no name of tf.raw_ops.
+_COMPOSED: dict[str, Callable[..., tf.Tensor]] = {
+    "Mish": lambda x: x * tf.tanh(tf.math.softplus(x)),
+    "HardSwish": _hard_swish,
+    "Xor": tf.math.logical_xor,
+    "exp2": lambda x: tf.pow(tf.cast(2, x.dtype), x),
+    "log2": lambda x: tf.math.log(x) / tf.math.log(tf.cast(2, x.dtype)),
+    "log10": lambda x: tf.math.log(x) / tf.math.log(tf.cast(10, x.dtype)),
+    "trunc": lambda x: tf.sign(x) * tf.floor(tf.abs(x)),
+    "silu": lambda x: x * tf.sigmoid(x),
+    "log_sigmoid": tf.math.log_sigmoid,
+}
+# Operators that are the same modulo 2^64 in signed arithmetic.
+_RING = frozenset(
+    {"Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal", "not_equal"}
+)
+_ROWS = {row.onnx: row for row in ROWS}
+
+
+def elementwise(name: str, *xs: tf.Tensor) -> tf.Tensor:
+    """A row of the shared table on operands of one element type."""
+    if xs[0].dtype.is_unsigned and name in ("Abs", "Relu"):
+        return xs[0]
+    row = _ROWS[name]
+    function = raw_op(row.tf) if row.tf else _COMPOSED.get(name)
+    if function is None:
+        raise UnsupportedOperator(f"TensorFlow has no {name}")
+    return widened(name, function, [[1]] * row.arity, xs, exact=name not in _RING)

@@ -1,0 +1,184 @@
+"""Padding, indexing, scattering and sorting in TensorFlow."""
+
+# The primitives are described once, in from_onnx/namespace.py.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from onnxport.opset_maps.from_onnx.layout import last_axis
+from onnxport.opset_maps.from_onnx.namespace import Int, PadMode, Pads, Reduction, Tensor, known
+from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, sizes, with_shape
+
+_INDICES = (tf.int32, tf.int64)
+
+
+def _index(x: tf.Tensor) -> tf.Tensor:
+    return x if x.dtype in _INDICES else tf.cast(x, tf.int64)
+
+
+class Indexing(Shapes):
+    """Elements picked, placed and ordered."""
+
+    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+        twin = self.twin(x)
+        if twin is None:
+            return self._padded(x, pads, mode, value)
+        rank = x.shape.rank
+        moved = [pads[0], *pads[2:], pads[1]] if rank > 1 else pads
+        return self.as_first(self._padded(twin, moved, mode, value))
+
+    def _padded(self, x: Tensor, pads: Pads, mode: PadMode, value: Any) -> Tensor:
+        if all(known(n) and n == 0 for pair in pads for n in pair):
+            return x
+        if mode == "constant":
+            amounts = tf.stack([sizes(pair) for pair in pads])
+            fill = value if x.dtype == tf.string else tf.reshape(tf.cast(value, x.dtype), [])
+            sized = zip(self.shape(x), pads, strict=True)
+            ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
+            return with_shape(tf.pad(x, amounts, constant_values=fill), ends)
+        for axis, (before, after) in enumerate(pads):
+            if known(before) and known(after) and before == after == 0:
+                continue
+            n = size(self.shape(x)[axis])
+            places = tf.range(-size(before), n + size(after))
+            if mode == "edge":
+                places = tf.clip_by_value(places, tf.constant(0, tf.int64), n - 1)
+            elif mode == "wrap":
+                places = tf.math.floormod(places, n)
+            else:  # reflected at the first and last element, as often as needed
+                turned = tf.math.floormod(places, tf.maximum(2 * (n - 1), 1))
+                places = n - 1 - tf.abs(n - 1 - turned)
+            length = self.shape(x)[axis]
+            x = tf.gather(x, places, axis=axis)
+            if known(length) and known(before) and known(after):
+                shape = x.shape.as_list()
+                shape[axis] = length + before + after
+                with_shape(x, shape)
+        return x
+
+    def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        twin = self.twin(x)
+        if twin is not None and indices.shape.rank == 1:
+            return self.as_first(tf.gather(twin, _index(indices), axis=last_axis(axis, x.shape.rank)))
+        return tf.gather(x, _index(indices), axis=axis)
+
+    def take_along_axis(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        rank = self.ndim(x)
+        same = [a is not None and a == b for a, b in zip(x.shape.as_list(), indices.shape.as_list(), strict=True)]
+        if axis == rank - 1 and all(same[:-1]):
+            return tf.gather(x, _index(indices), axis=axis, batch_dims=rank - 1)
+        return tf.gather_nd(x, self._grid(indices, axis))
+
+    def _grid(self, indices: Tensor, axis: int) -> Tensor:
+        """For each element of `indices` the index tuple in which it stands for the coordinate along `axis`."""
+        indices = tf.cast(indices, tf.int64)
+        shape = self.shape(indices)
+        rank = len(shape)
+        coordinates = []
+        for place, n in enumerate(shape):
+            if place == axis:
+                coordinates.append(indices)
+                continue
+            steps = tf.reshape(tf.range(size(n)), [-1 if i == place else 1 for i in range(rank)])
+            coordinates.append(tf.broadcast_to(steps, sizes(shape)))
+        return tf.stack(coordinates, -1)
+
+    def gather_nd(self, x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+        return tf.gather_nd(x, _index(indices), batch_dims=batch_dims)
+
+    def scatter_elements(
+        self, x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: Reduction = "none"
+    ) -> Tensor:
+        return self.scatter_nd(x, self._grid(indices, axis), updates, reduction)
+
+    def scatter_nd(self, x: Tensor, indices: Tensor, updates: Tensor, reduction: Reduction = "none") -> Tensor:
+        places = _index(indices)
+        if reduction == "mul":
+            return _scatter_product(x, places, updates)
+        scatter = {
+            "none": tf.tensor_scatter_nd_update,
+            "add": tf.tensor_scatter_nd_add,
+            "max": tf.tensor_scatter_nd_max,
+            "min": tf.tensor_scatter_nd_min,
+        }[reduction]
+        return with_shape(scatter(x, places, updates), x.shape.as_list())
+
+    def nonzero(self, x: Tensor) -> Tensor:
+        return tf.transpose(tf.where(x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))))
+
+    def compress(self, x: Tensor, condition: Tensor, axis: int) -> Tensor:
+        return tf.gather(x, tf.squeeze(tf.where(condition), [1]), axis=axis)
+
+    def unique(self, x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if axis is None:
+            values, inverse, counts = tf.unique_with_counts(tf.reshape(x, [-1]), tf.int64)
+            order = tf.cast(tf.argsort(values, stable=True), tf.int64)
+            values = tf.gather(values, order)
+        else:
+            values, inverse, counts = tf.raw_ops.UniqueWithCountsV2(x=x, axis=[axis], out_idx=tf.int64)
+            order = self._row_order(values, axis)
+            values = tf.gather(values, order, axis=axis)
+        rank = tf.math.invert_permutation(order)
+        inverse = tf.gather(rank, inverse)
+        counts = tf.gather(counts, order)
+        count = tf.size(order, tf.int64)
+        first = tf.math.unsorted_segment_min(tf.range(tf.size(inverse, tf.int64)), inverse, count)
+        return values, first, inverse, counts
+
+    def _row_order(self, x: Tensor, axis: int) -> Tensor:
+        """The lexicographic order of the slices along `axis`: stable sorting by each of their elements, the last one first."""
+        rank = self.ndim(x)
+        rows = tf.transpose(x, [axis, *(i for i in range(rank) if i != axis)])
+        rows = tf.reshape(rows, tf.stack([tf.shape(rows)[0], -1]))
+        width = tf.shape(rows)[1]
+
+        def step(i: tf.Tensor, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            column = tf.gather(tf.gather(rows, width - 1 - i, axis=1), order)
+            return i + 1, tf.gather(order, tf.argsort(column, stable=True))
+
+        start = (tf.constant(0), tf.range(tf.shape(rows, out_type=tf.int64)[0]))
+        shapes = (tf.TensorShape([]), tf.TensorShape([None]))
+        return tf.while_loop(lambda i, _: i < width, step, start, shape_invariants=shapes)[1]
+
+    def top_k(self, x: Tensor, k: Int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+        rank = self.ndim(x)
+        swap = [i for i in range(rank) if i != axis] + [axis]
+        back = [swap.index(i) for i in range(rank)]
+        keys = x if axis == rank - 1 else tf.transpose(x, swap)
+        keys = keys if largest else _reversed_order(keys)
+        amount = tf.cast(size(k), tf.int32) if not known(k) else int(k)
+        _, places = widened(
+            "top_k", lambda y: tf.math.top_k(y, 1 if y.shape == [1] else amount), [[1]], [keys], back=False
+        )
+        places = tf.cast(places, tf.int64)
+        places = places if axis == rank - 1 else tf.transpose(places, back)
+        return self.take_along_axis(x, places, axis), places
+
+    def argsort(self, x: Tensor, axis: int, descending: bool = False) -> Tensor:
+        return tf.cast(
+            tf.argsort(x, axis, direction="DESCENDING" if descending else "ASCENDING", stable=True), tf.int64
+        )
+
+
+def _reversed_order(x: tf.Tensor) -> tf.Tensor:
+    """A tensor whose order is that of `x` turned round; integers by their complement, which can't overflow."""
+    return tf.bitwise.invert(x) if x.dtype.is_integer else -x
+
+
+def _scatter_product(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
+    """x times the product of all updates of a slice: TensorFlow scatters no products, but it multiplies segments."""
+    shape = tf.shape(x, out_type=tf.int64)
+    depth = places.shape[-1]
+    strides = tf.math.cumprod(shape[:depth], exclusive=True, reverse=True)
+    segments = tf.reshape(tf.reduce_sum(tf.cast(places, tf.int64) * strides, -1), [-1])
+    rows = (
+        tf.reshape(updates, tf.concat([[-1], shape[depth:]], 0)) if depth < x.shape.rank else tf.reshape(updates, [-1])
+    )
+    product = tf.math.unsorted_segment_prod(rows, segments, tf.reduce_prod(shape[:depth]))
+    result = x * tf.reshape(product, shape)
+    return with_shape(result, x.shape.as_list())

@@ -1,0 +1,183 @@
+"""The array namespace in TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.opset_maps.from_onnx.namespace import Tensor
+from onnxport.opset_maps.from_onnx.tensorflow.control import Control
+from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import sizes
+
+
+class TensorFlowNamespace(Control):
+    """The primitives on ``tf.Tensor``, eager or symbolic.
+
+    Attributes:
+        parameters: the model's initializers by name: variables, or constants where they are no numbers to be trained.
+    """
+
+    framework = "tensorflow"
+
+    def __init__(self, parameters: Mapping[str, tf.Variable | tf.Tensor] | None = None) -> None:
+        super().__init__()
+        self.parameters = parameters or {}
+        self._reads: dict[str, tf.Tensor] = {}
+
+    def parameter(self, value: ir.Value) -> Tensor:
+        name = value.name or ""
+        held = self.parameters[name]
+        if isinstance(held, tf.Tensor):
+            return held
+        if name not in self._reads:
+            self._reads[name] = held.value() if tf.executing_eagerly() else held.read_value()
+        return self._reads[name]
+
+    # -- elementwise ---------------------------------------------------------------------------------------------------
+
+    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+        return self.elementwise_last(lambda *ys: elementwise(name, *_tensors(ys)), *xs)
+
+    def _apply(self, key: str, function: Callable[..., Tensor], *xs: Any, exact: bool = True) -> Tensor:
+        def run(*ys: Any) -> Tensor:
+            tensors = _tensors(ys)
+            return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
+
+        return self.elementwise_last(run, *xs)
+
+    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._apply("divide", raw_op("Div"), a, b)
+
+    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._apply("floor_mod", raw_op("FloorMod"), a, b)
+
+    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._apply("trunc_mod", raw_op("TruncateMod"), a, b)
+
+    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.elementwise_last(_power, a, b)
+
+    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        def choose(chosen: Tensor, x: Any, y: Any) -> Tensor:
+            x, y = _tensors([x, y])
+            return tf.where(chosen, x, y)
+
+        return self.elementwise_last(choose, condition, a, b)
+
+    def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
+        return _shifted(tf.bitwise.left_shift, a, b)
+
+    def bitwise_right_shift(self, a: Tensor, b: Tensor) -> Tensor:
+        return _shifted(tf.bitwise.right_shift, a, b)
+
+    def bitwise_invert(self, x: Tensor) -> Tensor:
+        return tf.bitwise.invert(x)
+
+    def logical_not(self, x: Tensor) -> Tensor:
+        return self.elementwise_last(tf.logical_not, x)
+
+    def isnan(self, x: Tensor) -> Tensor:
+        if not x.dtype.is_floating:
+            return tf.zeros_like(x, tf.bool)
+        return self._apply("isnan", tf.math.is_nan, x)
+
+    def isinf(self, x: Tensor) -> Tensor:
+        if not x.dtype.is_floating:
+            return tf.zeros_like(x, tf.bool)
+        return self._apply("isinf", tf.math.is_inf, x)
+
+    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+        def run(*ys: Any) -> Tensor:
+            tensors = _tensors(ys)
+            if tensors[0].dtype == tf.string:
+                return tf.equal(*tensors)
+            return widened("equal", raw_op("Equal"), [[1], [1]], tensors)
+
+        return self.elementwise_last(run, a, b)
+
+    # -- strings -------------------------------------------------------------------------------------------------------
+
+    def string_case(self, x: Tensor, upper: bool) -> Tensor:
+        return (tf.strings.upper if upper else tf.strings.lower)(x, encoding="utf-8")
+
+    def string_concat(self, a: Tensor, b: Tensor) -> Tensor:
+        if a.shape.as_list() != b.shape.as_list() or None in a.shape.as_list():
+            shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
+            a, b = tf.broadcast_to(a, shape), tf.broadcast_to(b, shape)
+        return tf.strings.join([a, b])
+
+    def string_split(self, x: Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[Tensor, Tensor]:
+        flat = tf.reshape(x, [-1])
+        flat = flat if delimiter else tf.strings.strip(flat)
+        pieces = tf.strings.split(flat, delimiter, -1 if maxsplit is None else maxsplit)
+        shape = self.shape(x)
+        counts = tf.where(flat == "", tf.constant(0, tf.int64), tf.cast(pieces.row_lengths(), tf.int64))
+        table = pieces.to_tensor("")
+        if not delimiter:  # with maxsplit, TensorFlow gives a last piece that may be empty
+            counts = tf.reduce_sum(tf.cast(table != "", tf.int64), 1)
+            table = table[:, : tf.reduce_max(counts)]
+        return tf.reshape(table, tf.concat([sizes(shape), tf.shape(table, out_type=tf.int64)[1:]], 0)), tf.reshape(
+            counts, sizes(shape)
+        )
+
+    def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
+        return tf.strings.regex_full_match(x, pattern)
+
+    def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
+        if keys.dtype.kind == "f" or len(keys) <= _FEW:
+            return super().lookup(x, keys)
+        text = keys.dtype.kind == "O"
+        with tf.init_scope():
+            coded = _hashed(tensor_of(keys)).numpy() if text else keys
+        if len(np.unique(coded)) < len(keys):  # two strings of one hash
+            return super().lookup(x, keys)
+        order = np.argsort(coded)
+        flat = tf.reshape(x, [-1])
+        place = tf.searchsorted(tf.constant(coded[order]), _hashed(flat) if text else flat, out_type=tf.int64)
+        found = tf.gather(tf.constant(order, tf.int64), tf.minimum(place, len(keys) - 1))
+        found = tf.where(tf.gather(tensor_of(keys), found) == flat, found, tf.constant(-1, tf.int64))
+        return tf.reshape(found, tf.shape(x))
+
+
+# Up to so many keys, comparing with all of them is cheaper than a search.
+_FEW = 16
+
+
+def _hashed(x: tf.Tensor) -> tf.Tensor:
+    """Numbers to search strings by."""
+    return tf.strings.to_hash_bucket_strong(x, (1 << 63) - 1, key=[0x5DEECE66D, 0xB])
+
+
+def _tensors(xs: Any) -> list[tf.Tensor]:
+    """Operands of one element type: Python numbers take that of the first tensor."""
+    dtype = next(x.dtype for x in xs if isinstance(x, (tf.Tensor, tf.Variable)))
+    return [x if isinstance(x, (tf.Tensor, tf.Variable)) else tf.cast(x, dtype) for x in xs]
+
+
+def _power(a: Any, b: Any) -> tf.Tensor:
+    """a to the b in the type of a; integers to a floating-point power go through double precision, as C's pow does."""
+    if not isinstance(a, (tf.Tensor, tf.Variable)):
+        a = tf.cast(a, b.dtype)
+    if not isinstance(b, (tf.Tensor, tf.Variable)):
+        b = tf.constant(b, tf.float64 if isinstance(b, float) and not a.dtype.is_floating else a.dtype)
+    if a.dtype.is_floating:
+        return widened("pow", raw_op("Pow"), [[1], [1]], [a, tf.cast(b, a.dtype)])
+    if b.dtype.is_floating:
+        return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
+    base, exponent = tf.cast(a, tf.int64), tf.cast(b, tf.int64)
+    power = tf.pow(base, tf.maximum(exponent, 0))
+    odd = tf.math.floormod(exponent, 2)
+    inverse = tf.where(base == 1, tf.ones_like(base), tf.where(base == -1, 1 - 2 * odd, tf.zeros_like(base)))
+    return tf.cast(tf.where(exponent < 0, inverse, power), a.dtype)
+
+
+def _shifted(shift: Callable[..., tf.Tensor], a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """A shift, nothing left of a number that is shifted by its width or more."""
+    width = tf.cast(8 * a.dtype.size, b.dtype)
+    beyond = b >= width
+    return tf.where(beyond, tf.zeros_like(a), shift(a, tf.where(beyond, tf.zeros_like(b), b)))

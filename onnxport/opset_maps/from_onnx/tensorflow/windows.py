@@ -1,0 +1,206 @@
+"""Linear algebra, convolutions, pooling and Fourier transforms in TensorFlow.
+
+Convolutions are computed channels-last, since TensorFlow has no others on the CPU (see `layout.py`).
+"""
+
+# The primitives are described once, in from_onnx/namespace.py.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.namespace import Int, Pads, Tensor, known
+from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
+from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, with_shape
+
+
+class Windows(Indexing):
+    """Products, and what slides over images."""
+
+    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        left, right = self.ndim(a) == 1, self.ndim(b) == 1
+        x = tf.expand_dims(a, 0) if left else a
+        y = tf.expand_dims(b, 1) if right else b
+        product = widened("matmul", tf.linalg.matmul, [[1, 1], [1, 1]], [x, y])
+        dropped = ([-2] if left else []) + ([-1] if right else [])
+        return tf.squeeze(product, dropped) if dropped else product
+
+    def einsum(self, equation: str, *xs: Tensor) -> Tensor:
+        return tf.einsum(equation, *xs)
+
+    def det(self, x: Tensor) -> Tensor:
+        return widened("det", tf.linalg.det, [[1, 1]], [x])
+
+    def fft(self, x: Tensor, axis: int, inverse: bool = False) -> Tensor:
+        rank = self.ndim(x)
+        swap = [i for i in range(rank) if i != axis] + [axis]
+        function = tf.signal.ifft if inverse else tf.signal.fft
+        if axis == rank - 1:
+            return function(x)
+        return tf.transpose(function(tf.transpose(x, swap)), [swap.index(i) for i in range(rank)])
+
+    # -- convolution ---------------------------------------------------------------------------------------------------
+
+    def conv(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        strides: Sequence[int],
+        pads: Pads,
+        dilations: Sequence[int],
+        groups: int = 1,
+    ) -> Tensor:
+        spatial = self.ndim(weight) - 2
+        if spatial not in (1, 2, 3):
+            raise UnsupportedOperator(f"TensorFlow has no convolution over {spatial} axes")
+        last = self._padded(self.as_last(x), [(0, 0), *pads, (0, 0)], "constant", 0)
+        kernel = tf.transpose(weight, [*range(2, spatial + 2), 1, 0])
+        y = (
+            widened(
+                "convolution",
+                lambda a, k: _convolved(a, k, strides, dilations, groups),
+                [[1, *weight.shape[2:], weight.shape[1] * groups], kernel.shape]
+                if weight.shape.is_fully_defined()
+                else [],
+                [last, kernel],
+            )
+            if last.dtype.is_integer
+            else _convolved(last, kernel, strides, dilations, groups)
+        )
+        return self.as_first(y if bias is None else tf.nn.bias_add(y, bias))
+
+    def conv_transpose(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        groups: int = 1,
+    ) -> Tensor:
+        spatial = self.ndim(weight) - 2
+        if spatial not in (1, 2, 3):
+            raise UnsupportedOperator(f"TensorFlow has no transposed convolution over {spatial} axes")
+        last = self.as_last(x)
+        kernel = _spread(tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), dilations)  # k1, ..., out/groups, in
+        n = self.shape(last)
+        reach = [k - 1 for k in kernel.shape[:spatial]]
+        ends = [
+            (m - 1) * s + 1 + r
+            if known(m)
+            else self.int_op("add", self.int_op("mul", self.int_op("sub", m, 1), s), r + 1)
+            for m, s, r in zip(n[1:-1], strides, reach, strict=True)
+        ]
+        parts = []
+        inputs = tf.split(last, groups, -1) if groups > 1 else [last]
+        kernels = tf.split(kernel, groups, -1) if groups > 1 else [kernel]
+        for part, part_kernel in zip(inputs, kernels, strict=True):
+            shape = [n[0], *ends, part_kernel.shape[spatial]]
+            target = tf.cast(tf.stack([size(item) for item in shape]), tf.int32)
+            y = tf.nn.conv_transpose(part, part_kernel, target, list(strides), padding="VALID")
+            parts.append(with_shape(y, shape))
+        y = tf.concat(parts, -1) if groups > 1 else parts[0]
+        return self.as_first(y if bias is None else tf.nn.bias_add(y, bias))
+
+    # -- pooling -------------------------------------------------------------------------------------------------------
+
+    def max_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+        return self._pooled(x, kernel, strides, dilations, _max_pool, self.maximum)
+
+    def sum_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+        return self._pooled(x, kernel, strides, dilations, _sum_pool, self.add)
+
+    def _pooled(
+        self,
+        x: Tensor,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        native: Callable[..., tf.Tensor],
+        combine: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        last = self.as_last(x)
+        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and last.dtype in (tf.float32, tf.float64):
+            return self.as_first(native(last, list(kernel), list(strides)))
+        return self.as_first(self._pooled_by_shifts(last, kernel, strides, dilations, combine))
+
+    def _pooled_by_shifts(
+        self,
+        last: Tensor,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        combine: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """Pooling that TensorFlow has no kernel for: the shifted images of each place in the window, combined."""
+        counts: list[Int] = []
+        for n, k, s, d in zip(self.shape(last)[1:-1], kernel, strides, dilations, strict=True):
+            reach = (k - 1) * d
+            counts.append((n - 1 - reach) // s + 1 if known(n) else tf.math.floordiv(size(n) - 1 - reach, s) + 1)
+        result = None
+        for offsets in itertools.product(*(range(k) for k in kernel)):
+            shifted = last
+            for axis, (offset, count, s, d) in enumerate(zip(offsets, counts, strides, dilations, strict=True), 1):
+                shifted = self.slice(shifted, axis, offset * d, offset * d + (count - 1) * s + 1, s)
+            result = shifted if result is None else combine(result, shifted)
+        return result
+
+
+def _spread(kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
+    """A kernel (k1, ..., a, b) with zeros between its elements, instead of a dilation that TensorFlow can't compute."""
+    if all(d == 1 for d in dilations):
+        return kernel
+    for axis, d in enumerate(dilations):
+        k = kernel.shape[axis]
+        if d == 1 or k == 1:
+            continue
+        shape = kernel.shape.as_list()
+        apart = tf.expand_dims(kernel, axis + 1)
+        pads = [[0, 0]] * (len(shape) + 1)
+        pads[axis + 1] = [0, d - 1]
+        filled = tf.reshape(tf.pad(apart, pads), [*shape[:axis], k * d, *shape[axis + 1 :]])
+        kernel = tf.gather(filled, tf.range((k - 1) * d + 1), axis=axis)
+    return kernel
+
+
+def _convolved(
+    x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
+) -> tf.Tensor:
+    """Convolution of a channels-last, padded image with a kernel (k1, ..., in/groups, out)."""
+    if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
+        kernel, dilations = _spread(kernel, dilations), [1] * len(strides)
+    if groups == 1:
+        return tf.nn.convolution(x, kernel, list(strides), "VALID", dilations=list(dilations))
+    if kernel.shape[-2] == 1 and len(strides) == 2 and strides[0] == strides[1]:
+        return _depthwise(x, kernel, strides, dilations, groups)
+    # The CPU has no gradient of a grouped convolution, so each group is one of its own.
+    parts = zip(tf.split(x, groups, -1), tf.split(kernel, groups, -1), strict=True)
+    return tf.concat([tf.nn.convolution(a, k, list(strides), "VALID", dilations=list(dilations)) for a, k in parts], -1)
+
+
+def _depthwise(
+    x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
+) -> tf.Tensor:
+    height, width, _, out = kernel.shape
+    filters = tf.reshape(kernel, [height, width, groups, out // groups])
+    return tf.nn.depthwise_conv2d(x, filters, [1, *strides, 1], "VALID", dilations=list(dilations))
+
+
+def _max_pool(x: tf.Tensor, kernel: list[int], strides: list[int]) -> tf.Tensor:
+    return tf.nn.pool(x, kernel, "MAX", strides=strides, padding="VALID")
+
+
+def _sum_pool(x: tf.Tensor, kernel: list[int], strides: list[int]) -> tf.Tensor:
+    count = 1
+    for k in kernel:
+        count *= k
+    return tf.nn.pool(x, kernel, "AVG", strides=strides, padding="VALID") * tf.cast(count, x.dtype)

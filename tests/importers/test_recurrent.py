@@ -1,0 +1,112 @@
+"""RNN, GRU and LSTM in the importers, against onnxruntime."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.importers.onnx_cases import FLOAT, Node, assert_same
+
+R = np.random.default_rng(3)
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
+TIME, BATCH, FEATURES, HIDDEN = 6, 3, 4, 5
+
+
+def floats(*shape: int) -> np.ndarray:
+    return R.normal(size=shape).astype(np.float32) * np.float32(0.7)
+
+
+def row(op: str, direction: str = "forward", *, bias: bool = True, lengths: bool = False, initial: bool = False,
+        peepholes: bool = False, opset: int = 17, **attributes: Any) -> Node:  # fmt: skip
+    gates, d = GATES[op], 2 if direction == "bidirectional" else 1
+    inputs: list[Any] = [
+        floats(TIME, BATCH, FEATURES),
+        floats(d, gates * HIDDEN, FEATURES),
+        floats(d, gates * HIDDEN, HIDDEN),
+    ]
+    inputs.append(floats(d, 2 * gates * HIDDEN) if bias else None)
+    inputs.append(np.array([6, 2, 4], np.int32) if lengths else None)
+    inputs.append(floats(d, BATCH, HIDDEN) if initial else None)
+    if op == "LSTM":
+        inputs.append(floats(d, BATCH, HIDDEN) if initial else None)
+        inputs.append(floats(d, 3 * HIDDEN) if peepholes else None)
+    while inputs[-1] is None:
+        inputs.pop()
+    outputs = (FLOAT,) * (3 if op == "LSTM" else 2)
+    return Node(
+        op, inputs, outputs, {"direction": direction, "hidden_size": HIDDEN, **attributes}, opset=opset, dynamic=False
+    )
+
+
+DIRECTIONS = ["forward", "reverse", "bidirectional"]
+ACTIVATIONS = [
+    "Relu",
+    "Tanh",
+    "Sigmoid",
+    "Affine",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "ScaledTanh",
+    "HardSigmoid",
+    "Elu",
+    "Softsign",
+    "Softplus",
+]
+PARAMETERS = {"Affine": (0.5, 0.1), "LeakyRelu": (0.2, None), "ThresholdedRelu": (0.3, None), "ScaledTanh": (0.8, 0.6),
+              "HardSigmoid": (0.3, 0.4), "Elu": (0.7, None)}  # fmt: skip
+
+
+def activated(op: str, names: list[str]) -> Node:
+    chosen = [PARAMETERS.get(name, (None, None)) for name in names]
+    attributes: dict[str, Any] = {"activations": names}
+    for key, index in (("activation_alpha", 0), ("activation_beta", 1)):
+        if any(item[index] is not None for item in chosen):
+            attributes[key] = [item[index] for item in chosen if item[index] is not None]
+    return row(op, **attributes)
+
+
+ROWS = [
+    row(op, direction, bias=bias, lengths=lengths, initial=initial)
+    for op, direction, (bias, lengths, initial) in itertools.product(
+        GATES, DIRECTIONS, [(True, False, False), (False, False, True), (True, True, True)]
+    )
+]
+ROWS += [row(op, direction, clip=0.4) for op, direction in itertools.product(("RNN", "GRU", "LSTM"), DIRECTIONS)]
+ROWS += [row("GRU", direction, linear_before_reset=1, lengths=True) for direction in DIRECTIONS]
+ROWS += [row("GRU", linear_before_reset=1, bias=False, clip=0.3)]
+ROWS += [row("LSTM", direction, peepholes=True, lengths=True, initial=True) for direction in DIRECTIONS]
+ROWS += [row("LSTM", input_forget=1), row("LSTM", "bidirectional", input_forget=1, peepholes=True)]
+ROWS += [activated("RNN", [name]) for name in ACTIVATIONS]
+ROWS += [activated("GRU", ["HardSigmoid", "ScaledTanh"]), activated("LSTM", ["HardSigmoid", "Elu", "Affine"])]
+ROWS += [row(op, opset=opset) for op in GATES for opset in (7, 14)]
+IDS = [f"{i}-{item.op}" for i, item in enumerate(ROWS)]
+
+
+def batch_first(item: Node) -> tuple[Node, list[np.ndarray]]:
+    """The same node in layout 1, which onnxruntime does not run, and its results from those of layout 0."""
+    swap = lambda x: np.ascontiguousarray(np.swapaxes(x, 0, 1))  # noqa: E731
+    inputs = [swap(x) if index in (0, 5, 6) and x is not None else x for index, x in enumerate(item.inputs)]
+    y, *lasts = item.truth()
+    turned = Node(item.op, inputs, item.outputs, {**item.attributes, "layout": 1}, opset=item.opset, dynamic=False)
+    return turned, [np.transpose(y, (2, 0, 1, 3)), *(swap(last) for last in lasts)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("item", ROWS, ids=IDS)
+def test_tensorflow(item: Node) -> None:
+    from onnxport.converters.from_onnx.tensorflow import build
+
+    assert_same(build(item.ir())(*item.arrays()), item.truth())
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("op", GATES)
+def test_tensorflow_batch_first(op: str) -> None:
+    from onnxport.converters.from_onnx.tensorflow import build
+
+    turned, truth = batch_first(row(op, "bidirectional", initial=True, lengths=True))
+    assert_same(build(turned.ir())(*turned.arrays()), truth)
