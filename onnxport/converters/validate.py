@@ -11,7 +11,8 @@ from onnxport import frameworks
 from onnxport.converters.convert import load
 from onnxport.errors import InvalidModelError
 from onnxport.tracing.onnx import as_onnx_model
-from onnxport.validation.proof import Party, Tolerance, compare
+from onnxport.validation.parties import Party, Tolerance
+from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding
 from onnxport.validation.values import leaves_of
 

@@ -51,7 +51,9 @@ def prove(
         ValidationError: the result's numbers differ; it carries the report.
         InvalidInputError: the source itself can't run on the inputs.
     """
-    from onnxport.validation.proof import Binding, Party, Tolerance, compare
+    from onnxport.validation.parties import Party, Tolerance
+    from onnxport.validation.proof import compare
+    from onnxport.validation.runners import Binding
     from onnxport.validation.values import leaves_of
 
     source = frameworks.of_object(live, leaves_of(request.inputs, request.kwargs))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -18,21 +18,26 @@ from onnxport.validation import inputs as sets_of_inputs
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.divergence import by_source_node, first_divergence, values_of
+from onnxport.validation.evidence import (
+    Evidence,
+    Pair,
+    budget,
+    budget_for_parts,
+    column_like,
+    first_evidence,
+    further_evidence,
+    jumps,
+)
 from onnxport.validation.inputs import InputSet
 from onnxport.validation.numerics import Numerics, of_model
+from onnxport.validation.parties import Comparison, Party, Tolerance
 from onnxport.validation.report import Divergence, Report, SetReport, Side
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
-from onnxport.validation.tolerance import Budget
 
-# Sizes of the nudges in units of the last place; the first ones measure noise, all of them show where the source jumps.
-_NUDGES = (1, 1, 1, 2, 2, 4)
-_NOISE_NUDGES = 3
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
-# Outputs whose columns mean different things; the classes of a probability table share one scale.
-_TABLES = frozenset({"variable", "transform", "inverse_transform"})
 _PACKAGES = {
     "onnx": ("onnx", "onnxruntime"),
     "pytorch": ("torch",),
@@ -50,56 +55,6 @@ _TRAVELS_AS = {
     "float6_e2m3fn": "float32",
     "float6_e3m2fn": "float32",
 }
-
-
-@dataclass(frozen=True)
-class Party:
-    """One side of a comparison: a live model, its framework, and what to call it in the report (a file's name)."""
-
-    model: Any
-    framework: Framework
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """What the user allows; None leaves it to the derived budget."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether the user said anything."""
-        return self.rtol is not None or self.atol is not None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Both sides bound to their inputs, ready to run.
-
-    Attributes:
-        source: the side that counts as right.
-        converted: the side under test.
-        order: for each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
-        numerics: facts about the graph between them.
-        tolerance: what the user allows.
-    """
-
-    source: Runner
-    converted: Runner
-    order: tuple[int, ...] | None
-    numerics: Numerics
-    tolerance: Tolerance
-
-    def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""
-        if self.order is None or self.source.example is None:
-            return list(leaves)
-        own = list(self.source.example.leaves)
-        for leaf, index in zip(leaves, self.order, strict=True):
-            own[index] = leaf
-        return own
 
 
 def compare(
@@ -132,7 +87,8 @@ def compare(
     right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
     specs = binding.specs
     order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
-    parties = Comparison(left, right, order, of_model(graph) if graph is not None else Numerics(64), tolerance)
+    numerics = of_model(graph) if graph is not None else Numerics(64)
+    parties = Comparison(left, right, order, graph, numerics, tolerance)
     remarks = list(notes)
     reports = [
         found
@@ -259,188 +215,74 @@ def _run_set(
     return SetReport(item.name, described, tuple(outputs), between - started, done - between)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    name: str
-    expected: Any
-    result: Any
-    index: int
-
-
-def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[_Pair] | None:
-    """Outputs that belong together: by name where the names are the same, else by position."""
-    if len(expected) != len(results):
-        tensors = [item for item in expected if isinstance(item[1], (np.ndarray, list, dict))]
-        if len(tensors) == len(results):
-            return _paired(tensors, results, notes)
-    names, found = [name for name, _ in expected], dict(results)
-    if len(found) == len(results) and len(set(names)) == len(names) and set(names) <= set(found):
-        extra = [name for name in found if name not in names]
+def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:
+    """Outputs that belong together: by name where the names are the same, else by position; None where numbers differ."""
+    names = [name for name, _ in expected]
+    places = {name: i for i, (name, _) in enumerate(results)}
+    if len(places) == len(results) and len(set(names)) == len(names) and set(names) <= set(places):
+        extra = [name for name in places if name not in names]
         if extra:
             notes.append(f"outputs that the source does not return were not compared: {', '.join(extra)}")
-        return [_Pair(name, value, found[name], i) for i, (name, value) in enumerate(expected)]
-    if len(expected) != len(results):
+        return [
+            Pair(name, value, results[places[name]][1], i, places[name]) for i, (name, value) in enumerate(expected)
+        ]
+    kept = list(enumerate(expected))
+    if len(expected) != len(results):  # numbers that the graph does not give
+        kept = [(i, item) for i, item in kept if isinstance(item[1], (np.ndarray, list, dict))]
+    if len(kept) != len(results):
         return None
     return [
-        _Pair(name or own or f"output_{i}", value, result, i)
-        for i, ((own, value), (name, result)) in enumerate(zip(expected, results, strict=True))
+        Pair(name or own or f"output_{place}", value, result, i, place)
+        for place, ((i, (own, value)), (name, result)) in enumerate(zip(kept, results, strict=True))
     ]
 
 
-def _judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[_Pair]) -> list[OutputReport]:
-    # Trees are compared in the converted model's input type: in float64 the source may fall on another side of a threshold.
-    twin = None if parties.tolerance.given or parties.numerics.trees else _twin(parties, item, own)
-    first = [_judge_one(parties, item, own, pair, pairs, twin, ()) for pair in pairs]
-    if all(output.verdict != "fail" for output in first) or parties.tolerance.given or parties.numerics.direct_trees:
+def _judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> list[OutputReport]:
+    evidence = first_evidence(parties, item, own)
+    first = [_judge_one(parties, item, own, pair, pairs, evidence) for pair in pairs]
+    if all(output.verdict != "fail" for output in first):
         return first
-    nudged = _nudged_runs(parties, item, twin)
-    if not nudged:
+    more = further_evidence(parties, item, evidence)
+    if not more.nudged and not more.reworked:
         return first
     return [
-        output if output.verdict != "fail" else _judge_one(parties, item, own, pair, pairs, twin, nudged)
+        output if output.verdict != "fail" else _judge_one(parties, item, own, pair, pairs, more)
         for output, pair in zip(first, pairs, strict=True)
     ]
 
 
-@dataclass(frozen=True)
-class _Twin:
-    """Results in float64, and whose they are."""
-
-    outputs: Outputs
-    of_source: bool
-
-
-def _twin(parties: Comparison, item: InputSet, own: Sequence[Any]) -> _Twin | None:
-    found = parties.source.run_float64(own)
-    if found is not None:
-        return _Twin(found, True)
-    found = parties.converted.run_float64(item.leaves)
-    return _Twin(found, False) if found is not None else None
-
-
-def _nudged_runs(parties: Comparison, item: InputSet, twin: _Twin | None) -> list[Outputs]:
-    """The twin's owner (else the source) run again on inputs that are off by one unit in the last place."""
-    if not any(isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" for leaf in item.leaves):
-        return []
-    runs = []
-    for seed, size in enumerate(_NUDGES):
-        rng = np.random.default_rng(seed)
-        leaves = [
-            tolerance.nudge(leaf, size * tolerance.epsilon(leaf.dtype), rng)
-            if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"
-            else leaf
-            for leaf in item.leaves
-        ]
-        try:
-            if twin is not None and not twin.of_source:
-                runs.append(parties.converted.run(leaves))
-            else:
-                runs.append(parties.source.run(parties.source_leaves(leaves)))
-        except Exception:  # an input check of the model's own, as for values above 1
-            return runs
-    return runs
-
-
 def _judge_one(
-    parties: Comparison,
-    item: InputSet,
-    own: Sequence[Any],
-    pair: _Pair,
-    pairs: Sequence[_Pair],
-    twin: _Twin | None,
-    nudged: Sequence[Outputs],
+    parties: Comparison, item: InputSet, own: Sequence[Any], pair: Pair, pairs: Sequence[Pair], evidence: Evidence
 ) -> OutputReport:
     same = not (parties.source.own_dtypes or parties.converted.own_dtypes)
-    expected, result = pair.expected, pair.result
-    if parties.converted.framework != "onnx" and parties.source.framework == "onnx":
-        expected = _travelled(expected)
-    if isinstance(result, np.ndarray) and not isinstance(expected, (np.ndarray, list, dict)) and expected is not None:
-        expected = np.asarray(expected, result.dtype if isinstance(expected, (int, float)) else None)
-    if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
-        expected = _column_like(expected, result)
+    expected, result = _comparable(parties, pair.expected, pair.result, same), pair.result
     if pair.name in parties.numerics.random:
         return _judge_random(pair.name, expected, result, same)
     if not isinstance(expected, np.ndarray) or not isinstance(result, np.ndarray):
-        return judge(pair.name, expected, result, _budget_for_parts(parties, expected), same_dtype=same)
-    others = _results(nudged, pair, expected) if twin is None or twin.of_source else []
-    if not is_floating(expected.dtype):
+        return judge(pair.name, expected, result, budget_for_parts(parties, expected), same_dtype=same)
+    pair = replace(pair, expected=expected)
+    others = jumps(pair, evidence)
+    if is_floating(expected.dtype):
+        allowed = budget(parties, pair, evidence)
+        return judge(pair.name, expected, result, allowed, same_dtype=same, others=others)
+    exempt = None
+    if not np.array_equal(expected, result):
+        sums = tolerance.LENGTH_FACTOR * np.sqrt(parties.numerics.length) + tolerance.ULPS
         values = {other.name: other.expected for other in pairs}
-        exempt = None
-        if not np.array_equal(expected, result):
-            slack = (
-                2 * (tolerance.LENGTH_FACTOR * np.sqrt(parties.numerics.length) + tolerance.ULPS) * _input_epsilon(item)
-            )
-            exempt = parties.source.undecided(own, pair.name, values, slack)
-        return judge(pair.name, expected, result, tolerance.EXACT, same_dtype=same, exempt=exempt, others=others)
-    budget = _budget(parties, pair, expected, result, twin, nudged)
-    return judge(pair.name, expected, result, budget, same_dtype=same, others=others)
+        exempt = parties.source.undecided(own, pair.name, values, 2 * sums * _input_epsilon(item))
+    return judge(pair.name, expected, result, tolerance.EXACT, same_dtype=same, exempt=exempt, others=others)
 
 
-def _results(runs: Sequence[Outputs], pair: _Pair, like: np.ndarray) -> list[np.ndarray]:
-    """The output's values in each of the nudged runs."""
-    return [_column_like(np.asarray(run[pair.index][1]), like) for run in runs if pair.index < len(run)]
-
-
-def _budget(
-    parties: Comparison,
-    pair: _Pair,
-    expected: np.ndarray,
-    result: np.ndarray,
-    twin: _Twin | None,
-    nudged: Sequence[Outputs],
-) -> Budget:
-    allowed = parties.tolerance
-    if allowed.given:
-        return tolerance.from_user(allowed.rtol, allowed.atol, expected)
-    types = [tolerance.epsilon(array.dtype) for array in (expected, result) if is_floating(array.dtype)]
-    eps = max([*types, parties.numerics.half or 0.0])
-    if parties.source.own_dtypes and is_floating(result.dtype):
-        eps = max(tolerance.epsilon(result.dtype), parties.numerics.half or 0.0)
-    own = _results(nudged[:_NOISE_NUDGES], pair, expected)
-    truth = _truth(twin, pair, expected)
-    length = parties.numerics.length
-    if truth is not None and twin is not None and not parties.source.own_dtypes:
-        noisy = expected if twin.of_source else result
-        if noisy.shape == truth.shape:
-            return tolerance.from_float64(noisy, truth, length, eps=eps, nudged=own)
-    columns = (parties.source.tabular or parties.converted.tabular) and pair.name in _TABLES
-    return tolerance.from_length(expected, length, eps=eps, columns=columns, nudged=own, truth=truth)
-
-
-def _truth(twin: _Twin | None, pair: _Pair, expected: np.ndarray) -> np.ndarray | None:
-    """The float64 result for an output; None where the model fell back to a narrower type by itself."""
-    if twin is None or pair.index >= len(twin.outputs):
-        return None
-    value = twin.outputs[pair.index][1]
-    if not isinstance(value, np.ndarray) or value.dtype not in (np.dtype(np.float64), np.dtype(np.complex128)):
-        return None
-    value = _column_like(value, expected)
-    return value if value.shape == expected.shape else None
-
-
-def _budget_for_parts(parties: Comparison, expected: Any) -> Budget:
-    """A budget for the tensors inside a sequence or map, from their common scale."""
-    arrays = [item for item in _arrays(expected) if is_floating(item.dtype)]
-    if not arrays:
-        return tolerance.EXACT
-    flat = np.concatenate([item.astype(np.float64).ravel() for item in arrays])
-    if parties.tolerance.given:
-        return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, flat.astype(arrays[0].dtype))
-    eps = max([*(tolerance.epsilon(item.dtype) for item in arrays), parties.numerics.half or 0.0])
-    return tolerance.from_length(flat, parties.numerics.length, eps=eps)
-
-
-def _arrays(value: Any) -> Iterable[np.ndarray]:
-    if isinstance(value, np.ndarray):
-        yield value
-    elif isinstance(value, (float, np.floating)):
-        yield np.asarray(value, np.float32)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _arrays(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _arrays(item)
+def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> Any:
+    """The source's value in the form that the other side's type system gives it."""
+    if parties.converted.framework != "onnx" and parties.source.framework == "onnx":
+        expected = _travelled(expected)
+    if isinstance(expected, (bool, int, float)) and isinstance(result, np.ndarray):
+        natural = np.asarray(expected)
+        expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural
+    if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
+        expected = column_like(expected, result)
+    return expected
 
 
 def _judge_random(name: str, expected: Any, result: Any, same: bool) -> OutputReport:
@@ -459,13 +301,6 @@ def _judge_random(name: str, expected: Any, result: Any, same: bool) -> OutputRe
             name, "skipped", "random: only type and shape were compared", str(expected.dtype), expected.shape
         )
     return OutputReport(name, "skipped", "random")
-
-
-def _column_like(value: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A vector as the one column that a graph gives it as, or the other way round."""
-    if (*value.shape, 1) == like.shape or value.shape == (*like.shape, 1):
-        return value.reshape(like.shape)
-    return value
 
 
 def _travelled(value: Any) -> Any:

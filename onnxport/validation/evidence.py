@@ -1,0 +1,218 @@
+"""What both sides say about rounding on one set of inputs, and the budget that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import OnnxportError
+from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.runtime import Session
+from onnxport.validation import tolerance
+from onnxport.validation.comparison import is_floating
+from onnxport.validation.inputs import InputSet, own_inputs
+from onnxport.validation.parties import Comparison
+from onnxport.validation.runners import Outputs
+from onnxport.validation.tolerance import Budget
+
+# Sizes of the nudges in units of the last place; the first ones measure noise, all of them show where the source jumps.
+_NUDGES = (1, 1, 1, 2, 2, 4)
+_NOISE_NUDGES = 3
+# Graphs with more weights are not run again with nudged ones.
+_REWORK_LIMIT = 1 << 29
+_REWORKS = 2
+# Outputs whose columns mean different things; the classes of a probability table share one scale.
+_TABLES = frozenset({"variable", "transform", "inverse_transform"})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One output of both sides.
+
+    Attributes:
+        name: its name.
+        expected: what the source gives.
+        result: what the converted model gives.
+        index: its place among the source's outputs.
+        converted_index: its place among the converted model's.
+    """
+
+    name: str
+    expected: Any
+    result: Any
+    index: int
+    converted_index: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Further runs of one side.
+
+    Attributes:
+        truth: results in float64, of the side that can; None where neither can.
+        of_source: the further runs are the source's; else the converted model's.
+        nudged: results on inputs that are off by a few units in the last place.
+        reworked: results of the ONNX graph with all its weights off by one unit, after those with its own weights.
+    """
+
+    truth: Outputs | None = None
+    of_source: bool = True
+    nudged: tuple[Outputs, ...] = ()
+    reworked: tuple[Outputs, ...] = ()
+
+
+def first_evidence(parties: Comparison, item: InputSet, own: Sequence[Any]) -> Evidence:
+    """The float64 run, of the source or else of the converted model.
+
+    Trees are compared in the converted model's input type: in float64 the source may fall on another side of a threshold.
+    """
+    if parties.tolerance.given or parties.numerics.trees:
+        return Evidence()
+    found = parties.source.run_float64(own)
+    if found is not None:
+        return Evidence(found)
+    found = parties.converted.run_float64(item.leaves)
+    return Evidence(found, of_source=False) if found is not None else Evidence()
+
+
+def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
+    """With what an output that failed is judged again: how far results move when inputs and weights move by one unit.
+
+    Where trees read the inputs as they are, nothing is rounded before a threshold, and no such excuse holds.
+    """
+    if parties.tolerance.given or parties.numerics.direct_trees:
+        return evidence
+    nudged = tuple(_nudged(parties, item, evidence.of_source))
+    reworked = tuple(_reworked(parties, item)) if evidence.truth is None and not parties.numerics.trees else ()
+    return replace(evidence, nudged=nudged, reworked=reworked)
+
+
+def _nudged(parties: Comparison, item: InputSet, of_source: bool) -> Iterator[Outputs]:
+    if not any(_is_float(leaf) for leaf in item.leaves):
+        return
+    for seed, size in enumerate(_NUDGES):
+        rng = np.random.default_rng(seed)
+        leaves = [
+            tolerance.nudge(x, size * tolerance.epsilon(x.dtype), rng) if _is_float(x) else x for x in item.leaves
+        ]
+        try:
+            yield parties.source.run(parties.source_leaves(leaves)) if of_source else parties.converted.run(leaves)
+        except Exception:  # an input check of the model's own, as for values above 1
+            return
+
+
+def _reworked(parties: Comparison, item: InputSet) -> Iterator[Outputs]:
+    """For a source that runs in one precision only: the noise that rounding brings into every layer of the graph."""
+    graph = parties.graph
+    if graph is None or weight_bytes(graph) > _REWORK_LIMIT:
+        return
+    feeds = {value.name or "": leaf for value, leaf in zip(own_inputs(graph), item.leaves, strict=True)}
+    names = [value.name or "" for value in graph.graph.outputs]
+    try:
+        for seed in range(_REWORKS + 1):
+            session = Session(_with_nudged_weights(graph, seed) if seed else graph)
+            yield list(zip(names, session.run(feeds), strict=True))
+    except OnnxportError:  # without it the budget is the tighter one
+        return
+
+
+def _with_nudged_weights(graph: ir.Model, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    proto = ir.to_proto(graph)
+    for tensor in proto.graph.initializer:
+        value = graph.graph.initializers[tensor.name].const_value
+        if value is None or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
+            continue
+        array = value.numpy()
+        moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
+        tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
+    return proto
+
+
+def budget(parties: Comparison, pair: Pair, evidence: Evidence) -> Budget:
+    """How far the elements of a floating-point output may lie apart."""
+    expected, result = pair.expected, pair.result
+    allowed = parties.tolerance
+    if allowed.given:
+        return tolerance.from_user(allowed.rtol, allowed.atol, expected)
+    types = (result,) if parties.source.own_dtypes else (expected, result)
+    eps = max([*(tolerance.epsilon(x.dtype) for x in types if is_floating(x.dtype)), parties.numerics.half or 0.0])
+    length = parties.numerics.length
+    noise = results(evidence.nudged[:_NOISE_NUDGES], _place(pair, evidence.of_source), expected)
+    truth = _truth(pair, evidence)
+    if truth is not None and not parties.source.own_dtypes:
+        noisy = expected if evidence.of_source else result
+        if noisy.shape == truth.shape:
+            return tolerance.from_float64(noisy, truth, length, eps=eps, nudged=noise)
+    if evidence.reworked:
+        moved = results(evidence.reworked, pair.converted_index, expected)
+        wide = [item.astype(np.float64) for item in moved if is_floating(item.dtype) and item.shape == expected.shape]
+        noise += [expected.astype(np.float64) + (item - wide[0]) for item in wide[1:]]
+    columns = (parties.source.tabular or parties.converted.tabular) and pair.name in _TABLES
+    return tolerance.from_length(expected, length, eps=eps, columns=columns, nudged=noise, truth=truth)
+
+
+def budget_for_parts(parties: Comparison, expected: Any) -> Budget:
+    """A budget for the tensors inside a sequence or map, from their common scale."""
+    arrays = [item for item in _arrays(expected) if is_floating(item.dtype)]
+    if not arrays:
+        return tolerance.EXACT
+    flat = np.concatenate([item.astype(np.float64).ravel() for item in arrays])
+    if parties.tolerance.given:
+        return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, flat.astype(arrays[0].dtype))
+    eps = max([*(tolerance.epsilon(item.dtype) for item in arrays), parties.numerics.half or 0.0])
+    return tolerance.from_length(flat, parties.numerics.length, eps=eps)
+
+
+def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
+    """What else the source gives when its inputs move by a few units in the last place."""
+    return results(evidence.nudged, pair.index, pair.expected) if evidence.of_source else []
+
+
+def results(runs: Sequence[Outputs], place: int, like: np.ndarray) -> list[np.ndarray]:
+    """One output's values in each of several runs."""
+    return [column_like(np.asarray(run[place][1]), like) for run in runs if place < len(run)]
+
+
+def column_like(value: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """A vector as the one column that a graph gives it as, or the other way round."""
+    if (*value.shape, 1) == like.shape or value.shape == (*like.shape, 1):
+        return value.reshape(like.shape)
+    return value
+
+
+def _place(pair: Pair, of_source: bool) -> int:
+    return pair.index if of_source else pair.converted_index
+
+
+def _truth(pair: Pair, evidence: Evidence) -> np.ndarray | None:
+    """The float64 result for an output; None where the model fell back to a narrower type by itself."""
+    place = _place(pair, evidence.of_source)
+    if evidence.truth is None or place >= len(evidence.truth):
+        return None
+    value = evidence.truth[place][1]
+    if not isinstance(value, np.ndarray) or value.dtype not in (np.dtype(np.float64), np.dtype(np.complex128)):
+        return None
+    value = column_like(value, pair.expected)
+    return value if value.shape == pair.expected.shape else None
+
+
+def _is_float(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (float, np.floating)):
+        yield np.asarray(value, np.float32)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _arrays(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _arrays(item)

@@ -1,0 +1,65 @@
+"""The two sides of a comparison, bound to their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.frameworks import Framework
+from onnxport.validation.numerics import Numerics
+from onnxport.validation.runners import Runner
+
+
+@dataclass(frozen=True)
+class Party:
+    """One side of a comparison: a live model, its framework, and what to call it in the report (a file's name)."""
+
+    model: Any
+    framework: Framework
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What the user allows; None leaves it to the derived budget."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether the user said anything."""
+        return self.rtol is not None or self.atol is not None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both sides bound to their inputs, ready to run.
+
+    Attributes:
+        source: the side that counts as right.
+        converted: the side under test.
+        order: for each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
+        graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
+        numerics: facts about that graph.
+        tolerance: what the user allows.
+    """
+
+    source: Runner
+    converted: Runner
+    order: tuple[int, ...] | None
+    graph: ir.Model | None
+    numerics: Numerics
+    tolerance: Tolerance
+
+    def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+        """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""
+        if self.order is None or self.source.example is None:
+            return list(leaves)
+        own = list(self.source.example.leaves)
+        for leaf, index in zip(leaves, self.order, strict=True):
+            own[index] = leaf
+        return own
