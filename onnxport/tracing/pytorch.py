@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
+import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,10 +28,12 @@ from onnxport.tracing.pytorch_inputs import (
     given_dims,
     has_ones,
     input_paths,
+    is_dynamic,
     output_paths,
     positional_names,
     symbol_names,
 )
+from onnxport.tracing.pytorch_recurrent import kept_whole
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,10 @@ class Traced:
     def functional(self, reason: str) -> Traced:
         """The same model after torch's functionalisation: no in-place operators, no views that are written to."""
         note = f"functionalised by torch ({reason})"
-        return replace(self, program=self.program.run_decompositions({}), notes=(*self.notes, note))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's use of its own pytree
+            program = self.program.run_decompositions({})
+        return replace(self, program=program, notes=(*self.notes, note))
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> ExportedProgram:
@@ -96,24 +104,36 @@ def trace(
     """
     if isinstance(model, ExportedProgram):
         return _of_program(model, dynamic_shapes)
+    call = _call(model, inputs, kwargs)
+    if dynamic_shapes is not None:
+        dims = given_dims(call, dynamic_shapes, input_names)
+        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model)
+        return _traced(program, call, dims, how)
+    dims = default_dims(call)
+    program, how = _first([*_default_attempts(call, dims)], model)
+    if has_ones(call, dims) and _drops_ones(program):
+        return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
+    return _traced(program, call, dims, how)
+
+
+def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reason: str) -> Traced:
+    """The traced program of a module or callable with the sizes of the example inputs, noting `reason`.
+
+    Raises:
+        TracingError: torch.export can't trace the model.
+        InvalidInputError: inputs or keyword inputs do not fit.
+    """
+    call = _call(model, inputs, kwargs)
+    program, how = _first([(call, None, f"all dimensions are static: {reason}")], model)
+    return _traced(program, call, Dims(None, {}), how)
+
+
+def _call(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None) -> Call:
     if inputs is None and not kwargs:
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )
-    module = as_module(model)
-    call = _spelled_out(bind(module, inputs, kwargs))
-    notes = (
-        ("the model is traced in training mode",) if module.training and any(True for _ in module.children()) else ()
-    )
-    if dynamic_shapes is not None:
-        dims = given_dims(call, dynamic_shapes, input_names)
-        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model)
-        return _traced(program, call, dims, (*notes, how))
-    dims = default_dims(call)
-    program, how = _first([*_default_attempts(call, dims)], model)
-    if has_ones(call, dims) and _drops_ones(program):
-        program, how = _first([(call, None, "all dimensions are static: squeeze() would drop a batch of 1")], model)
-    return _traced(program, call, dims, (*notes, how))
+    return _spelled_out(bind(as_module(model), inputs, kwargs))
 
 
 Attempt = tuple[Call, Any, str]
@@ -141,6 +161,7 @@ def _first(attempts: list[Attempt], model: Any) -> tuple[ExportedProgram, str]:
             while True:
                 try:
                     program = _export(call, shapes, strict)
+                    _check_sizes(program, attempts[-1][0])
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first = first or error
                     if not registered and _register_dataclasses(call):
@@ -153,9 +174,46 @@ def _first(attempts: list[Attempt], model: Any) -> tuple[ExportedProgram, str]:
     raise TracingError(_reason(model, first)) from first
 
 
+def _check_sizes(program: ExportedProgram, call: Call) -> None:
+    """Raises where a repeated size of 1 became a constant of the trace: the program does not take the call's inputs."""
+    values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
+    leaves = pytree.tree_leaves((call.args, call.kwargs))
+    for value, leaf in zip(values[-len(leaves) :] if leaves else [], leaves, strict=True):
+        if isinstance(value, torch.Tensor) and isinstance(leaf, torch.Tensor):
+            if any(type(said) is int and said != size for said, size in zip(value.shape, leaf.shape, strict=True)):
+                raise ValueError(f"the trace is of inputs of shape {tuple(value.shape)}, not {tuple(leaf.shape)}")
+
+
 def _export(call: Call, shapes: Any, strict: bool) -> ExportedProgram:
-    with torch.no_grad(), _no_fastpath():
+    # Dynamo has no part in function modes: with it recurrent layers are traced as torch does.
+    recurrent = not strict and any(isinstance(item, torch.nn.RNNBase) for item in call.module.modules())
+    with (
+        torch.no_grad(),
+        _no_fastpath(),
+        _quiet(),
+        kept_whole() if recurrent else nullcontext(),
+        warnings.catch_warnings(),
+    ):
+        # A recurrent layer's flat list of its weights is set anew while it is traced, with the same weights.
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
         return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps torch from logging what a failed attempt raises anyway."""
+    handlers = list(logging.getLogger("torch").handlers)
+    for handler in handlers:
+        handler.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 @contextmanager
@@ -188,7 +246,7 @@ def _drops_ones(program: ExportedProgram) -> bool:
         shape = node.args[0].meta["val"].shape
         axes = node.args[1] if len(node.args) > 1 else range(len(shape))
         axes = [axes] if isinstance(axes, int) else axes
-        if any(isinstance(shape[axis], torch.SymInt) for axis in axes):
+        if any(is_dynamic(shape[axis]) for axis in axes):
             return True
     return False
 
@@ -265,16 +323,31 @@ def _with_forward(
     module: torch.nn.Module, forward: Callable[..., Any], signature: inspect.Signature | None = None
 ) -> torch.nn.Module:
     """A module with `module`'s own parameters and another forward."""
+    signature = signature or _signature(forward)
+    inner = _as_forward(forward)
 
     def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
+        return inner(*args, **kwargs)
 
-    signature = signature or _signature(forward)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
     kind = type(type(module).__name__, (type(module),), {"forward": call})
-    made = object.__new__(kind)
+    made: torch.nn.Module = object.__new__(kind)
     made.__dict__ = module.__dict__
+    return made
+
+
+def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with "forward" as its code's name: torch keeps only frames of that name in a node's stack trace."""
+    if isinstance(function, types.MethodType):
+        return types.MethodType(_as_forward(function.__func__), function.__self__)
+    if not isinstance(function, types.FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
     return made
 
 
@@ -329,16 +402,16 @@ def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
     return _with_names(program, paths, dims, ("an exported program as it is",))
 
 
-def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
+def _traced(program: ExportedProgram, call: Call, dims: Dims, how: str) -> Traced:
+    trained = call.module.training and any(True for _ in call.module.children())
+    notes = ("the model is traced in training mode", how) if trained else (how,)
     signature = inspect.signature(call.module.forward)
     paths = input_paths(program.call_spec.in_spec, positional_names(signature, len(call.args)))
     traced = _with_names(program, paths, dims.names, notes)
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
     fixed = [
-        f"{path}[{axis}]"
-        for (path, axis) in dims.names
-        if path in wanted and not isinstance(wanted[path].shape[axis], torch.SymInt)
+        f"{path}[{axis}]" for (path, axis) in dims.names if path in wanted and not is_dynamic(wanted[path].shape[axis])
     ]
     if fixed and "static" not in notes[-1]:
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))

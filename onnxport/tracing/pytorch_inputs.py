@@ -141,7 +141,7 @@ def output_paths(spec: pytree.TreeSpec) -> list[str]:
     """Names of a result's leaves: ``output`` for a bare tensor, ``output_0`` for a tuple's, else paths."""
     if spec.is_leaf():
         return ["output"]
-    if issubclass(spec.type, (tuple, list)) and not hasattr(spec.context, "_fields"):
+    if isinstance(spec.type, type) and issubclass(spec.type, (tuple, list)) and not hasattr(spec.context, "_fields"):
         paths: list[str] = []
         for i, child in enumerate(_children(spec)):
             paths.extend(leaf_paths(child, f"output_{i}"))
@@ -333,6 +333,11 @@ def _paths(call: Call) -> list[str]:
     return input_paths(spec, positional_names(inspect.signature(call.module.forward), len(call.args)))
 
 
+def is_dynamic(size: Any) -> bool:
+    """Whether a traced size varies; tracing may have fixed a symbol to a number."""
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
+
+
 def symbol_names(
     placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[tuple[str, int], str]
 ) -> dict[str, str]:
@@ -346,7 +351,7 @@ def symbol_names(
     unnamed: dict[str, str] = {}
     for path, value in placeholders:
         for axis, size in enumerate(value.shape):
-            if not isinstance(size, torch.SymInt):
+            if not is_dynamic(size):
                 continue
             symbol = str(size.node.expr)
             if not symbol.isidentifier():

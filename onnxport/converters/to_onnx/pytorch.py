@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,14 +26,21 @@ from onnxport.converters.to_onnx.pytorch_aliases import (
     written_arguments,
 )
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
-from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.errors import (
+    InvalidInputError,
+    MapEntryError,
+    OnnxportError,
+    TracingError,
+    Unsupported,
+    UnsupportedOperator,
+)
 from onnxport.graph.builder import Expected, OpBuilder
 from onnxport.graph.provenance import Source, relative_path
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.common.complex import is_complex, mark_complex
-from onnxport.tracing.pytorch import Traced, trace
+from onnxport.tracing.pytorch import Traced, trace, trace_static
 
 _WAY_OUT = "add a mapping with onnxport.register_to_onnx('pytorch', '<operator>')"
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
@@ -61,6 +69,19 @@ def export(model: Any, request: Request) -> OnnxModel:
         dynamic_shapes=request.dynamic_shapes,
         input_names=request.input_names,
     )
+    try:
+        return _lowered(traced, request)
+    except UnsupportedOperator as refusal:
+        if request.dynamic_shapes is not None or not traced.symbols or isinstance(model, torch.export.ExportedProgram):
+            raise
+        reason = f"with a dynamic dimension 0 {refusal.operators[0].op} has no form"
+        try:
+            return _lowered(trace_static(model, request.inputs, request.kwargs, reason), request)
+        except (TracingError, UnsupportedOperator):
+            raise refusal from None
+
+
+def _lowered(traced: Traced, request: Request) -> OnnxModel:
     try:
         return _write(traced, request)
     except Inexpressible as reason:
@@ -177,22 +198,21 @@ class Lowering:
     def bind_parameters(self) -> None:
         """Makes an initializer of every parameter, buffer and constant that the graph uses, tied ones once."""
         used = {node.name for node in self.program.graph.nodes if node.op == "placeholder" and node.users}
-        shared: dict[tuple[Any, ...], ir.Value] = {}
+        names: dict[tuple[Any, ...], str] = {}
+        shared: dict[tuple[Any, ...], Any] = {}
         for spec in self.program.graph_signature.input_specs:
             placeholder = spec.arg.name
             if spec.kind is InputKind.USER_INPUT:
-                bound = self._bound.get(placeholder, getattr(spec.arg, "value", None))
-            elif placeholder not in used:
-                bound = None
-            else:
-                tensor = self._tensor(spec)
-                key = _identity(tensor)
-                bound = shared.get(key)
-                if bound is None:
-                    bound = shared[key] = self._initializer(str(spec.target), tensor, spec.kind)
-                if spec.kind is InputKind.BUFFER:
-                    self._buffers[id(bound)] = str(spec.target)
-            self.arguments.append(bound)
+                self.arguments.append(self._bound.get(placeholder, getattr(spec.arg, "value", None)))
+                continue
+            tensor = self._tensor(spec)
+            key = _identity(tensor)
+            name = names.setdefault(key, str(spec.target))
+            if placeholder in used and key not in shared:
+                shared[key] = self._initializer(name, tensor, spec.kind)
+            if spec.kind is InputKind.BUFFER and placeholder in used:
+                self._buffers[id(shared[key])] = str(spec.target)
+            self.arguments.append(shared[key] if placeholder in used else None)
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self.program.state_dict:
@@ -234,7 +254,7 @@ class Lowering:
                 "pytorch",
                 f"buffer {name!r}",
                 reason
-                or "the model writes to it and an ONNX graph has no state; take it as an input: written inputs come out as outputs",
+                or "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs",
                 source.where if source else "",
             )
         )
@@ -314,7 +334,7 @@ class Lowering:
 
     def _node(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
         target = node.target
-        if target is _GETITEM and isinstance(node.args[0], torch.fx.Node):
+        if target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
             return self._item(op, node, env, tracked)
         name = operator_name(target)
         if name in _DROPPED:
@@ -325,7 +345,7 @@ class Lowering:
             if written:
                 return self._in_place(op, node, name, env, source, written)
             if is_view(node):
-                parent = env[node.args[0]]  # type: ignore[index]
+                parent = env[node.args[0]]
                 if isinstance(parent, Ref) and not isinstance(node.meta["val"], (list, tuple)):
                     relower = self._relower(op, node, name, env, source)
                     return parent.view(relower, self._writer(op, node, env, source))
@@ -345,13 +365,13 @@ class Lowering:
 
     def _item(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
         origin, index = node.args
-        item = env[origin][index]  # type: ignore[index]
-        if not tracked or not is_view(origin):  # type: ignore[arg-type]
+        item = env[origin][index]
+        if not tracked or not is_view(origin):
             return item
-        parent = env[origin.args[0]]  # type: ignore[union-attr,index]
-        name = operator_name(origin.target)  # type: ignore[union-attr]
-        source = self._source(origin, name)  # type: ignore[arg-type]
-        relower = self._relower(op, origin, name, env, source)  # type: ignore[arg-type]
+        parent = env[origin.args[0]]
+        name = operator_name(origin.target)
+        source = self._source(origin, name)
+        relower = self._relower(op, origin, name, env, source)
         return parent.view(lambda value: relower(value)[index], self._writer(op, origin, env, source, index))
 
     def _relower(
@@ -375,10 +395,10 @@ class Lowering:
 
         def write(base: ir.Value, new: ir.Value) -> ir.Value:
             args, kwargs = self._arguments(node, env)
-            origin = node.args[0].meta["val"]  # type: ignore[union-attr]
+            origin = node.args[0].meta["val"]
             with op.at(source, [self.expected(origin)]):
                 made = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
-                return op.typed(made, base.dtype, base.shape)
+                return op.typed(made, base.dtype, tuple(base.shape) if base.shape is not None else None)
 
         return write
 
@@ -393,7 +413,7 @@ class Lowering:
     ) -> Any:
         if written != (0,):
             raise Inexpressible(f"{name} writes to other arguments than its first")
-        ref = env[node.args[0]]  # type: ignore[index]
+        ref = env[node.args[0]]
         if not isinstance(ref, Ref):
             raise Inexpressible(f"{name} writes to a value that is not tracked")
         args, kwargs = self._arguments(node, env)
@@ -406,7 +426,7 @@ class Lowering:
     ) -> None:
         mean_at, training_at = HIDDEN_STATE[name]
         args = node.args
-        mean = env.get(args[mean_at]) if len(args) > mean_at and isinstance(args[mean_at], torch.fx.Node) else None  # type: ignore[call-overload]
+        mean = env.get(args[mean_at]) if len(args) > mean_at and isinstance(args[mean_at], torch.fx.Node) else None
         mean = mean.cell.first if isinstance(mean, Ref) else mean
         if mean is not None and len(args) > training_at and args[training_at]:
             buffer = self._buffers.get(id(mean), "running_mean")
@@ -436,15 +456,13 @@ class Lowering:
                 return self._enter(op, entry, name, args, kwargs, source, results, value)
             except UnsupportedOperator as error:
                 refusal = error
-        made = self._decomposed(op, node, name, args, kwargs)
+        made, inner = self._decomposed(op, node, name, args, kwargs)
         if made is not None:
+            items = made if isinstance(value, (list, tuple)) else made[0]
             with op.at(source, results):
-                return self._checked(
-                    op, name, made if isinstance(value, (list, tuple)) else made[0], results, value, source
-                )
-        reason = (
-            str(refusal) if refusal else "no form for complex numbers" if complex_valued and aten.find(name) else ""
-        )
+                return self._checked(op, name, items, results, value, source)
+        no_complex = complex_valued and aten.find(name) is not None
+        reason = str(refusal) if refusal else "no form for complex numbers" if no_complex else inner
         self._refused.append(Unsupported("pytorch", name, reason.removeprefix(f"{name}: "), source.where))
         return self._stand_in(results, value)
 
@@ -487,28 +505,31 @@ class Lowering:
 
     def _decomposed(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> list[Any] | None:
-        """The node through torch's own decomposition; None where torch has none or that is not supported either."""
+    ) -> tuple[list[Any] | None, str]:
+        """The node through torch's own decomposition, or None and why not, where torch has none or it is not supported."""
         if not isinstance(node.target, torch._ops.OpOverload) or self._depth > 8:
-            return None
+            return None, ""
         small = decompose(node, name)
         if small is None:
-            return None
+            return None, ""
         module, leaves = small
         refused = len(self._refused)
         self._depth += 1
         try:
             made = self.run(op, module, leaves(args, kwargs))
+        except Inexpressible as error:
+            return None, f"torch's decomposition of it can't be followed: {error}"
         finally:
             self._depth -= 1
         if len(self._refused) > refused:
+            inner = self._refused[refused]
             del self._refused[refused:]
-            return None
-        return made
+            return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
+        return [item if i in _used(node) else None for i, item in enumerate(made)], ""
 
     def _stand_in(self, results: Sequence[Expected | None], value: Any) -> Any:
         """Values of the right type in place of a refused operator's, so that the walk goes on and finds the others."""
-        made = []
+        made: list[ir.Value | None] = []
         for said in results:
             if said is None:
                 made.append(None)
@@ -558,7 +579,13 @@ class Lowering:
         return Source(name, f"{module}/{node.name}" if module else node.name, module, file, line)
 
 
-_GETITEM = __import__("operator").getitem
+def _used(node: torch.fx.Node) -> Container[int]:
+    """Which results of a node are used: torch's decompositions take no care of the others."""
+    if not isinstance(node.meta.get("val"), (list, tuple)):
+        return (0,)
+    return {user.args[1] for user in node.users if user.target is operator.getitem}
+
+
 _COMPLEX = frozenset((ir.DataType.COMPLEX64, ir.DataType.COMPLEX128))
 _PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
 _NUMPY = frozenset(
@@ -685,8 +712,8 @@ def module_path(text: str) -> str:
 def place(trace: str) -> tuple[str, int | None]:
     """File and line of the innermost frame that is not torch's own.
 
-    >>> place('File "/x/torch/nn/a.py", line 3, in f\\n  y')
-    ('a.py', 3)
+    >>> place('File "/x/model.py", line 3, in forward')
+    ('model.py', 3)
     """
     found: tuple[str, int | None] = ("", None)
     end = len(trace)

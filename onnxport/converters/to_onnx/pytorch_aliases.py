@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.indexing import scattered_along
 
 # Operators that update statistics without their schema saying so: positions of the running mean and of `training`.
 HIDDEN_STATE: dict[str, tuple[int, int]] = {
@@ -201,6 +203,8 @@ def write_back(
         dim, start, length = args
         if isinstance(start, int) and isinstance(length, int):
             return _scatter(op, "aten::slice_scatter.default", base, new, dim, start, start + length)
+    if packet == "unfold" and len(args) == 3:
+        return _folded(op, base, new, *args)
     if index is not None:
         part = _part(packet, base, new, args, kwargs, index)
         if part is not None:
@@ -214,6 +218,22 @@ def _scatter(op: OpBuilder, name: str, base: ir.Value, new: ir.Value, *args: Any
         raise Inexpressible(f"a write through a view needs {name}")
     made: ir.Value = entry.function(op, base, new, *args, **kwargs)
     return made
+
+
+def _folded(op: OpBuilder, base: ir.Value, new: ir.Value, dim: int, size: int, step: int) -> ir.Value:
+    """The windows of unfold written back; torch refuses to write to windows that overlap.
+
+    torch's own functionalisation loses the elements between and behind the windows, so that it is no way out here.
+    """
+    rank = base.shape.rank() if base.shape is not None else 0
+    if not rank:
+        raise Inexpressible("a write through unfold of a scalar")
+    dim %= rank
+    windows = op.Transpose(new, perm=[*range(dim + 1), rank, *range(dim + 1, rank)])
+    starts = op.Range(0, op.Add(op.Sub(op.Squeeze(op.dim(base, dim), op.axes(0)), size), 1), step)
+    positions = op.Reshape(op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(size)), [-1])
+    sizes = [op.dim(positions, 0) if axis == dim else op.dim(base, axis) for axis in range(rank)]
+    return scattered_along(op, base, positions, op.Reshape(windows, op.shape_vector(sizes)), dim)
 
 
 def _permutation(packet: str, base: ir.Value, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int] | None:

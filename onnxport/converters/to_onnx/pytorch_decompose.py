@@ -85,7 +85,7 @@ def _overload(target: Any, name: str) -> Any:
 
 def _decomposition(target: Any) -> Callable[..., Any] | None:
     if target._can_decompose():
-        return target.decompose  # type: ignore[no-any-return]
+        return target.decompose
     return _table().get(target)
 
 
