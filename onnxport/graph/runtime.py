@@ -133,6 +133,8 @@ class Session:
         wanted = self._dtypes.get(name)
         if array.dtype.kind in "US":
             array = array.astype(object)
+        if array.dtype.kind == "c" and array.real.dtype == wanted:
+            array = np.stack([array.real, array.imag], -1)  # ONNX graphs hold complex tensors as their parts
         if wanted is None or array.dtype == wanted:
             return array
         if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):
