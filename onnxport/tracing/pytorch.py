@@ -290,6 +290,7 @@ def _register_mapping(kind: type) -> None:
         lambda item: (list(item.values()), list(item.keys())),
         lambda values, keys: kind(**dict(zip(keys, values, strict=True))),
         serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
+        flatten_with_keys_fn=lambda item: ([(pytree.MappingKey(key), child) for key, child in item.items()], list(item)),
     )
 
 

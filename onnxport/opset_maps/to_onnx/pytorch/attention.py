@@ -121,17 +121,15 @@ def _written_out(
 
 def _repeated_heads(op: OpBuilder, x: ir.Value, query: ir.Value) -> ir.Value:
     """`x` with each head as often as heads of the query share it."""
-    heads, wanted = (item.shape[-3] if item.shape is not None else None for item in (x, query))
-    if not isinstance(heads, int) or not isinstance(wanted, int):
+    sizes = [item.shape[axis] if item.shape is not None else None for item, axis in ((x, -3), (query, -3), (x, -1))]
+    if not all(isinstance(size, int) for size in sizes):
         raise UnsupportedOperator("grouped attention with a dynamic number of heads")
+    heads, wanted, width = (int(size) for size in sizes if isinstance(size, int))
     if heads == wanted:
         return x
     count = rank(x)
-    apart = op.Unsqueeze(x, op.axes(count - 2))
-    spread = op.Expand(apart, [*[1] * (count - 2), wanted // heads, 1, 1])
-    sizes = [op.dim(x, axis) for axis in range(count)]
-    sizes[-3] = op.const([wanted])
-    return op.Reshape(spread, op.shape_vector(sizes))
+    spread = op.Expand(op.Unsqueeze(x, op.axes(count - 2)), [*[1] * (count - 2), wanted // heads, 1, 1])
+    return op.Reshape(spread, [*[0] * (count - 3), wanted, -1, width])
 
 
 def _bias(op: OpBuilder, mask: ir.Value, dtype: ir.DataType | None) -> ir.Value:

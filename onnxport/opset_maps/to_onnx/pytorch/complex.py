@@ -15,6 +15,7 @@ from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.complex import is_complex
 from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot, to_dtype
+from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
 
 Number = ir.Value | bool | int | float | complex
 _PART = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
@@ -76,6 +77,16 @@ def real(op: OpBuilder, x: ir.Value) -> ir.Value:
 def imag(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part."""
     return op.Gather(x, 1, axis=-1)
+
+
+@aten.lower(
+    "aten::sym_size.int",
+    accepts_complex=True,
+    cases=[_complex_case(lambda z: z.reshape(z.shape[0] * 3), (2, 3), dynamic=True)],
+)
+def size(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value | int:
+    """The size of one axis; the axis of the parts does not count."""
+    return sym_size(op, x, dim if dim >= 0 else dim - 1)
 
 
 @aten.lower("aten::real", cases=[case(torch.real, f32(2, 3))])
@@ -225,7 +236,7 @@ def product(op: OpBuilder, x: Number, y: Number, multiply: Callable[[ir.Value, i
     cases=[_complex_case(lambda z, w: (z * w, z * 2, w.real * z, z * 2j, z * z.conj()), (2, 3), (3,), dynamic=False)],
 )
 def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
-    """(a + bi)(c + di)."""
+    """The product of the sums of parts."""
     return product(op, x, y, lambda a, b: op.Mul(a, b))
 
 
@@ -278,7 +289,7 @@ def div(op: OpBuilder, x: Number, y: Number, *, rounding_mode: str | None = None
 
 @aten.lower("aten::exp", accepts_complex=True, cases=[_complex_case(torch.exp, (2, 3))])
 def exp(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """exp(a) (cos b + i sin b)."""
+    """The modulus is the exponential of the first part, the angle the second part."""
     return polar(op, op.Exp(op.Gather(x, 0, axis=-1)), op.Gather(x, 1, axis=-1))
 
 

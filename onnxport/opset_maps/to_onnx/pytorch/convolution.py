@@ -39,17 +39,19 @@ def _convolved(
     groups: int,
 ) -> ir.Value:
     spatial = rank(weight) - 2
-    if weight.shape is None or not all(isinstance(size, int) for size in list(weight.shape)[2:]):
+    kernel = [size for size in list(weight.shape or ())[2:] if isinstance(size, int)]
+    if len(kernel) != spatial:
         raise UnsupportedOperator("a convolution's kernel has a dynamic size")
-    kernel = [int(size) for size in list(weight.shape)[2:]]  # type: ignore[arg-type]
     dilations = spread(dilation, spatial)
     if padding == "same":
         total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
         pads = [*(t // 2 for t in total), *(t - t // 2 for t in total)]
     elif padding == "valid":
         pads = [0] * (2 * spatial)
+    elif isinstance(padding, str):
+        raise UnsupportedOperator(f"padding={padding!r}")
     else:
-        pads = spread(padding, spatial) * 2  # type: ignore[arg-type]
+        pads = spread(padding, spatial) * 2
     x, unbatched = batched(op, x, spatial)
     made = op.Conv(
         x,

@@ -134,7 +134,7 @@ def arange(op: OpBuilder, *bounds: Number, **_: object) -> ir.Value:
     dtype = op.result.dtype
     plain = [item for item in (start, end, step) if not isinstance(item, ir.Value)]
     if len(plain) == 3:
-        return op.const(torch.arange(start, end, step, dtype=_TORCH[dtype]).numpy())  # type: ignore[call-overload]
+        return op.const(torch.arange(start, end, step, dtype=_TORCH[dtype]).numpy())
     if any(isinstance(item, float) for item in plain):
         raise UnsupportedOperator("arange with a fractional step or start and a dynamic end")
     whole = [to_dtype(op, item, ir.DataType.INT64) for item in (start, end, step)]
@@ -158,7 +158,7 @@ def linspace(op: OpBuilder, start: Number, end: Number, steps: int, **_: object)
     """Evenly spaced numbers."""
     if any(isinstance(item, ir.Value) for item in (start, end, steps)):
         raise UnsupportedOperator("linspace with bounds that depend on the input")
-    return op.const(torch.linspace(start, end, steps, dtype=_TORCH[op.result.dtype]).numpy())  # type: ignore[arg-type]
+    return op.const(torch.linspace(start, end, steps, dtype=_TORCH[op.result.dtype]).numpy())
 
 
 @aten.lower("aten::eye", cases=[case(lambda x: torch.eye(3) + x, f32(3)), case(lambda x: torch.eye(2, 3) + x, f32(3))])

@@ -23,14 +23,13 @@ Operand = ir.Value | bool | int | float
 def _function(name: str) -> Callable[..., Any]:
     base = name.removeprefix("aten::")
     if base.startswith("special_"):
-        return getattr(torch.special, base.removeprefix("special_"))  # type: ignore[no-any-return]
-    found = getattr(torch, base, None) or getattr(torch.nn.functional, base, None) or getattr(torch.ops.aten, base)
-    return found  # type: ignore[no-any-return]
+        function: Callable[..., Any] = getattr(torch.special, base.removeprefix("special_"))
+        return function
+    return getattr(torch, base, None) or getattr(torch.nn.functional, base, None) or getattr(torch.ops.aten, base)
 
 
 def _row_cases(row: Row, name: str) -> list[Case]:
     function = _function(name)
-    made = {"f": f32, "i": i64, "b": boolean}
     cases = []
     for kind in row.kinds:
         if kind == "b":
@@ -39,7 +38,7 @@ def _row_cases(row: Row, name: str) -> list[Case]:
             low = max(int(row.low), 1) if row.low > 0 else -5
             operands = tuple(i64(2, 3, low=low, high=6) for _ in range(row.arity))
         else:
-            operands = tuple(made[kind](2, 3, low=row.low, high=row.high) for _ in range(row.arity))
+            operands = tuple(f32(2, 3, low=row.low, high=row.high) for _ in range(row.arity))
         if row.arity == 2:
             operands = (operands[0], type(operands[1])(operands[1].dtype, (3,), operands[1].low, operands[1].high))
         least = max(13, row.since)

@@ -65,12 +65,8 @@ def slice_(
 def narrow(op: OpBuilder, x: ir.Value, dim: int, start: Size, length: Size) -> ir.Value:
     """Slice of a length."""
     if isinstance(start, int) and isinstance(length, int):
-        end: Size = END if start < 0 and start + length == 0 else start + length
-    else:
-        end = op.Add(_scalar(op, start), _scalar(op, length))
-        if rank(end):
-            end = op.Squeeze(end, op.axes(0))
-    return slice_(op, x, dim, start, end)
+        return slice_(op, x, dim, start, END if start < 0 and start + length == 0 else start + length)
+    return slice_(op, x, dim, start, op.Add(_scalar(op, start), _scalar(op, length)))
 
 
 def _scalar(op: OpBuilder, item: Size) -> ir.Value:

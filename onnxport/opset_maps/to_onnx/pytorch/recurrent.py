@@ -1,8 +1,9 @@
-"""Recurrent layers."""
+"""Recurrent layers: torch's own operators, and those that tracing keeps whole (`tracing/pytorch_recurrent.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
 from torch import nn
@@ -28,6 +29,10 @@ def _reordered(op: OpBuilder, weight: ir.Value, kind: str) -> ir.Value:
     return op.Concat(*[gates[i] for i in order], axis=0)
 
 
+def _states(hx: ir.Value | Sequence[ir.Value]) -> Sequence[ir.Value]:
+    return [hx] if isinstance(hx, ir.Value) else hx
+
+
 def _directions(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     stacked = [op.Unsqueeze(item, op.axes(0)) for item in parts]
     return stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=0)
@@ -45,7 +50,7 @@ def _layers(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-    **attributes: object,
+    **attributes: Any,
 ) -> tuple[ir.Value, ...]:
     """All layers; each direction's weights stand in `params` as w_ih, w_hh and, where there are biases, b_ih, b_hh."""
     if train and dropout and num_layers > 1:
@@ -97,6 +102,7 @@ def _layers(
 
 @aten.lower(
     "aten::lstm.input",
+    "onnxport::lstm",
     cases=[
         built(lambda: nn.LSTM(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
         built(lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3)),
@@ -122,6 +128,7 @@ def lstm(
 
 @aten.lower(
     "aten::gru.input",
+    "onnxport::gru",
     cases=[
         built(lambda: nn.GRU(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
         built(lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True), f32(5, 2, 3), f32(4, 2, 4)),
@@ -131,7 +138,7 @@ def lstm(
 def gru(
     op: OpBuilder,
     x: ir.Value,
-    hx: ir.Value,
+    hx: ir.Value | Sequence[ir.Value],
     params: Sequence[ir.Value],
     has_biases: bool,
     num_layers: int,
@@ -145,7 +152,7 @@ def gru(
         op,
         "GRU",
         x,
-        [hx],
+        _states(hx),
         params,
         has_biases,
         num_layers,
@@ -160,6 +167,8 @@ def gru(
 @aten.lower(
     "aten::rnn_tanh.input",
     "aten::rnn_relu.input",
+    "onnxport::rnn_tanh",
+    "onnxport::rnn_relu",
     cases=[
         built(lambda: nn.RNN(3, 4, batch_first=True), f32(2, 5, 3), dynamic=True),
         built(lambda: nn.RNN(3, 4, nonlinearity="relu", bidirectional=True, num_layers=2), f32(5, 2, 3)),
@@ -168,7 +177,7 @@ def gru(
 def rnn(
     op: OpBuilder,
     x: ir.Value,
-    hx: ir.Value,
+    hx: ir.Value | Sequence[ir.Value],
     params: Sequence[ir.Value],
     has_biases: bool,
     num_layers: int,
@@ -184,7 +193,7 @@ def rnn(
         op,
         "RNN",
         x,
-        [hx],
+        _states(hx),
         params,
         has_biases,
         num_layers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -94,12 +95,8 @@ def _with_index(
 
 
 def _arg(op: OpBuilder, name: str, x: ir.Value, dim: int, keepdim: bool) -> ir.Value:
-    if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16, ir.DataType.INT64):
-        x = (
-            op.cast(x, ir.DataType.INT32 if x.dtype != ir.DataType.INT64 else ir.DataType.DOUBLE)
-            if x.dtype != ir.DataType.INT64
-            else x
-        )
+    if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16):  # onnxruntime has no kernel for these
+        x = op.cast(x, ir.DataType.INT32)
     return op.node(name, x, axis=dim, keepdims=int(keepdim))
 
 
@@ -192,14 +189,12 @@ def variance(
     return op.Div(total, divisor), centre
 
 
-def _variance_arguments(
-    x: ir.Value, args: Sequence[object], kwargs: dict[str, object]
-) -> tuple[list[int], float, bool]:
+def _variance_arguments(x: ir.Value, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[int], float, bool]:
     """Axes, correction and keepdim of the overloads of var and std."""
-    correction: object = kwargs.get("correction", 1)
+    correction = kwargs.get("correction", 1)
     keepdim = bool(kwargs.get("keepdim", False))
     rest = list(args)
-    dim: object = None
+    dim: Dims = None
     if rest and isinstance(rest[0], bool):  # var(unbiased)
         correction = int(rest[0])
     elif rest:
@@ -208,7 +203,7 @@ def _variance_arguments(
             correction = int(bool(rest[1]))
         if len(rest) > 2:
             keepdim = bool(rest[2])
-    return axes_of(x, dim), 1.0 if correction is None else float(correction), keepdim  # type: ignore[arg-type]
+    return axes_of(x, dim), 1.0 if correction is None else float(correction), keepdim
 
 
 @aten.lower(
@@ -221,25 +216,25 @@ def _variance_arguments(
         case(lambda x: x.var(0, unbiased=False), f32(2, 3)),
     ],
 )
-def var(op: OpBuilder, x: ir.Value, *args: object, **kwargs: object) -> ir.Value:
+def var(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> ir.Value:
     """The variance from its definition."""
     return variance(op, x, *_variance_arguments(x, args, kwargs))[0]
 
 
 @aten.lower("aten::std", cases=[case(lambda x: x.std(), f32(2, 3)), case(lambda x: x.std(1, keepdim=True), f32(2, 3))])
-def std(op: OpBuilder, x: ir.Value, *args: object, **kwargs: object) -> ir.Value:
+def std(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> ir.Value:
     """The root of the variance."""
     return op.Sqrt(var(op, x, *args, **kwargs))
 
 
 @aten.lower("aten::var_mean", cases=[case(lambda x: torch.var_mean(x, 1), f32(2, 3))])
-def var_mean(op: OpBuilder, x: ir.Value, *args: object, **kwargs: object) -> tuple[ir.Value, ir.Value]:
+def var_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.Value, ir.Value]:
     """The variance and the mean."""
     return variance(op, x, *_variance_arguments(x, args, kwargs))
 
 
 @aten.lower("aten::std_mean", cases=[case(lambda x: torch.std_mean(x, 1), f32(2, 3))])
-def std_mean(op: OpBuilder, x: ir.Value, *args: object, **kwargs: object) -> tuple[ir.Value, ir.Value]:
+def std_mean(op: OpBuilder, x: ir.Value, *args: Any, **kwargs: Any) -> tuple[ir.Value, ir.Value]:
     """The standard deviation and the mean."""
     spread, centre = variance(op, x, *_variance_arguments(x, args, kwargs))
     return op.Sqrt(spread), centre

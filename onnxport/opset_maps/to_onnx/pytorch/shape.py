@@ -35,11 +35,7 @@ def reshaped(op: OpBuilder, x: ir.Value, sizes: Sequence[Size] | None = None) ->
         return op.Reshape(x, op.shape_vector(sizes))
     before = list(x.shape) if x.shape is not None else []
     if any(size == 0 for size in said if isinstance(size, int)):
-        return (
-            op.Reshape(x, op.shape_vector(list(sizes if sizes is not None else said)), allowzero=1)
-            if op.opset >= 14
-            else _empty(op, said)
-        )
+        return _empty(op, x, said, sizes)
     target: list[int] = []
     unknown = 0
     for axis, size in enumerate(said):
@@ -61,10 +57,14 @@ def _is(dim: object, size: object) -> bool:
     return not isinstance(dim, int) and str(getattr(dim, "value", dim)) == str(getattr(size, "value", size))
 
 
-def _empty(op: OpBuilder, said: Sequence[object]) -> ir.Value:
-    if not all(isinstance(size, int) for size in said):
+def _empty(op: OpBuilder, x: ir.Value, said: Sequence[object], sizes: Sequence[Size] | None) -> ir.Value:
+    """A shape with a 0 in it can't be abbreviated: 0 and -1 mean something else there."""
+    static = [size for size in said if isinstance(size, int)]
+    if len(static) == len(said):
+        return op.const(np.zeros(static), op.result.dtype)
+    if sizes is None or op.opset < 14:
         raise UnsupportedOperator("an empty tensor of dynamic size needs opset 14")
-    return op.const(np.zeros(said), op.result.dtype)  # type: ignore[arg-type]
+    return op.Reshape(x, op.shape_vector(sizes), allowzero=1)
 
 
 @aten.lower(
@@ -264,7 +264,8 @@ def stack(op: OpBuilder, tensors: Sequence[ir.Value], dim: int = 0) -> ir.Value:
 
 def _sizes_along(op: OpBuilder, dim: int) -> list[int] | None:
     sizes = [item.shape[dim] if item is not None and item.shape is not None else None for item in op.results]
-    return [int(size) for size in sizes] if all(isinstance(size, int) for size in sizes) else None  # type: ignore[arg-type]
+    static = [size for size in sizes if isinstance(size, int)]
+    return static if len(static) == len(sizes) else None
 
 
 @aten.lower(

@@ -20,8 +20,9 @@ Number = ir.Value | int | float | bool
 @aten.lower("aten::sym_size.int", cases=[case(lambda x: x.reshape(x.shape[0] * 2, -1), f32(3, 4), dynamic=True)])
 def sym_size(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value | int:
     """The size of one axis."""
-    if x.shape is not None and isinstance(x.shape[dim], int):
-        return int(x.shape[dim])  # type: ignore[arg-type]
+    size = x.shape[dim] if x.shape is not None else None
+    if isinstance(size, int):
+        return size
     return op.Squeeze(op.dim(x, dim), op.axes(0))
 
 
