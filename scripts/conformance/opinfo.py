@@ -21,6 +21,7 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ from onnxport.validation.numerics import of_model
 # How many samples of each element type are tried.
 DTYPES = {torch.float32: 1.0, torch.int64: 0.5, torch.bool: 0.5, torch.float64: 0.25, torch.complex64: 0.25}
 SECONDS_PER_SAMPLE = 20
+# Runtimes compute sigmoid, erf and their like to a few units of float32 at 1, their range, however small the result is.
+KERNEL_ULPS = 4
+# PyTorch's own relative error: its trigamma is four terms of an asymptotic series.
+COARSE = {"polygamma": 1e-9, "special.polygamma": 1e-9}
+# What these give is whatever the memory held.
+UNINITIALISED = ("empty", "new_empty", "empty_like", "empty_strided", "empty_permuted", "new_empty_strided")
+# Which of several equal elements these name is not defined.
+AMBIGUOUS = ("topk", "kthvalue", "sort", "argsort", "median", "nanmedian", "mode", "msort")
 # What can come of a sample; "wrong" (numbers) and "defect" (an error of ours) must never occur.
 VERDICTS = ("right", "refused", "untraceable", "wrong", "defect", "timeout")
 
@@ -55,6 +64,7 @@ class Call(torch.nn.Module):
     def __init__(self, info: Any, sample: Any) -> None:
         super().__init__()
         self.operator = info.op
+        self.name = info.name
         leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         self.tensors = [i for i, item in enumerate(leaves) if isinstance(item, torch.Tensor)]
         self.inputs = tuple(leaves[i].detach() for i in self.tensors)
@@ -115,13 +125,46 @@ def check(info: Any, sample: Any) -> tuple[str, str]:
     random = of_model(model.model).random or any(
         not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(expected, again)
     )
+    random = random or info.name in UNINITIALISED
     verdict = compare(model, call, expected, results[: len(expected)], random=random)
+    if (
+        verdict[0] == "wrong"
+        and info.name in AMBIGUOUS
+        and _name_equal_elements(call.inputs[0].numpy(), expected, results)
+    ):
+        return "right", "another of several equal elements"
     if verdict[0] == "wrong" and any(item.dtype == torch.float64 for item in call.inputs):
         # onnxruntime's MatMul fusion rounds the factor of a double product to float32; as written the graph is right.
         results = Session(model.model, optimize=False).run(feeds)
         plain = compare(model, call, expected, results, random=random)
         return (plain[0], "in double with onnxruntime's fusions off") if plain[0] == "right" else verdict
     return verdict
+
+
+def arrays_of(call: Call, inputs: tuple[Any, ...], dtype: torch.dtype = torch.float32) -> list[Any]:
+    """The operator's results on other inputs, `dtype` being what integers become; none where it does not run."""
+    torch.set_default_dtype(dtype)
+    try:
+        return arrays(call(*inputs))
+    except Exception:
+        return []
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def _nudged(inputs: Sequence[torch.Tensor], rng: np.random.Generator) -> tuple[Any, ...]:
+    """The inputs, floating-point ones moved by one unit in the last place."""
+    made = []
+    for item in inputs:
+        if item.dtype in (torch.float32, torch.float64):
+            eps = tolerance.epsilon(np.dtype(str(item.dtype).removeprefix("torch.")))
+            item = torch.from_numpy(tolerance.nudge(item.resolve_neg().numpy().copy(), eps, rng))
+        made.append(item.clone())
+    return tuple(made)
+
+
+def _shaped(runs: Sequence[Sequence[Any]], index: int, like: np.ndarray) -> list[np.ndarray]:
+    return [run[index] for run in runs if index < len(run) and run[index].shape == like.shape]
 
 
 def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, random: bool) -> tuple[str, str]:
@@ -133,10 +176,9 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
             if a.shape != b.shape or a.dtype != b.dtype:
                 return "wrong", f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
         return "right", "random: shapes and types only"
-    try:
-        truth = arrays(call(*fresh(call.inputs, torch.float64)))
-    except Exception:
-        truth = []
+    truth = arrays_of(call, fresh(call.inputs, torch.float64), torch.float64)
+    rng = np.random.default_rng(0)
+    nudged = [arrays_of(call, _nudged(call.inputs, rng)) for _ in range(2)]
     length = max([of_model(model.model).length, *(int(item.numel()) for item in call.inputs)])
     for index, (a, b) in enumerate(zip(expected, results)):
         eps = tolerance.epsilon(a.dtype) if a.dtype.kind in "fc" else 0.0
@@ -144,9 +186,14 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
         if a.dtype.kind not in "fc":
             budget = tolerance.EXACT
         elif wide is not None and wide.shape == a.shape and wide.dtype != a.dtype and wide.dtype.kind in "fc":
-            budget = tolerance.from_float64(a, wide, length, eps=eps)
+            budget = tolerance.from_float64(a, wide, length, eps=eps, nudged=_shaped(nudged, index, a))
         else:
-            budget = tolerance.from_length(a, length, eps=eps)
+            budget = tolerance.from_length(a, length, eps=eps, nudged=_shaped(nudged, index, a))
+        coarse = COARSE.get(call.name, 0.0)
+        if coarse:
+            budget = replace(budget, relative=coarse)
+        if a.dtype == np.float32:
+            budget = replace(budget, absolute=np.maximum(budget.absolute, KERNEL_ULPS * eps))
         found = judge(f"output {index}", a, b, budget)
         if found.verdict == "fail":
             shapes = [f"{item.dtype}{list(item.shape)}".removeprefix("torch.") for item in call.inputs]
@@ -155,6 +202,23 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
             numbers = f" {figures.source!r} became {figures.converted!r} at {figures.where}" if figures else ""
             return "wrong", f"{found.reason}{numbers} on {', '.join(shapes)} {rest}"[:400]
     return "right", ""
+
+
+def _name_equal_elements(x: np.ndarray, expected: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether indices that differ stand for equal elements of `x`, and all other outputs agree exactly."""
+    for a, b in zip(expected, results):
+        if np.array_equal(a, b):
+            continue
+        if a.dtype != np.int64 or a.shape != b.shape:
+            return False
+        for axis in range(x.ndim):
+            places = [np.expand_dims(item, axis) if item.ndim < x.ndim else item for item in (a, b)]
+            if all(places[0].shape[i] == x.shape[i] for i in range(x.ndim) if i != axis):
+                if np.array_equal(*(np.take_along_axis(x, item, axis) for item in places)):
+                    break
+        else:
+            return False
+    return True
 
 
 def _fed(item: torch.Tensor) -> Any:
@@ -252,15 +316,7 @@ def verdict_of(found: Sequence[Sequence[Any]]) -> str:
         return "right"
     if "right" in kinds:
         return "partly"
-    return (
-        "refused"
-        if "refused" in kinds
-        else "untraceable"
-        if "untraceable" in kinds
-        else "timeout"
-        if kinds
-        else "no samples"
-    )
+    return next((kind for kind in ("refused", "untraceable", "timeout") if kind in kinds), "no samples")
 
 
 _COLUMNS = ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
@@ -275,26 +331,17 @@ def report(results: dict[str, list[list[Any]]], path: Path) -> None:
         "# PyTorch's operator database (OpInfo)",
         "",
         f"Written by `scripts/conformance/opinfo.py` with torch {torch.__version__}: samples of every OpInfo",
-        "(float32, int64, bool, float64, complex64), each exported, run and compared with PyTorch. *right*: all samples;",
-        "*partly*: some right, the rest refused or untraceable; *refused*: an error names the operator and the reason; *untraceable*: `torch.export` itself",
-        "can't trace the sample (or PyTorch can't run it). Numbers are never wrong: such a sample would stand here as *wrong*.",
+        "(float32, int64, bool, float64, complex64), each exported, run and compared with PyTorch.",
         "",
-        "| | "
-        + " | ".join(("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect"))
-        + " |",
-        "|-|" + "-|" * 8,
-        "| operators | "
-        + " | ".join(
-            str(tally[k])
-            for k in ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
-        )
-        + " |",
-        "| samples | "
-        + " | ".join(
-            str(every[k]) if k in VERDICTS else ""
-            for k in ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
-        )
-        + " |",
+        "- *right*: all samples; *partly*: some right, the rest refused or untraceable.",
+        "- *refused*: an error names the operator and the reason.",
+        "- *untraceable*: `torch.export` can't trace the sample, or PyTorch itself can't run it.",
+        "- Numbers are never wrong: such a sample would stand here as *wrong*, an error of ours as *defect*.",
+        "",
+        "| | " + " | ".join(_COLUMNS) + " |",
+        "|-|" + "-|" * len(_COLUMNS),
+        "| operators | " + " | ".join(str(tally[k]) for k in _COLUMNS) + " |",
+        "| samples | " + " | ".join(str(every[k]) if k in VERDICTS else "" for k in _COLUMNS) + " |",
         "",
         "| operator | verdict | samples right | reason |",
         "|-|-|-|-|",

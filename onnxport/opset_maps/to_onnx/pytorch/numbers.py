@@ -70,7 +70,8 @@ def _common_divisor(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     def step(o: OpBuilder) -> list[ir.Value]:
         o.input("k", _INT64, [])
         o.input("going", ir.DataType.BOOL, [])
-        x, y = o.input("x", _INT64, a.shape), o.input("y", _INT64, a.shape)
+        shape = list(a.shape) if a.shape is not None else None
+        x, y = o.input("x", _INT64, shape), o.input("y", _INT64, shape)
         done = o.Equal(y, 0)
         rest = o.Where(done, o.const(0, _INT64), o.Mod(x, o.Where(done, o.const(1, _INT64), y)))
         return [left(o, rest), o.Where(done, x, y), rest]

@@ -1,0 +1,264 @@
+"""Linear algebra that ONNX lacks, over batches of matrices of any size, as Loops over rows or columns.
+
+Everything is computed in double precision whatever the operand's type, so that float32 results are at least as exact as
+LAPACK's in float32. Algorithms are those of Golub and Van Loan, "Matrix Computations", 4th edition (GvL), with LAPACK's
+conventions where a result is not unique: the first of equal pivots, the sign of Householder's reflections.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+
+_DOUBLE = ir.DataType.DOUBLE
+_INT64 = ir.DataType.INT64
+# step(body, k, states) gives the next states.
+Step = Callable[[OpBuilder, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]]
+
+
+def loop(op: OpBuilder, count: ir.Value, states: Sequence[ir.Value], step: Step) -> tuple[ir.Value, ...]:
+    """The states after `count` (an INT64 scalar) steps."""
+
+    def build(b: OpBuilder) -> list[ir.Value]:
+        k = b.input("k", _INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        inner = [
+            b.input("state", item.dtype or _DOUBLE, list(item.shape) if item.shape is not None else None)
+            for item in states
+        ]
+        return [b.Identity(going), *step(b, k, inner)]
+
+    made = op.Loop(count, True, *states, body=op.body(build), outputs=len(states))
+    made = made if isinstance(made, tuple) else (made,)
+    for value, state in zip(made, states, strict=True):
+        value.shape = state.shape
+    return made
+
+
+def size(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
+    """The size of one axis as an INT64 scalar."""
+    return op.Squeeze(op.dim(x, axis), op.axes(0))
+
+
+def _positions(op: OpBuilder, count: ir.Value, *, column: bool) -> ir.Value:
+    """0, 1, ... along a last axis, or (`column`) along the axis before it."""
+    numbers = op.Range(op.const(0), count, op.const(1))
+    return op.Unsqueeze(numbers, op.axes(1)) if column else numbers
+
+
+def _row(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
+    """Row k, as matrices of one row."""
+    return op.Gather(a, op.Unsqueeze(k, op.axes(0)), axis=-2)
+
+
+def _column(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
+    """Column k, as matrices of one column."""
+    return op.Gather(a, op.Unsqueeze(k, op.axes(0)), axis=-1)
+
+
+def _zero(op: OpBuilder) -> ir.Value:
+    return op.const(0.0, _DOUBLE)
+
+
+def identity_like(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """Identity matrices in the number, and of the size, of the square matrices `a`."""
+    n = size(op, a, -1)
+    one = op.cast(op.Equal(_positions(op, n, column=True), _positions(op, n, column=False)), _DOUBLE)
+    return op.Expand(one, op.shape(a))
+
+
+def _swapped(op: OpBuilder, a: ir.Value, k: ir.Value, p: ir.Value, rows: ir.Value) -> ir.Value:
+    """`a` with its rows k and p exchanged; `p` is a matrix of one element for each matrix."""
+    order = op.Where(op.Equal(rows, k), p, op.Where(op.Equal(rows, p), k, rows))
+    return op.GatherElements(a, op.Expand(order, op.Shape(a)), axis=-2)
+
+
+def _pivot(op: OpBuilder, a: ir.Value, k: ir.Value, rows: ir.Value) -> ir.Value:
+    """The row, k or below, with the largest element of column k."""
+    magnitudes = op.Where(op.Less(rows, k), op.const(-1.0, _DOUBLE), op.Abs(_column(op, a, k)))
+    return op.ArgMax(magnitudes, axis=-2, keepdims=1)
+
+
+def lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """L below the diagonal (its own diagonal of ones left out) and U on and above it; the row exchanged with row k at step
+    k; the order of the rows of `a` in L U (GvL algorithm 3.4.1).
+
+    Args:
+        op: the builder.
+        a: matrices [..., m, n].
+        pivot: exchange rows.
+
+    Returns:
+        Factors [..., m, n] in double; exchanges [..., min(m, n)] from 0; order [..., m, 1].
+    """
+    a = op.cast(a, _DOUBLE)
+    m, n = size(op, a, -2), size(op, a, -1)
+    count = op.Min(m, n)
+    rows, columns = _positions(op, m, column=True), _positions(op, n, column=False)
+    steps = _positions(op, count, column=True)
+    flat = op.reduce("ReduceMax", a, [-1], keepdims=True)
+    order = op.Expand(rows, op.Shape(flat))
+    batch = op.Slice(op.Shape(a), [0], [-2], [0])
+    swaps = op.Expand(steps, op.Concat(batch, op.Unsqueeze(count, op.axes(0)), op.const([1]), axis=0))
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        matrix, places, taken = states
+        if pivot:
+            p = _pivot(b, matrix, k, rows)
+            matrix, places = _swapped(b, matrix, k, p, rows), _swapped(b, places, k, p, rows)
+            taken = b.Where(b.Equal(steps, k), p, taken)
+        head = _row(b, matrix, k)
+        top = _column(b, head, k)
+        singular = b.Equal(top, 0.0)
+        factors = b.Div(_column(b, matrix, k), b.Where(singular, b.const(1.0, _DOUBLE), top))
+        factors = b.Where(b.Greater(rows, k), factors, _zero(b))
+        factors = b.Where(singular, _zero(b), factors)
+        right = b.Where(b.Greater(columns, k), head, _zero(b))
+        matrix = b.Sub(matrix, b.Mul(factors, right))
+        here = b.And(b.Greater(rows, k), b.Equal(columns, k))
+        return [b.Where(here, factors, matrix), places, taken]
+
+    made, order, swaps = loop(op, count, [a, order, swaps], step)
+    return made, op.Squeeze(swaps, op.axes(-1)), order
+
+
+def determinant(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Determinant, its sign and the logarithm of its magnitude, in double: the product of U's diagonal."""
+    factors, swaps, _ = lu(op, a)
+    diagonal = op.reduce("ReduceSum", op.Mul(factors, identity_like(op, factors)), [-1], keepdims=False)
+    still = _positions(op, size(op, a, -1), column=False)
+    signs = op.Where(op.Equal(swaps, still), op.const(1.0, _DOUBLE), op.const(-1.0, _DOUBLE))
+    value = op.reduce("ReduceProd", op.Mul(diagonal, signs), [-1], keepdims=False)
+    sign = op.reduce("ReduceProd", op.Mul(op.Sign(diagonal), signs), [-1], keepdims=False)
+    return value, sign, op.reduce("ReduceSum", op.Log(op.Abs(diagonal)), [-1], keepdims=False)
+
+
+def solve(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """x with a x = b for square `a` and matrices `b`, in double, by Gauss and Jordan's elimination with row exchange."""
+    a, b = op.cast(a, _DOUBLE), op.cast(b, _DOUBLE)
+    n = size(op, a, -1)
+    lead = op.Slice(op.Shape(op.MatMul(a, b)), [0], [-2], [0])
+    both = [op.Expand(item, op.Concat(lead, op.Slice(op.Shape(item), [-2], [2**31], [0]), axis=0)) for item in (a, b)]
+    joined = op.Concat(*both, axis=-1)
+    rows = _positions(op, n, column=True)
+
+    def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        matrix = _swapped(o, states[0], k, _pivot(o, states[0], k, rows), rows)
+        head = _row(o, matrix, k)
+        head = o.Div(head, _column(o, head, k))
+        rest = o.Sub(matrix, o.Mul(_column(o, matrix, k), head))
+        return [o.Where(o.Equal(rows, k), head, rest)]
+
+    (made,) = loop(op, n, [joined], step)
+    return op.Slice(made, op.Unsqueeze(n, op.axes(0)), op.const([np.iinfo(np.int64).max]), op.const([-1]))
+
+
+def inverse(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """The inverse, in double."""
+    return solve(op, a, identity_like(op, a))
+
+
+def solve_triangular(op: OpBuilder, a: ir.Value, b: ir.Value, *, upper: bool, unit: bool = False) -> ir.Value:
+    """x with a x = b for triangular `a`, in double, by substitution (GvL algorithms 3.1.1, 3.1.2)."""
+    a, b = op.cast(a, _DOUBLE), op.cast(b, _DOUBLE)
+    n = size(op, a, -1)
+    rows = _positions(op, n, column=True)
+    b = op.Expand(b, op.Shape(op.MatMul(a, b)))
+
+    def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        x = states[0]
+        at = o.Sub(o.Sub(n, 1), k) if upper else k
+        head = _row(o, x, at)
+        factors = _column(o, a, at)
+        if not unit:
+            head = o.Div(head, _row(o, factors, at))
+        left = o.Less(rows, at) if upper else o.Greater(rows, at)
+        x = o.Sub(x, o.Mul(o.Where(left, factors, _zero(o)), head))
+        return [o.Where(o.Equal(rows, at), head, x)]
+
+    return loop(op, n, [b], step)[0]
+
+
+def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """The lower triangle L with L L' = a, read from the lower triangle of `a`, in double (GvL algorithm 4.2.2)."""
+    a = op.cast(a, _DOUBLE)
+    n = size(op, a, -1)
+    rows = _positions(op, n, column=True)
+    columns = _positions(op, n, column=False)
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        rest, made = states
+        column = _column(b, rest, k)
+        column = b.Div(column, b.Sqrt(_row(b, column, k)))
+        column = b.Where(b.Less(rows, k), _zero(b), column)
+        turned = transposed(b, column)
+        return [b.Sub(rest, b.Mul(column, turned)), b.Where(b.Equal(columns, k), column, made)]
+
+    return loop(op, n, [a, op.Mul(a, 0.0)], step)[1]
+
+
+def transposed(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """The last two axes exchanged."""
+    rank = a.shape.rank() if a.shape is not None else 2
+    return op.Transpose(a, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def householder(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The complete factors Q [..., m, m] and R [..., m, n] of `a`, in double (GvL algorithm 5.2.1, LAPACK's signs)."""
+    a = op.cast(a, _DOUBLE)
+    m, n = size(op, a, -2), size(op, a, -1)
+    rows = _positions(op, m, column=True)
+    square = op.MatMul(a, transposed(op, a))
+    count = op.Min(op.Sub(m, 1), n)
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        q, r = states
+        column = b.Where(b.Less(rows, k), _zero(b), _column(b, r, k))
+        head = _row(b, column, k)
+        below = b.Where(b.Greater(rows, k), column, _zero(b))
+        rest = b.reduce("ReduceSum", b.Mul(below, below), [-2], keepdims=True)
+        norm = b.Sqrt(b.Add(b.Mul(head, head), rest))
+        corner = b.Where(b.Less(head, 0.0), norm, b.Neg(norm))
+        nothing = b.Equal(rest, 0.0)  # the column is zero below the diagonal already: LAPACK leaves it
+        gap = b.Sub(head, corner)
+        vector = b.Where(b.Equal(rows, k), gap, below)
+        scale = b.Where(
+            nothing,
+            _zero(b),
+            b.Div(b.const(-1.0, _DOUBLE), b.Where(nothing, b.const(1.0, _DOUBLE), b.Mul(gap, corner))),
+        )
+        weighted = b.Mul(vector, scale)
+        r = b.Sub(r, b.Mul(weighted, b.MatMul(transposed(b, vector), r)))
+        q = b.Sub(q, b.Mul(b.MatMul(q, vector), transposed(b, weighted)))
+        return [q, r]
+
+    q, r = loop(op, count, [identity_like(op, square), a], step)
+    columns = _positions(op, n, column=False)
+    return q, op.Where(op.LessOrEqual(rows, columns), r, _zero(op))
+
+
+def exponential(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """exp of square matrices, in double: Taylor's polynomial of degree 18 of a / 2^s, of norm 1 at most, squared s times.
+
+    Source: Higham, "Functions of Matrices", section 10.3.
+    """
+    a = op.cast(a, _DOUBLE)
+    norm = op.reduce("ReduceMax", op.reduce("ReduceSum", op.Abs(a), [-1], keepdims=True), [-2], keepdims=True)
+    power = op.Ceil(op.Div(op.Log(op.Max(norm, 1.0)), math.log(2.0)))
+    scaled = op.Div(a, op.Pow(op.const(2.0, _DOUBLE), power))
+    one = identity_like(op, a)
+    made = one
+    for k in range(18, 0, -1):
+        made = op.Add(one, op.Div(op.MatMul(scaled, made), float(k)))
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        more = b.Less(b.cast(k, _DOUBLE), power)
+        return [b.Where(more, b.MatMul(states[0], states[0]), states[0])]
+
+    count = op.cast(op.ReduceMax(power, keepdims=0), _INT64)
+    return loop(op, count, [made], step)[0]

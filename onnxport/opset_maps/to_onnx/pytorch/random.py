@@ -1,0 +1,224 @@
+"""Random numbers, drawn when the graph runs: of the same distribution as PyTorch's, never the same numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
+
+Size = int | ir.Value
+Number = ir.Value | int | float
+_FLOAT = ir.DataType.FLOAT
+_SHAPE = np.zeros((2, 3), np.float32)
+# The least number above 0 that the generators give: -log of it is finite.
+_LEAST = 2.0**-24
+
+
+def _filled(op: OpBuilder, kind: str, size: ir.Value, dtype: ir.DataType, **attributes: Any) -> ir.Value:
+    """RandomUniformLike or RandomNormalLike of a tensor of `size`; drawn in float32, which is as fine as torch draws."""
+    static = op.constant(size)
+    if static is not None:
+        made = op.node(f"Random{kind}", shape=[int(item) for item in static], dtype=int(_FLOAT), **attributes)
+        made.type, made.shape = ir.TensorType(_FLOAT), ir.Shape([int(item) for item in static])
+    else:
+        made = op.node(f"Random{kind}Like", op.Expand(op.const(0.0, _FLOAT), size), dtype=int(_FLOAT), **attributes)
+    return op.cast(made, dtype)
+
+
+def uniform_like(
+    op: OpBuilder, size: ir.Value, dtype: ir.DataType = _FLOAT, low: float = 0.0, high: float = 1.0
+) -> ir.Value:
+    """Uniform numbers between `low` and `high`."""
+    return _filled(op, "Uniform", size, dtype, low=low, high=high)
+
+
+def normal_like(op: OpBuilder, size: ir.Value, dtype: ir.DataType = _FLOAT) -> ir.Value:
+    """Standard normal numbers."""
+    return _filled(op, "Normal", size, dtype)
+
+
+def _positive(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Uniform numbers of the shape of `x`, never 0."""
+    return uniform_like(op, op.shape(x), _FLOAT, low=_LEAST)
+
+
+@aten.lower("aten::rand", cases=[case(lambda x: torch.rand(2, 3).shape[0] + x, f32(1))])
+def rand(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+    """RandomUniform."""
+    return uniform_like(op, op.shape_vector(size), op.result.dtype)
+
+
+@aten.lower("aten::rand_like", cases=[case(lambda x: torch.rand_like(x) * 0 + x, f32(2, 3), dynamic=True)])
+def rand_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
+    """RandomUniform of a tensor's shape."""
+    return uniform_like(op, op.shape(x), op.result.dtype)
+
+
+@aten.lower("aten::randn", cases=[case(lambda x: torch.randn(2, 3) * 0 + x, f32(3))])
+def randn(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+    """RandomNormal."""
+    return normal_like(op, op.shape_vector(size), op.result.dtype)
+
+
+@aten.lower("aten::randn_like", cases=[case(lambda x: torch.randn_like(x) * 0 + x, f32(2, 3), dynamic=True)])
+def randn_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
+    """RandomNormal of a tensor's shape."""
+    return normal_like(op, op.shape(x), op.result.dtype)
+
+
+def _integers(op: OpBuilder, size: ir.Value, low: Number, high: Number) -> ir.Value:
+    """floor of uniform numbers over [low, high), in double so that large ranges keep their integers."""
+    double = ir.DataType.DOUBLE
+    start, stop = to_dtype(op, low, double), to_dtype(op, high, double)
+    spread = op.Mul(uniform_like(op, size, double), op.Sub(stop, start))
+    made = op.Min(op.Floor(op.Add(spread, start)), op.Sub(stop, 1.0))
+    return op.cast(made, op.result.dtype)
+
+
+@aten.lower("aten::randint", cases=[case(lambda x: torch.randint(5, (2, 3)) * 0 + x, i64(3))])
+def randint(op: OpBuilder, high: Number, size: Sequence[Size], **_: object) -> ir.Value:
+    """Uniform numbers, rounded down."""
+    return _integers(op, op.shape_vector(size), 0, high)
+
+
+@aten.lower("aten::randint.low", cases=[case(lambda x: torch.randint(2, 5, (2, 3)) * 0 + x, i64(3))])
+def randint_low(op: OpBuilder, low: Number, high: Number, size: Sequence[Size], **_: object) -> ir.Value:
+    """Uniform numbers, rounded down."""
+    return _integers(op, op.shape_vector(size), low, high)
+
+
+@aten.lower(
+    "aten::randint_like",
+    "aten::randint_like.Tensor",
+    cases=[case(lambda x: torch.randint_like(x, 5) * 0 + x, f32(2, 3), dynamic=True)],
+)
+def randint_like(op: OpBuilder, x: ir.Value, high: Number, **_: object) -> ir.Value:
+    """Uniform numbers of a tensor's shape, rounded down."""
+    return _integers(op, op.shape(x), 0, high)
+
+
+@aten.lower(
+    "aten::randint_like.low_dtype",
+    "aten::randint_like.low_dtype_Tensor",
+    cases=[case(lambda x: torch.randint_like(x, 2, 5) * 0 + x, f32(2, 3))],
+)
+def randint_like_low(op: OpBuilder, x: ir.Value, low: Number, high: Number, **_: object) -> ir.Value:
+    """Uniform numbers of a tensor's shape, rounded down."""
+    return _integers(op, op.shape(x), low, high)
+
+
+@aten.lower("aten::randperm", cases=[case(lambda x: torch.randperm(5).sort()[0] + x, i64(5))])
+def randperm(op: OpBuilder, n: Size, **_: object) -> ir.Value:
+    """The order of uniform numbers."""
+    size = op.shape_vector([n])
+    return op.cast(op.TopK(uniform_like(op, size), size)[1], op.result.dtype)
+
+
+@aten.lower(
+    "aten::normal.Tensor_float",
+    "aten::normal.float_Tensor",
+    "aten::normal.Tensor_Tensor",
+    cases=[case(lambda m, s: torch.normal(m, s), np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32))],
+)
+def normal(op: OpBuilder, mean: Number, std: Number = 1.0, **_: object) -> ir.Value:
+    """RandomNormal, scaled and shifted."""
+    dtype = op.result.dtype
+    centre, spread = to_dtype(op, mean, dtype), to_dtype(op, std, dtype)
+    noise = normal_like(op, op.Shape(op.Add(centre, spread)), dtype)
+    return op.Add(op.Mul(noise, spread), centre)
+
+
+@aten.lower("aten::normal.float_float", cases=[case(lambda x: torch.normal(1.0, 1e-9, (2, 3)) * 0 + x, f32(3))])
+def normal_numbers(op: OpBuilder, mean: float, std: float, size: Sequence[Size], **_: object) -> ir.Value:
+    """RandomNormal, scaled and shifted."""
+    return op.Add(op.Mul(normal_like(op, op.shape_vector(size), op.result.dtype), float(std)), float(mean))
+
+
+@aten.lower(
+    "aten::normal_functional",
+    "aten::normal.default",
+    cases=[case(lambda x: x.clone().normal_(2.0, 1.0) * 0 + x, f32(2, 3))],
+)
+def normal_functional(op: OpBuilder, x: ir.Value, mean: float = 0.0, std: float = 1.0, **_: object) -> ir.Value:
+    """RandomNormal of a tensor's shape."""
+    return op.Add(op.Mul(normal_like(op, op.shape(x), op.result.dtype), float(std)), float(mean))
+
+
+@aten.lower(
+    "aten::bernoulli",
+    cases=[
+        case(torch.bernoulli, _SHAPE),
+        case(lambda x: torch.bernoulli(x, 1.0), f32(2, 3)),
+        case(torch.ops.aten.bernoulli.Tensor, f32(2, 3), _SHAPE),
+    ],
+)
+def bernoulli(op: OpBuilder, x: ir.Value, p: Number | None = None, **_: object) -> ir.Value:
+    """Uniform numbers below the probability."""
+    chance = op.cast(x, _FLOAT) if p is None else to_dtype(op, p, _FLOAT)
+    return op.cast(op.Less(uniform_like(op, op.shape(x)), chance), op.result.dtype)
+
+
+@aten.lower("aten::uniform", cases=[case(lambda x: x.clone().uniform_(2, 3).floor() + x * 0, f32(2, 3))])
+def uniform(op: OpBuilder, x: ir.Value, from_: float = 0.0, to: float = 1.0, **_: object) -> ir.Value:
+    """RandomUniform of a tensor's shape."""
+    return uniform_like(op, op.shape(x), op.result.dtype, low=float(from_), high=float(to))
+
+
+@aten.lower("aten::exponential", cases=[case(lambda x: x.clone().exponential_().sign() + x * 0, f32(2, 3))])
+def exponential(op: OpBuilder, x: ir.Value, lambd: float = 1.0, **_: object) -> ir.Value:
+    """-log(u) / lambda of uniform u."""
+    return op.cast(op.Div(op.Neg(op.Log(_positive(op, x))), float(lambd)), op.result.dtype)
+
+
+@aten.lower("aten::cauchy", cases=[case(lambda x: x.clone().cauchy_(1.0) * 0 + x, f32(2, 3))])
+def cauchy(op: OpBuilder, x: ir.Value, median: float = 0.0, sigma: float = 1.0, **_: object) -> ir.Value:
+    """median + sigma tan(pi (u - 1/2)) of uniform u."""
+    angle = op.Mul(op.Sub(_positive(op, x), 0.5), math.pi)
+    return op.cast(op.Add(op.Mul(op.Tan(angle), float(sigma)), float(median)), op.result.dtype)
+
+
+@aten.lower("aten::geometric", cases=[case(lambda x: x.clone().geometric_(0.5).sign() + x * 0, f32(2, 3))])
+def geometric(op: OpBuilder, x: ir.Value, p: float, **_: object) -> ir.Value:
+    """ceil(log(u) / log(1 - p)) of uniform u."""
+    return op.cast(op.Ceil(op.Div(op.Log(_positive(op, x)), math.log1p(-p))), op.result.dtype)
+
+
+@aten.lower("aten::log_normal", cases=[case(lambda x: x.clone().log_normal_().sign() + x * 0, f32(2, 3))])
+def log_normal(op: OpBuilder, x: ir.Value, mean: float = 1.0, std: float = 2.0, **_: object) -> ir.Value:
+    """exp of normal numbers."""
+    return op.cast(op.Exp(op.Add(op.Mul(normal_like(op, op.shape(x)), float(std)), float(mean))), op.result.dtype)
+
+
+@aten.lower(
+    "aten::multinomial",
+    cases=[
+        case(lambda x: torch.multinomial(x, 1), np.eye(4, dtype=np.float32)[:3]),
+        case(lambda x: torch.multinomial(x, 2).sort()[0], np.array([0, 1, 0, 2], np.float32)),
+        case(lambda x: torch.multinomial(x, 5, True), np.eye(4, dtype=np.float32)[:3]),
+    ],
+)
+def multinomial(op: OpBuilder, x: ir.Value, num_samples: Size, replacement: bool = False, **_: object) -> ir.Value:
+    """The places of the largest of log(p) plus Gumbel noise; with replacement that of one, again and again.
+
+    Source: Kool et al., "Stochastic Beams and Where to Find Them", 2019, section 2.3.
+    """
+    weights = op.cast(x, _FLOAT)
+    possible = op.Greater(weights, 0.0)
+    scores = op.Where(possible, op.Log(op.Where(possible, weights, op.const(1.0, _FLOAT))), op.const(-math.inf, _FLOAT))
+    if not replacement:
+        noisy = op.Sub(scores, op.Log(op.Neg(op.Log(_positive(op, scores)))))
+        return op.TopK(noisy, op.shape_vector([num_samples]), axis=-1)[1]
+    rank = x.shape.rank() if x.shape is not None else 1
+    size = op.Concat(*[op.dim(x, i) for i in range(rank - 1)], op.shape_vector([num_samples]), op.dim(x, -1), axis=0)
+    uniform_numbers = uniform_like(op, size, low=_LEAST)
+    noisy = op.Sub(op.Unsqueeze(scores, op.axes(rank - 1)), op.Log(op.Neg(op.Log(uniform_numbers))))
+    return op.ArgMax(noisy, axis=-1, keepdims=0)
