@@ -24,7 +24,7 @@ class Signature:
     """How a semantics function takes its operands and attributes.
 
     Attributes:
-        kinds: for each positional parameter ``"tensor"``, ``"host"`` or ``"number"``.
+        kinds: for each positional parameter ``"tensor"``, ``"host"``, ``"number"`` or ``"known"``.
         variadic: kind of the operands beyond, None where there may be none.
         attributes: names of keyword parameters.
         any_attribute: it takes every attribute.
@@ -40,10 +40,13 @@ class Signature:
         return self.kinds[index] if index < len(self.kinds) else self.variadic
 
 
+_KINDS = {"Host": "host", "Number": "number", "Known": "known"}
+
+
 def _kind(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     words = text.replace("|", " ").split()
-    return "host" if "Host" in words else "number" if "Number" in words else "tensor"
+    return next((kind for word, kind in _KINDS.items() if word in words), "tensor")
 
 
 @cache
@@ -99,6 +102,9 @@ def _as(xp: Namespace, item: Operand, kind: str) -> Any:
         return item
     if kind == "tensor":
         return to_tensor(xp, item)
+    if kind == "known":
+        value = as_host(item)
+        return value.array if value is not None and value.is_static else to_tensor(xp, item)
     if kind == "number":
         value = as_host(item)
         return (

@@ -254,6 +254,10 @@ class Namespace:
     def to_host(self, x: Tensor) -> Host:
         """The elements of a tensor of rank 0 or 1 and known length as an array of dynamic ints (`host_array`)."""
 
+    def is_size(self, n: Int) -> bool:
+        """Whether a dynamic int is surely the size of an axis, not a number that the model computed."""
+        return False
+
     @_primitive
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         """Arithmetic of sizes, of which at least one is dynamic.

@@ -1,0 +1,125 @@
+"""ONNX to PyTorch: a torch.fx GraphModule with real layers and named parameters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch import fx, nn
+
+from onnxport.converters.from_onnx.walk import Walk
+from onnxport.errors import InvalidInputError
+from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.pytorch import layers
+from onnxport.opset_maps.from_onnx.pytorch.control import graph_module
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH, from_boundary, to_boundary
+from onnxport.opset_maps.from_onnx.pytorch.namespace import RootRecorder, TorchNamespace
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Sizes, Traced, dims_of, example
+
+
+def build(model: ir.Model) -> nn.Module:
+    """The model as a module in eval mode.
+
+    It takes the graph's inputs (without those that have an initializer) positionally in graph order and gives one value or
+    a tuple in graph output order. Floating-point initializers are its parameters, under their own names; layers that
+    torch has are those modules.
+
+    Raises:
+        UnsupportedOperator: operators without a form in torch, all of them at once.
+    """
+    recorder = RootRecorder(Sizes())
+    xp = TorchNamespace(recorder)
+    walk = Walk(model, xp, maps.pytorch_native)
+    inputs = [_input(xp, value) for value in walk.inputs]
+    outputs = [_output(xp, item, value) for item, value in zip(walk.run(inputs), walk.outputs, strict=True)]
+    recorder.finish(outputs[0] if len(outputs) == 1 else tuple(outputs))
+    layers.recognise(recorder)
+    module = complete(recorder, model.graph.name or "Model").eval()
+    module.onnxport_inputs = [(_boundary_dtype(value), dims_of(value)) for value in walk.inputs]
+    return module
+
+
+def complete(recorder: RootRecorder, name: str) -> fx.GraphModule:
+    """The module of a finished main graph."""
+    title = "".join(part[:1].upper() + part[1:] for part in "".join(c if c.isalnum() else " " for c in name).split())
+    return graph_module(recorder, title if title[:1].isalpha() else f"Model{title}")
+
+
+def _input(xp: TorchNamespace, value: ir.Value) -> Any:
+    recorder = xp.recorder
+    assert recorder is not None
+    name = value.name or "input"
+    dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
+    held = TORCH.get(dtype) if dtype is not None else None
+    if held is None or dtype is None:
+        return recorder.placeholder(name, None, opaque=True)
+    dims = dims_of(value)
+    worlds = example(held, dims, recorder.sizes) if dims is not None else None
+    found = recorder.placeholder(name, worlds)
+    found.node.meta["tensor"] = True
+    return _unbounded(recorder, found, dtype, held)
+
+
+def _unbounded(recorder: Any, x: Traced, dtype: ir.DataType, held: torch.dtype) -> Any:
+    return recorder.record(from_boundary, (x, held), {}) if dtype in BOUNDARY else x
+
+
+def _output(xp: TorchNamespace, item: Any, value: ir.Value) -> Any:
+    dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
+    if dtype in BOUNDARY and xp.is_tensor(item):
+        return xp.call(to_boundary, item, BOUNDARY[dtype])
+    return item
+
+
+def save(module: Any, path: str | os.PathLike[str]) -> None:
+    """Writes a module: ``.pt2`` as an exported program, ``.pt`` or ``.pth`` as its state dict, ``.safetensors`` as weights.
+
+    Raises:
+        InvalidInputError: the suffix says none of these, or the module has no example inputs to export with.
+    """
+    place = Path(path)
+    part = place.with_name(f".{place.name}.part")
+    match place.suffix.lower():
+        case ".pt2":
+            program = torch.export.export(module, *_example_call(module))
+            torch.export.save(program, part)
+        case ".pt" | ".pth":
+            torch.save(module.state_dict(), part)
+        case ".safetensors":
+            from safetensors.torch import save_model
+
+            save_model(module, str(part))
+        case suffix:
+            raise InvalidInputError(
+                f"a PyTorch model is saved as .pt2 (exported program), .pt or .pth (state dict) or .safetensors, not {suffix!r}"
+            )
+    os.replace(part, place)
+
+
+def _example_call(module: nn.Module) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Example inputs of an imported module, and which of their dimensions are dynamic."""
+    signature = getattr(module, "onnxport_inputs", None)
+    if signature is None:
+        raise InvalidInputError("only a module that onnxport imported can be saved as .pt2; use torch.export.export")
+    named: dict[str, Any] = {}
+    tensors, dynamic = [], []
+    for dtype, dims in signature:
+        if dtype is None or dims is None:
+            raise InvalidInputError("an input is no tensor of known rank; save as .pt or .safetensors")
+        sizes = [dim if isinstance(dim, int) else 2 + index for index, dim in enumerate(dims)]
+        tensors.append(torch.zeros(sizes, dtype=dtype))
+        marks = {}
+        for axis, dim in enumerate(dims):
+            if not isinstance(dim, int):
+                marks[axis] = named.setdefault(dim or f"free_{len(named)}", torch.export.Dim.AUTO)
+        dynamic.append(marks)
+    return tuple(tensors), {}, tuple(dynamic)
+
+
+def _boundary_dtype(value: ir.Value) -> torch.dtype | None:
+    if not isinstance(value.type, ir.TensorType):
+        return None
+    return BOUNDARY.get(value.type.dtype, TORCH.get(value.type.dtype))

@@ -1,0 +1,60 @@
+"""Axes and attributes in the form that primitives take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, known
+
+
+def resolved(axis: int, rank: int) -> int:
+    """A non-negative axis.
+
+    >>> resolved(-1, 3)
+    2
+    """
+    return axis + rank if axis < 0 else axis
+
+
+def given(operand: Host | Sequence[int] | None) -> tuple[int, ...] | None:
+    """Axes, which early opsets give as an attribute and later ones as an operand of the same name.
+
+    Raises:
+        UnknownUntilRun: one is dynamic.
+    """
+    if operand is None:
+        return None
+    return tuple(number(item) for item in (operand.reshape(-1) if isinstance(operand, np.ndarray) else operand))
+
+
+def number(item: Any) -> int:
+    """A host element that must be known at import, as a Python int.
+
+    Raises:
+        UnknownUntilRun: it is dynamic.
+    """
+    if not known(item):
+        raise UnknownUntilRun("an axis or count is known only when the model runs")
+    return int(item)
+
+
+def scalar(operand: Host) -> Any:
+    """The only element of a host operand: a Python number, or a dynamic int."""
+    item = operand.reshape(-1)[0]
+    return item.item() if (hasattr(item, "item") and known(item)) or isinstance(item, float) else item
+
+
+def sizes(operand: Host | Sequence[int]) -> list[Int]:
+    """The elements of a host vector, or of an attribute that takes its place: Python ints or dynamic ints."""
+    items = operand.reshape(-1) if isinstance(operand, np.ndarray) else operand
+    return [int(item) if known(item) else item for item in items]
+
+
+def per_axis(xp: Namespace, x: Tensor, rank: int, axis: int) -> Tensor:
+    """A vector (or scalar) shaped so that it is broadcast along `axis` of a tensor of `rank`."""
+    if xp.ndim(x) == 0:
+        return x
+    return xp.expand_dims(x, [i for i in range(rank) if i != axis])

@@ -1,0 +1,402 @@
+"""Small named functions that an imported model calls where torch has no single one.
+
+Each takes tensors and says what ONNX means; they run in eager mode and under torch.export alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+import torch.nn.functional as F
+
+from onnxport.opset_maps.from_onnx.pytorch.tracing import META, rule
+
+Tensor: TypeAlias = torch.Tensor
+
+# -- sizes -----------------------------------------------------------------------------------------------------------------
+
+
+def truncated_div(a: int, b: int) -> int:
+    """a / b rounded toward zero."""
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def least(a: int, b: int) -> int:
+    """The lesser size."""
+    return torch.sym_min(a, b)
+
+
+def greatest(a: int, b: int) -> int:
+    """The greater size."""
+    return torch.sym_max(a, b)
+
+
+def select(condition: bool, a: Any, b: Any) -> Any:
+    """a where the condition holds, else b."""
+    return a if condition else b
+
+
+def both(a: bool, b: bool) -> bool:
+    """a and b."""
+    return a and b
+
+
+def either(a: bool, b: bool) -> bool:
+    """a or b."""
+    return a or b
+
+
+def item(x: Tensor) -> Any:
+    """The element of a tensor of one element."""
+    return x.item()
+
+
+def elements(x: Tensor) -> list[Any]:
+    """The elements of a vector."""
+    return x.tolist()
+
+
+rule(item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
+rule(elements, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
+
+
+def tensor_of(values: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """A tensor of Python numbers and dynamic sizes."""
+    return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _filled(value: Any, dtype: torch.dtype, device: torch.device | None) -> Tensor:
+    return torch.tensor(value, dtype=dtype, device=device)
+
+
+# -- element types ---------------------------------------------------------------------------------------------------------
+
+_GREATEST = {
+    torch.float8_e4m3fn: 448.0,
+    torch.float8_e4m3fnuz: 240.0,
+    torch.float8_e5m2: 57344.0,
+    torch.float8_e5m2fnuz: 57344.0,
+}
+
+
+def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool) -> Tensor:
+    """Rounded to nearest; out of range the greatest value with `saturate`, else infinity or NaN."""
+    wide = x if x.dtype.is_floating_point and x.dtype.itemsize > 1 else x.float()
+    if saturate:
+        greatest_value = _GREATEST[dtype]
+        wide = torch.where(wide.isnan(), wide, wide.clamp(-greatest_value, greatest_value))
+    elif dtype in (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+        # These types have no infinity; torch says NaN, as ONNX does.
+        pass
+    return wide.to(dtype)
+
+
+def to_minifloat(x: Tensor, mantissa_bits: int, least_exponent: int, greatest_value: float) -> Tensor:
+    """x rounded to nearest even among the values of a small float type without infinities, held in float32."""
+    wide = x.float()
+    _, exponent = torch.frexp(wide)
+    step = torch.ldexp(torch.ones_like(wide), (exponent - 1).clamp(min=least_exponent) - mantissa_bits)
+    rounded = torch.round(wide / step) * step
+    rounded = rounded.clamp(-greatest_value, greatest_value)
+    return torch.where(wide.isnan(), torch.full_like(wide, greatest_value), rounded)
+
+
+def wrap(x: Tensor, bits: int, signed: bool, held: torch.dtype) -> Tensor:
+    """The low `bits` of an integer, read as signed or not, held in a wider type."""
+    wide = x.to(torch.int64)
+    low = wide & ((1 << bits) - 1)
+    if signed:
+        low = torch.where(low >= 1 << (bits - 1), low - (1 << bits), low)
+    return low.to(held)
+
+
+def truncate(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """A floating-point tensor as integers, through the widest so that small types wrap as C does."""
+    return x.to(torch.int64).to(dtype)
+
+
+# -- elementwise -----------------------------------------------------------------------------------------------------------
+
+
+def power(a: Tensor, b: Tensor) -> Tensor:
+    """a to the b, in the type of a."""
+    return torch.pow(a, b).to(a.dtype)
+
+
+def shift_left(a: Tensor, b: Tensor, bits: int) -> Tensor:
+    """a << b, 0 from `bits` on."""
+    return torch.where(b >= bits, torch.zeros_like(a), a << torch.where(b >= bits, torch.zeros_like(b), b))
+
+
+def shift_right(a: Tensor, b: Tensor, bits: int) -> Tensor:
+    """a >> b, 0 (signed: the sign) from `bits` on."""
+    return a >> b.clamp(max=bits - 1) if a.dtype != torch.uint8 else shift_right_unsigned(a, b, bits)
+
+
+def shift_right_unsigned(a: Tensor, b: Tensor, bits: int) -> Tensor:
+    """a >> b of non-negative numbers, 0 from `bits` on."""
+    return torch.where(b >= bits, torch.zeros_like(a), a >> torch.where(b >= bits, torch.zeros_like(b), b))
+
+
+# -- reductions ------------------------------------------------------------------------------------------------------------
+
+
+def _least(dtype: torch.dtype) -> Any:
+    return False if dtype == torch.bool else -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _greatest(dtype: torch.dtype) -> Any:
+    return True if dtype == torch.bool else math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def _reduced_shape(x: Tensor, axes: Sequence[int], keepdims: bool) -> list[int]:
+    return [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+
+
+def reduce_max(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """Greatest element along axes; over no elements the least value of the type."""
+    if any(x.shape[i] == 0 for i in axes):
+        return torch.full(_reduced_shape(x, axes, keepdims), _least(x.dtype), dtype=x.dtype, device=x.device)
+    return torch.amax(x, tuple(axes), keepdims)
+
+
+def reduce_min(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """Least element along axes; over no elements the greatest value of the type."""
+    if any(x.shape[i] == 0 for i in axes):
+        return torch.full(_reduced_shape(x, axes, keepdims), _greatest(x.dtype), dtype=x.dtype, device=x.device)
+    return torch.amin(x, tuple(axes), keepdims)
+
+
+def reduce_prod(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """Product along axes, in the type of x."""
+    for axis in sorted(axes, reverse=True):
+        x = torch.prod(x, axis, keepdim=keepdims, dtype=x.dtype)
+    return x
+
+
+def reduce_mean(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """Mean of integers along axes, rounded toward zero."""
+    total = torch.sum(x, tuple(axes), keepdims, dtype=x.dtype)
+    return torch.div(total, math.prod(x.shape[i] for i in axes), rounding_mode="trunc")
+
+
+# -- shape -----------------------------------------------------------------------------------------------------------------
+
+
+def expand(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """x and a tensor of `shape` broadcast against each other."""
+    rank = max(x.dim(), len(shape))
+    ours = [1] * (rank - x.dim()) + list(x.shape)
+    theirs = [1] * (rank - len(shape)) + list(shape)
+    return x.expand([b if a == 1 else a for a, b in zip(ours, theirs, strict=True)])
+
+
+def reverse_slice(x: Tensor, axis: int, start: int | None, stop: int | None, step: int) -> Tensor:
+    """A slice with a negative step."""
+    positions = range(*slice(start, stop, step).indices(x.shape[axis]))
+    return torch.index_select(x, axis, torch.tensor(positions, dtype=torch.int64, device=x.device))
+
+
+def pad_by_index(x: Tensor, pads: Sequence[tuple[int, int]], mode: str) -> Tensor:
+    """Padding whose elements come from x: of any number of axes and any width."""
+    for axis, (before, after) in enumerate(pads):
+        if isinstance(before, int) and isinstance(after, int) and before == after == 0:
+            continue
+        size = x.shape[axis]
+        index = torch.arange(-before, size + after, device=x.device)
+        if mode == "edge":
+            index = index.clamp(0, size - 1)
+        elif mode == "wrap":
+            index = torch.remainder(index, size)
+        else:
+            period = max(2 * (size - 1), 1)
+            index = torch.remainder(index, period)
+            index = torch.where(index >= size, period - index, index)
+        x = torch.index_select(x, axis, index)
+    return x
+
+
+def pad_with(x: Tensor, pads: Sequence[tuple[int, int]], value: Tensor) -> Tensor:
+    """Padding with the element of a tensor."""
+    flat = [n for pair in reversed(pads) for n in pair]
+    inside = F.pad(torch.ones_like(x, dtype=torch.bool), flat)
+    return torch.where(inside, F.pad(x, flat), value.reshape(()))
+
+
+# -- indexing --------------------------------------------------------------------------------------------------------------
+
+
+def gather_elements(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """One element an index; indices may be negative."""
+    indices = indices.to(torch.int64)
+    return torch.gather(x, axis, torch.where(indices < 0, indices + x.shape[axis], indices))
+
+
+def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
+    """Slices at index tuples; indices may be negative."""
+    depth = indices.shape[-1]
+    if batch_dims == 0:
+        return x[tuple(indices[..., i] for i in range(depth))] if depth else x.expand(*indices.shape[:-1], *x.shape)
+    batch = x.shape[:batch_dims]
+    flat = math.prod(batch)
+    rows = indices.reshape(flat, -1, depth)
+    data = x.reshape(flat, *x.shape[batch_dims:])
+    number = torch.arange(flat, device=x.device).reshape(-1, 1).expand(flat, rows.shape[1])
+    found = data[(number, *(rows[..., i] for i in range(depth)))]
+    return found.reshape(*indices.shape[:-1], *x.shape[batch_dims + depth :])
+
+
+_REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:
+    """x with one element an index replaced or combined; indices may be negative."""
+    indices = indices.to(torch.int64)
+    indices = torch.where(indices < 0, indices + x.shape[axis], indices)
+    if reduction == "none":
+        return torch.scatter(x, axis, indices, updates)
+    return _reduced(x, lambda wide, new: wide.scatter_reduce(axis, indices, new, _REDUCE[reduction]), updates)
+
+
+def _reduced(x: Tensor, combine: Any, updates: Tensor) -> Tensor:
+    if x.dtype == torch.bool:
+        return combine(x.to(torch.uint8), updates.to(torch.uint8)).to(torch.bool)
+    return combine(x, updates)
+
+
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    """x with slices at index tuples replaced or combined; indices may be negative."""
+    depth = indices.shape[-1]
+    inner = x.shape[depth:]
+    flat = x.reshape(-1, *inner)
+    position = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=x.device)
+    for i in range(depth):
+        size = x.shape[i]
+        index = indices[..., i].to(torch.int64)
+        position = position * size + torch.where(index < 0, index + size, index)
+    position = position.reshape(-1)
+    rows = updates.reshape(-1, *inner)
+    if reduction == "none":
+        return flat.index_copy(0, position, rows).reshape(x.shape)
+    shaped = position.reshape(-1, *[1] * len(inner)).expand_as(rows)
+    combined = _reduced(flat, lambda wide, new: wide.scatter_reduce(0, shaped, new, _REDUCE[reduction]), rows)
+    return combined.reshape(x.shape)
+
+
+def nonzero(x: Tensor) -> Tensor:
+    """[rank, n]: indices of what is not zero."""
+    return torch.nonzero(x.reshape(1) if x.dim() == 0 else x).transpose(0, 1)
+
+
+rule(nonzero, lambda fresh, x: torch.empty((max(x.dim(), 1), fresh), dtype=torch.int64, device=META))
+
+
+def compress(x: Tensor, condition: Tensor, axis: int) -> Tensor:
+    """Slices along an axis where the condition, perhaps shorter than the axis, holds."""
+    return torch.index_select(x, axis, torch.nonzero(condition.reshape(-1)).reshape(-1))
+
+
+def _compressed(fresh: int, x: Tensor, condition: Tensor, axis: int) -> Tensor:
+    return torch.empty((*x.shape[:axis], fresh, *x.shape[axis + 1 :]), dtype=x.dtype, device=META)
+
+
+rule(compress, _compressed)
+
+
+def unique(x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sorted distinct elements or slices, first index, inverse, counts."""
+    if axis is None:
+        values, inverse, counts = torch.unique(x.reshape(-1), sorted=True, return_inverse=True, return_counts=True)
+    else:
+        values, inverse, counts = torch.unique(x, sorted=True, return_inverse=True, return_counts=True, dim=axis)
+    inverse = inverse.reshape(-1)
+    number = torch.arange(inverse.shape[0], device=x.device)
+    first = torch.full((counts.shape[0],), inverse.shape[0], dtype=torch.int64, device=x.device)
+    return values, first.scatter_reduce(0, inverse, number, "amin"), inverse, counts
+
+
+def _distinct(fresh: int, x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    shape = [fresh] if axis is None else [*x.shape[:axis], fresh, *x.shape[axis + 1 :]]
+    total = x.numel() if axis is None else x.shape[axis]
+    index = [torch.empty(n, dtype=torch.int64, device=META) for n in (fresh, total, fresh)]
+    return torch.empty(shape, dtype=x.dtype, device=META), index[0], index[1], index[2]
+
+
+rule(unique, _distinct)
+
+
+def _sortable(x: Tensor) -> Tensor:
+    return x.to(torch.uint8) if x.dtype == torch.bool else x
+
+
+def top_k(x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The k greatest or least in order; of equal ones the lower index first."""
+    index = torch.sort(_sortable(x), dim=axis, descending=largest, stable=True).indices.narrow(axis, 0, k)
+    return torch.gather(x, axis, index), index
+
+
+def argsort(x: Tensor, axis: int, descending: bool) -> Tensor:
+    """Stable order."""
+    return torch.sort(_sortable(x), dim=axis, descending=descending, stable=True).indices
+
+
+# -- windows ---------------------------------------------------------------------------------------------------------------
+
+
+def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+    """Sum of each window."""
+    spatial = list(x.shape[2:])
+    flat = x.reshape(-1, 1, *spatial)
+    ones = torch.ones((1, 1, *kernel), dtype=x.dtype, device=x.device)
+    conv = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
+    found = conv(flat, ones, stride=list(strides), dilation=list(dilations))
+    return found.reshape(*x.shape[:2], *found.shape[2:])
+
+
+# -- random ----------------------------------------------------------------------------------------------------------------
+
+
+def _generator(seed: float | None, device: torch.device | None) -> torch.Generator | None:
+    return None if seed is None else torch.Generator(device or "cpu").manual_seed(int(seed))
+
+
+def random_uniform(
+    shape: Sequence[int],
+    low: float,
+    high: float,
+    dtype: torch.dtype,
+    seed: float | None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Drawn from [low, high)."""
+    return torch.rand(shape, generator=_generator(seed, device), dtype=dtype, device=device) * (high - low) + low
+
+
+def random_normal(
+    shape: Sequence[int],
+    mean: float,
+    scale: float,
+    dtype: torch.dtype,
+    seed: float | None,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Drawn from a normal distribution."""
+    return torch.randn(shape, generator=_generator(seed, device), dtype=dtype, device=device) * scale + mean
+
+
+def _random(
+    fresh: int, shape: Sequence[int], a: float, b: float, dtype: torch.dtype, seed: float | None, device: Any = None
+) -> Tensor:
+    return torch.empty(shape, dtype=dtype, device=META)
+
+
+rule(random_uniform, _random)
+rule(random_normal, _random)

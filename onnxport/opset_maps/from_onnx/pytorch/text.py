@@ -1,0 +1,105 @@
+"""Strings: NumPy object arrays, on which torch's structural functions run through their codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
+from onnxport.opset_maps.from_onnx.pytorch.tracing import leaves
+
+# Functions whose (first) result is made of elements of the operands; any other result is numeric.
+_NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})
+
+
+def is_text(item: Any) -> bool:
+    """Whether an argument is or holds an array of strings."""
+    return any(isinstance(part, np.ndarray) and part.dtype == object for part in leaves(item))
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A structural function or comparison on strings: run on their places in the sorted vocabulary."""
+    texts = [part for part in leaves([args, kwargs]) if isinstance(part, np.ndarray)]
+    vocabulary = np.unique(np.concatenate([part.reshape(-1) for part in texts]).astype(str)).astype(object)
+
+    def coded(item: Any) -> Any:
+        if isinstance(item, np.ndarray):
+            codes = np.searchsorted(vocabulary.astype(str), item.reshape(-1).astype(str))
+            return torch.tensor(codes.reshape(item.shape), dtype=torch.int64)
+        if isinstance(item, (list, tuple)):
+            return type(item)(coded(part) for part in item)
+        return item
+
+    result = function(*coded(args), **{key: coded(item) for key, item in kwargs.items()})
+    if function.__name__ in _NUMERIC:
+        return result
+
+    def decoded(codes: torch.Tensor) -> np.ndarray[Any, Any]:
+        return vocabulary[codes.numpy()] if codes.dim() else np.asarray(vocabulary[int(codes)], object)
+
+    if isinstance(result, torch.Tensor):
+        return decoded(result)
+    if function.__name__ == "split":
+        return [decoded(part) for part in result]
+    return (decoded(result[0]), *result[1:])
+
+
+Text: TypeAlias = np.ndarray[Any, Any]
+
+
+def _mapped(function: Callable[[str], str], x: Text) -> Text:
+    found = np.empty(x.shape, object)
+    for index in np.ndindex(x.shape):
+        found[index] = function(str(x[index]))
+    return found
+
+
+def case(x: Text, upper: bool) -> Text:
+    """In upper or lower case."""
+    return _mapped(str.upper if upper else str.lower, x)
+
+
+def concat(a: Text, b: Text) -> Text:
+    """Each string of a before that of b."""
+    return np.asarray(a.astype(object) + b.astype(object), object)
+
+
+def split(x: Text, delimiter: str | None, maxsplit: int | None) -> tuple[Text, torch.Tensor]:
+    """Pieces in a new last axis filled with empty strings, and their number."""
+    pieces = [str(item).split(delimiter, -1 if maxsplit is None else maxsplit) for item in x.reshape(-1)]
+    longest = max((len(item) for item in pieces), default=0)
+    found = np.full((len(pieces), longest), "", object)
+    for row, item in zip(found, pieces, strict=True):
+        row[: len(item)] = item
+    counts = torch.tensor([len(item) for item in pieces], dtype=torch.int64)
+    return found.reshape(*x.shape, longest), counts.reshape(x.shape)
+
+
+def full_match(x: Text, pattern: str) -> torch.Tensor:
+    """Whether a string as a whole matches."""
+    expression = re.compile(pattern)
+    flat = [expression.fullmatch(str(item)) is not None for item in x.reshape(-1)]
+    return torch.tensor(flat, dtype=torch.bool).reshape(x.shape)
+
+
+def lookup(x: Text, keys: Text) -> torch.Tensor:
+    """The place of each string among distinct keys, -1 where it is none."""
+    places = {str(key): index for index, key in enumerate(keys)}
+    flat = [places.get(str(item), -1) for item in x.reshape(-1)]
+    return torch.tensor(flat, dtype=torch.int64).reshape(x.shape)
+
+
+def cast(x: Any, source: ir.DataType, dtype: ir.DataType) -> Any:
+    """Numbers written as strings, or read from them."""
+    if source == ir.DataType.STRING:
+        held = TORCH[dtype]
+        kind = float if held.is_floating_point else int
+        flat = [kind(str(item)) for item in np.asarray(x).reshape(-1)]
+        return torch.tensor(flat, dtype=held).reshape(np.asarray(x).shape)
+    wide = x.float() if x.dtype in (torch.bfloat16, *FLOAT8) else x
+    return wide.detach().cpu().numpy().astype(str).astype(object)

@@ -1,0 +1,241 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.axes import per_axis, sizes
+from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.windows import windows
+from onnxport.opset_maps.maps import onnx
+
+
+@onnx.op("Conv", versions=(1, 11, 22))
+def conv(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Cross-correlation."""
+    kernel = kernel_shape or xp.shape(w)[2:]
+    ours = xp.shape(x)[2:] if auto_pad.startswith("SAME") else (0,) * len(kernel)
+    form = windows(xp, ours, kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    return xp.conv(x, w, b, strides=form.strides, pads=form.pads, dilations=form.dilations, groups=group)
+
+
+@onnx.op("ConvTranspose", versions=(1, 11, 22))
+def conv_transpose(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    output_padding: tuple[int, ...] | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Transposed convolution: in full, then cut by the pads."""
+    kernel = tuple(kernel_shape or xp.shape(w)[2:])
+    rank = len(kernel)
+    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
+    cuts = transposed_pads(
+        xp,
+        xp.shape(x)[2:] if output_shape or auto_pad.startswith("SAME") else (0,) * rank,
+        kernel,
+        step,
+        spread,
+        pads=pads,
+        auto_pad=auto_pad,
+        output_padding=output_padding or (0,) * rank,
+        output_shape=output_shape,
+    )
+    grows = any(known(n) and n < 0 for pair in cuts for n in pair)
+    full = xp.conv_transpose(x, w, None if grows else b, strides=step, dilations=spread, groups=group)
+    for i, (before, after) in enumerate(cuts):
+        start = before if not known(before) or before > 0 else None
+        stop = int_op(xp, "neg", after) if not known(after) or after > 0 else None
+        if start is not None or stop is not None:
+            if stop is not None and not known(stop):
+                stop = int_op(xp, "add", xp.shape(full)[2 + i], stop)
+            full = xp.slice(full, 2 + i, start, stop)
+    if grows:
+        pairs = [(max(-a, 0) if known(a) else 0, max(-b_, 0) if known(b_) else 0) for a, b_ in cuts]
+        full = xp.pad(full, [(0, 0), (0, 0), *pairs])
+        if b is not None:
+            full = xp.add(full, per_axis(xp, b, rank + 2, 1))
+    return full
+
+
+def transposed_pads(
+    xp: Namespace,
+    ours: tuple[Int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    *,
+    pads: tuple[int, ...] | None,
+    auto_pad: str,
+    output_padding: tuple[int, ...],
+    output_shape: tuple[int, ...] | None,
+) -> list[tuple[Int, Int]]:
+    """What is cut off the full transposed convolution before and after each axis; negative numbers are added.
+
+    Source: ONNX operator specification, ConvTranspose-22.
+    """
+    rank = len(kernel)
+    cuts: list[tuple[Int, Int]] = []
+    for i in range(rank):
+        reach = (kernel[i] - 1) * dilations[i] + 1
+        if output_shape or auto_pad.startswith("SAME"):
+            wanted = (
+                output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], strides[i])
+            )
+            full = int_op(
+                xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), strides[i]), reach + output_padding[i]
+            )
+            total = int_op(xp, "sub", full, wanted)
+            if not output_shape:
+                total = int_op(xp, "max", total, 0)
+            half = int_op(xp, "div", total, 2)
+            rest = int_op(xp, "sub", total, half)
+            before, after = (half, rest) if auto_pad == "SAME_UPPER" else (rest, half)
+        else:
+            before, after = (0, 0) if auto_pad == "VALID" or pads is None else (pads[i], pads[i + rank])
+        cuts.append((before, int_op(xp, "sub", after, output_padding[i])))
+    return cuts
+
+
+@onnx.op("DeformConv", versions=(19, 22))
+def deform_conv(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    b: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    offset_group: int = 1,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Convolution of an image (N, C, H, W) sampled bilinearly at moved places, 0 outside.
+
+    Source: Dai et al., "Deformable Convolutional Networks", and v2 for the mask.
+    """
+    n, c, h, wide = xp.shape(x)
+    outs = xp.shape(w)[0]
+    kernel = tuple(kernel_shape or xp.shape(w)[2:])
+    form = windows(xp, (h, wide), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
+    rows, columns = form.counts
+    taps = kernel[0] * kernel[1]
+    dtype = xp.dtype(x)
+    moved = xp.reshape(offset, (n, offset_group, taps, 2, rows, columns))
+    places = []
+    for i, count in enumerate(form.counts):
+        start = xp.subtract(xp.multiply(xp.arange(0, count), form.strides[i]), form.pads[i][0])
+        tap = xp.multiply(xp.arange(0, kernel[i]), form.dilations[i])
+        tap = xp.broadcast_to(xp.expand_dims(tap, [1 - i]), kernel)
+        grid = xp.expand_dims(start, [0, 2 if i == 0 else 1])
+        grid = xp.add(xp.expand_dims(xp.reshape(tap, (taps,)), [1, 2]), grid)
+        shift = xp.squeeze(xp.slice(moved, 3, i, i + 1), (3,))
+        places.append(xp.add(shift, xp.astype(grid, dtype)))
+    depth = int_op(xp, "floor_div", c, offset_group)
+    flat = xp.reshape(x, (n, offset_group, depth, int_op(xp, "mul", h, wide)))
+    sampled = _bilinear(xp, flat, places, (h, wide), (n, offset_group, depth), product(xp, (taps, rows, columns)))
+    sampled = xp.reshape(sampled, (n, offset_group, depth, taps, rows, columns))
+    if mask is not None:
+        weights = xp.expand_dims(xp.reshape(mask, (n, offset_group, taps, rows, columns)), [2])
+        sampled = xp.multiply(sampled, weights)
+    inner = int_op(xp, "mul", int_op(xp, "floor_div", c, group), taps)
+    columns_matrix = xp.reshape(sampled, (n, group, inner, int_op(xp, "mul", rows, columns)))
+    kernels = xp.reshape(w, (1, group, int_op(xp, "floor_div", outs, group), inner))
+    found = xp.reshape(xp.matmul(kernels, columns_matrix), (n, outs, rows, columns))
+    return found if b is None else xp.add(found, per_axis(xp, b, 4, 1))
+
+
+def _bilinear(
+    xp: Namespace,
+    flat: Tensor,
+    places: list[Tensor],
+    image: tuple[Int, Int],
+    lead: tuple[Int, Int, Int],
+    count: Int,
+) -> Tensor:
+    """Elements of images flattened to (N, groups, channels, H W) at fractional places (N, groups, ...)."""
+    dtype = xp.dtype(flat)
+    floors = [xp.floor(place) for place in places]
+    total = None
+    for corner in range(4):
+        steps = (corner // 2, corner % 2)
+        weight = inside = index = None
+        for i in range(2):
+            base = xp.add(floors[i], float(steps[i]))
+            share = xp.subtract(1.0, xp.abs(xp.subtract(places[i], base)))
+            position = xp.astype(base, ir.DataType.INT64)
+            bound = xp.from_host(host_array(image[i]), ir.DataType.INT64)
+            valid = xp.logical_and(xp.greater_equal(position, 0), xp.less(position, bound))
+            position = xp.maximum(xp.minimum(position, xp.subtract(bound, 1)), 0)
+            weight = share if weight is None else xp.multiply(weight, share)
+            inside = valid if inside is None else xp.logical_and(inside, valid)
+            index = position if index is None else xp.add(xp.multiply(index, bound), position)
+        weight = xp.multiply(weight, xp.astype(inside, dtype))
+        n, groups, depth = lead
+        chosen = xp.broadcast_to(xp.reshape(index, (n, groups, 1, count)), (n, groups, depth, count))
+        part = xp.multiply(xp.take_along_axis(flat, chosen, 3), xp.reshape(weight, (n, groups, 1, count)))
+        total = part if total is None else xp.add(total, part)
+    return total
+
+
+@onnx.op("Col2Im", versions=(18,))
+def col2im(
+    xp: Namespace,
+    x: Tensor,
+    image_shape: Host,
+    block_shape: Host,
+    *,
+    dilations: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Columns of window elements added back to the images they were taken from."""
+    image, block = sizes(image_shape), tuple(int(k) for k in sizes(block_shape))
+    rank = len(block)
+    form = windows(xp, image, block, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
+    n, channels, _ = xp.shape(x)
+    taps = product(xp, block)
+    depth = int_op(xp, "floor_div", channels, taps)
+    padded = [int_op(xp, "add", size, a + b) for size, (a, b) in zip(image, form.pads, strict=True)]
+    index = None
+    for i in range(rank):
+        inside = xp.multiply(xp.arange(0, block[i]), form.dilations[i])
+        starts = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
+        inside = xp.expand_dims(inside, [j for j in range(2 * rank) if j != i])
+        starts = xp.expand_dims(starts, [j for j in range(2 * rank) if j != rank + i])
+        place = xp.add(inside, starts)
+        index = place if index is None else xp.add(xp.multiply(index, padded[i]), place)
+    total = product(xp, padded)
+    elements = product(xp, (taps, *form.counts))
+    flat = xp.reshape(x, (n, depth, elements))
+    chosen = xp.broadcast_to(xp.reshape(index, (1, 1, elements)), (n, depth, elements))
+    filled = xp.scatter_elements(xp.zeros((n, depth, total), xp.dtype(x)), chosen, flat, 2, "add")
+    found = xp.reshape(filled, (n, depth, *padded))
+    for i, (before, _after) in enumerate(form.pads):
+        found = xp.slice(found, 2 + i, before or None, int_op(xp, "add", image[i], before))
+    return found

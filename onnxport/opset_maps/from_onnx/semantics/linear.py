@@ -1,0 +1,81 @@
+"""Matrix products, also of quantized integers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.axes import per_axis
+from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor
+from onnxport.opset_maps.maps import onnx
+
+
+@onnx.op("MatMul", versions=(1, 9, 13))
+def matmul(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
+    """NumPy's matmul."""
+    return xp.matmul(a, b)
+
+
+@onnx.op("Gemm", versions=(1, 6, 7, 9, 11, 13))
+def gemm(
+    xp: Namespace,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    broadcast: int | None = None,
+) -> Tensor:
+    """alpha A B + beta C, A and B transposed on request."""
+    left = xp.permute_dims(a, (1, 0)) if transA else a
+    right = xp.permute_dims(b, (1, 0)) if transB else b
+    found = xp.matmul(left, right)
+    if alpha != 1:
+        found = xp.multiply(found, _number(xp, found, alpha))
+    if c is None or beta == 0:
+        return found
+    return xp.add(found, c if beta == 1 else xp.multiply(c, _number(xp, c, beta)))
+
+
+def _number(xp: Namespace, x: Tensor, value: float) -> float | int:
+    return value if xp.dtype(x).is_floating_point() else int(value)
+
+
+@onnx.op("Einsum", versions=(12, 28))
+def einsum(xp: Namespace, *xs: Tensor, equation: str) -> Tensor:
+    """Einstein sum."""
+    return xp.einsum(equation.replace(" ", ""), *xs)
+
+
+@onnx.op("Det", versions=(11, 22))
+def det(xp: Namespace, x: Tensor) -> Tensor:
+    """Determinants."""
+    return xp.det(x)
+
+
+def centred(xp: Namespace, x: Tensor, zero_point: Tensor | None, axis: int) -> Tensor:
+    """x less its zero point (a scalar, or a vector along `axis`, or of the rank of x), in INT32."""
+    wide = xp.astype(x, ir.DataType.INT32)
+    if zero_point is None:
+        return wide
+    offset = xp.astype(zero_point, ir.DataType.INT32)
+    if xp.ndim(offset) == 1 and xp.ndim(x) > 1:
+        offset = per_axis(xp, offset, xp.ndim(x), axis)
+    return xp.subtract(wide, offset)
+
+
+def integer_matmul(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
+    """The exact product of small integers, in INT32: through doubles, which every framework multiplies fast."""
+    wide = xp.matmul(xp.astype(a, ir.DataType.DOUBLE), xp.astype(b, ir.DataType.DOUBLE))
+    return xp.astype(wide, ir.DataType.INT32)
+
+
+@onnx.op("MatMulInteger", versions=(10,))
+def matmul_integer(
+    xp: Namespace, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+) -> Tensor:
+    """Product of integers less their zero points, INT32; zero points are per row of A and per column of B."""
+    rank_a, rank_b = xp.ndim(a), xp.ndim(b)
+    return integer_matmul(xp, centred(xp, a, a_zero, rank_a - 2), centred(xp, b, b_zero, rank_b - 1))

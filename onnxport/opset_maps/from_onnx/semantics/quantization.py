@@ -1,0 +1,226 @@
+"""Quantized numbers."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
+from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor
+from onnxport.opset_maps.from_onnx.semantics.convolution import conv
+from onnxport.opset_maps.from_onnx.semantics.linear import centred, integer_matmul
+from onnxport.opset_maps.maps import onnx
+
+_RANGES = {
+    ir.DataType.UINT8: (0, 255),
+    ir.DataType.INT8: (-128, 127),
+    ir.DataType.UINT16: (0, 65535),
+    ir.DataType.INT16: (-32768, 32767),
+    ir.DataType.UINT4: (0, 15),
+    ir.DataType.INT4: (-8, 7),
+    ir.DataType.UINT2: (0, 3),
+    ir.DataType.INT2: (-2, 1),
+}
+
+
+def _spread(xp: Namespace, parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
+    """A scale or zero point shaped to be broadcast against x: one, one a slice, or one a block."""
+    rank = xp.ndim(x)
+    if xp.ndim(parameter) == 0 or (xp.ndim(parameter) == 1 and xp.shape(parameter) == (1,)):
+        return xp.reshape(parameter, ())
+    along = resolved(axis, rank)
+    if xp.ndim(parameter) == 1 and not block_size:
+        return per_axis(xp, parameter, rank, along)
+    if not block_size:
+        raise UnsupportedOperator(f"a scale of rank {xp.ndim(parameter)} without block_size")
+    ours = xp.shape(parameter)
+    wide = xp.expand_dims(parameter, [along + 1])
+    wide = xp.broadcast_to(wide, (*ours[: along + 1], block_size, *ours[along + 1 :]))
+    blocks = int_op(xp, "mul", ours[along], block_size)
+    wide = xp.reshape(wide, (*ours[:along], blocks, *ours[along + 1 :]))
+    return xp.slice(wide, along, 0, xp.shape(x)[along])
+
+
+@onnx.op("QuantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
+def quantize_linear(
+    xp: Namespace,
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Tensor:
+    """x / scale rounded to nearest even, plus the zero point, saturated."""
+    wanted = ir.DataType(output_dtype) if output_dtype else xp.input_dtype(2) or ir.DataType.UINT8
+    width = ir.DataType(precision) if precision else _computed(xp, x, scale)
+    factor = _spread(xp, xp.astype(scale, width), x, axis, block_size)
+    scaled = xp.divide(xp.astype(x, width), factor)
+    zero = None if zero_point is None or wanted not in _RANGES else _spread_zero(xp, zero_point, x, axis, block_size)
+    return saturated(xp, scaled, zero, wanted, bool(saturate))
+
+
+def _computed(xp: Namespace, x: Tensor, scale: Tensor) -> ir.DataType:
+    dtype = xp.dtype(x) if xp.dtype(x).is_floating_point() else xp.dtype(scale)
+    return dtype if dtype.is_floating_point() and dtype.bitwidth >= 16 else ir.DataType.FLOAT
+
+
+def _spread_zero(xp: Namespace, zero_point: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
+    return _spread(xp, xp.astype(zero_point, ir.DataType.FLOAT), x, axis, block_size)
+
+
+def saturated(
+    xp: Namespace, scaled: Tensor, zero_point: Tensor | None, dtype: ir.DataType, saturate: bool = True
+) -> Tensor:
+    """Scaled numbers in a quantized type: integers rounded, moved by a zero point and clipped; small floats cast."""
+    if dtype not in _RANGES:
+        return xp.astype(scaled, dtype, saturate)
+    # In FLOAT, in which the sum of a rounded number in range and a zero point is exact.
+    rounded = xp.astype(xp.round(scaled), ir.DataType.FLOAT)
+    if zero_point is not None:
+        rounded = xp.add(rounded, zero_point)
+    low, high = _RANGES[dtype]
+    return xp.astype(xp.clip(rounded, low, high), dtype)
+
+
+@onnx.op("DequantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
+def dequantize_linear(
+    xp: Namespace,
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Tensor:
+    """(x - zero point) scale."""
+    wanted = ir.DataType(output_dtype) if output_dtype else xp.dtype(scale)
+    width = xp.dtype(scale) if xp.dtype(scale).bitwidth > 16 else ir.DataType.FLOAT
+    if zero_point is None:
+        moved = xp.astype(x, width)
+    elif xp.dtype(x).is_floating_point():
+        moved = xp.subtract(xp.astype(x, width), xp.astype(_spread_zero(xp, zero_point, x, axis, block_size), width))
+    else:
+        offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, axis, block_size)
+        moved = xp.astype(xp.subtract(xp.astype(x, ir.DataType.INT32), offset), width)
+    factor = _spread(xp, xp.astype(scale, width), x, axis, block_size)
+    return xp.astype(xp.multiply(moved, factor), wanted)
+
+
+@onnx.op("DynamicQuantizeLinear", versions=(11,))
+def dynamic_quantize_linear(xp: Namespace, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """x as UINT8 with the scale and zero point of its own range, which includes 0."""
+    low, high = xp.minimum(xp.min(x), 0), xp.maximum(xp.max(x), 0)
+    scale = xp.divide(xp.subtract(high, low), 255)
+    safe = xp.where(xp.equal(scale, 0), 1.0, scale)
+    zero = xp.round(xp.clip(xp.divide(xp.negative(low), safe), 0, 255))
+    quantized = saturated(xp, xp.divide(x, safe), zero, ir.DataType.UINT8)
+    return quantized, scale, xp.astype(zero, ir.DataType.UINT8)
+
+
+@onnx.op("QLinearMatMul", versions=(10, 21))
+def qlinear_matmul(
+    xp: Namespace,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+) -> Tensor:
+    """Product of quantized matrices, quantized."""
+    wanted = xp.input_dtype(7) or xp.dtype(y_zero)
+    product = integer_matmul(xp, centred(xp, a, a_zero, xp.ndim(a) - 2), centred(xp, b, b_zero, xp.ndim(b) - 1))
+    width = ir.DataType.FLOAT
+    rows = _column(xp, xp.astype(a_scale, width), product, -2)
+    columns = _column(xp, xp.astype(b_scale, width), product, -1)
+    factor = xp.divide(xp.multiply(rows, columns), xp.astype(y_scale, width))
+    zero = xp.astype(y_zero, width)
+    return saturated(xp, xp.multiply(xp.astype(product, width), factor), zero, wanted)
+
+
+def _column(xp: Namespace, scale: Tensor, like: Tensor, axis: int) -> Tensor:
+    rank = xp.ndim(like)
+    return per_axis(xp, scale, rank, axis + rank) if xp.ndim(scale) == 1 else scale
+
+
+@onnx.op("ConvInteger", versions=(10,))
+def conv_integer(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    x_zero: Tensor | None = None,
+    w_zero: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Convolution of integers less their zero points, exact, INT32."""
+    found = conv(
+        xp,
+        xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE),
+        xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE),
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return xp.astype(xp.round(found), ir.DataType.INT32)
+
+
+@onnx.op("QLinearConv", versions=(10,))
+def qlinear_conv(
+    xp: Namespace,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] | None = None,
+    group: int = 1,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Convolution of quantized numbers, quantized; weights may be scaled per output channel."""
+    wanted = xp.input_dtype(7) or xp.dtype(y_zero)
+    found = conv_integer(
+        xp,
+        x,
+        w,
+        x_zero,
+        w_zero,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    rank = xp.ndim(found)
+    if bias is not None:
+        found = xp.add(found, per_axis(xp, bias, rank, 1))
+    factor = xp.divide(xp.multiply(x_scale, w_scale), y_scale)
+    if xp.ndim(factor) == 1:
+        factor = per_axis(xp, factor, rank, 1)
+    scaled = xp.multiply(xp.astype(found, ir.DataType.FLOAT), factor)
+    return saturated(xp, scaled, xp.astype(y_zero, ir.DataType.FLOAT), wanted)

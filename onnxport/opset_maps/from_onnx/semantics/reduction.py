@@ -1,0 +1,129 @@
+"""Reductions and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar
+from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.namespace import Axes, Host, Namespace, Tensor, host_array
+from onnxport.opset_maps.maps import onnx
+
+_VERSIONS: dict[str, tuple[int, ...]] = {
+    "ReduceSum": (1, 11, 13),
+    "ReduceMean": (1, 11, 13, 18),
+    "ReduceProd": (1, 11, 13, 18),
+    "ReduceMax": (1, 11, 12, 13, 18, 20),
+    "ReduceMin": (1, 11, 12, 13, 18, 20),
+    "ReduceL1": (1, 11, 13, 18),
+    "ReduceL2": (1, 11, 13, 18),
+    "ReduceLogSum": (1, 11, 13, 18, 28),
+    "ReduceLogSumExp": (1, 11, 13, 18, 28),
+    "ReduceSumSquare": (1, 11, 13, 18, 28),
+}
+
+
+def _wide(xp: Namespace, x: Tensor) -> Tensor:
+    return x if xp.dtype(x).is_floating_point() else xp.astype(x, ir.DataType.DOUBLE)
+
+
+def _l2(xp: Namespace, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
+    return xp.astype(xp.sqrt(xp.sum(xp.square(_wide(xp, x)), axes, keepdims)), xp.dtype(x))
+
+
+def _log_sum_exp(xp: Namespace, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
+    return xp.astype(xp.logsumexp(_wide(xp, x), axes, keepdims), xp.dtype(x))
+
+
+def _log_sum(xp: Namespace, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
+    return xp.astype(xp.log(_wide(xp, xp.sum(x, axes, keepdims))), xp.dtype(x))
+
+
+_FORMS: dict[str, Callable[[Namespace, Tensor, Axes, bool], Tensor]] = {
+    "ReduceSum": lambda xp, x, axes, keepdims: xp.sum(x, axes, keepdims),
+    "ReduceMean": lambda xp, x, axes, keepdims: xp.mean(x, axes, keepdims),
+    "ReduceProd": lambda xp, x, axes, keepdims: xp.prod(x, axes, keepdims),
+    "ReduceMax": lambda xp, x, axes, keepdims: xp.max(x, axes, keepdims),
+    "ReduceMin": lambda xp, x, axes, keepdims: xp.min(x, axes, keepdims),
+    "ReduceL1": lambda xp, x, axes, keepdims: xp.sum(xp.abs(x), axes, keepdims),
+    "ReduceL2": _l2,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceSumSquare": lambda xp, x, axes, keepdims: xp.sum(xp.square(x), axes, keepdims),
+}
+# What the reduction makes of single elements, where no axes means none.
+_PLAIN = frozenset({"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceLogSumExp"})
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    form = _FORMS[name]
+
+    def say(
+        xp: Namespace,
+        x: Tensor,
+        axes: Host | None = None,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+        **attributes: Any,
+    ) -> Tensor:
+        chosen = given(axes)
+        if not chosen:
+            if noop_with_empty_axes:
+                return x if name in _PLAIN else form(xp, x, (), True)
+            return form(xp, x, None, bool(keepdims))
+        rank = xp.ndim(x) if any(axis < 0 for axis in chosen) else 0
+        return form(xp, x, tuple(sorted({resolved(axis, rank) for axis in chosen})), bool(keepdims))
+
+    say.__doc__ = f"ONNX {name}: axes are an attribute in early opsets, an operand later; none are all."
+    return say
+
+
+for _op, _versions in _VERSIONS.items():
+    onnx.op(_op, versions=_versions)(_reduction(_op))
+
+
+def _arg(name: str) -> Callable[..., Any]:
+    def say(xp: Namespace, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+        ours = xp.shape(x)
+        axis = resolved(axis, len(ours))
+        method = getattr(xp, name)
+        if not select_last_index:
+            return method(x, axis, bool(keepdims))
+        from_end = method(xp.flip(x, (axis,)), axis, bool(keepdims))
+        last = xp.from_host(host_array(int_op(xp, "sub", ours[axis], 1)), ir.DataType.INT64)
+        return xp.subtract(last, from_end)
+
+    say.__doc__ = f"Index of the first or last element that is {name[3:]}imal along an axis."
+    return say
+
+
+for _op in ("ArgMax", "ArgMin"):
+    onnx.op(_op, versions=(1, 11, 12, 13))(_arg(_op.lower()))
+
+
+def _running(xp: Namespace, x: Tensor, axis: Host, exclusive: int, reverse: int, form: str, unit: int) -> Tensor:
+    along = resolved(number(scalar(axis)), xp.ndim(x))
+    if reverse:
+        x = xp.flip(x, (along,))
+    if exclusive:
+        rank = xp.ndim(x)
+        shifted = xp.slice(x, along, None, -1)
+        x = xp.pad(shifted, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
+    found = getattr(xp, form)(x, along)
+    return xp.flip(found, (along,)) if reverse else found
+
+
+@onnx.op("CumSum", versions=(11, 14))
+def cum_sum(xp: Namespace, x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Running sum."""
+    return _running(xp, x, axis, exclusive, reverse, "cumulative_sum", 0)
+
+
+@onnx.op("CumProd", versions=(26,))
+def cum_prod(xp: Namespace, x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Running product."""
+    return _running(xp, x, axis, exclusive, reverse, "cumulative_prod", 1)

@@ -1,0 +1,101 @@
+"""Geometry of sliding windows: auto_pad, ceil_mode, explicit padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, UnknownUntilRun, known
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the spatial axes of an image.
+
+    Attributes:
+        kernel: size an axis.
+        strides: step an axis.
+        dilations: distance of a window's elements an axis.
+        pads: padding that the model asks for, (before, after) an axis.
+        extra: further padding after, that lets a last window reach over the edge (ceil_mode).
+        counts: number of windows an axis.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[Int, Int], ...]
+    extra: tuple[Int, ...]
+    counts: tuple[Int, ...]
+
+    @property
+    def padded(self) -> list[tuple[Int, Int]]:
+        """All padding, with the two axes of batch and channels."""
+        both = [(a, b if known(e) and e == 0 else b + e) for (a, b), e in zip(self.pads, self.extra, strict=True)]
+        return [(0, 0), (0, 0), *both]
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether any axis is (or may be) padded."""
+        return not all(known(n) and n == 0 for pair in self.padded for n in pair)
+
+
+def windows(
+    xp: Namespace,
+    sizes: Sequence[Int],
+    kernel: Sequence[int],
+    *,
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: int = 0,
+) -> Windows:
+    """The windows over spatial axes of `sizes`.
+
+    Source: ONNX operator specification, AveragePool-22: with SAME the windows number ceil(size / stride), with ceil_mode a
+    window that would start in the padding after the image is left out.
+    """
+    rank = len(kernel)
+    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
+    given = tuple(pads or (0,) * (2 * rank))
+    pairs: list[tuple[Int, Int]] = []
+    extra: list[Int] = []
+    counts: list[Int] = []
+    for i, size in enumerate(sizes):
+        reach = (kernel[i] - 1) * spread[i] + 1
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            count = int_op(xp, "ceil_div", size, step[i])
+            needed = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", count, 1), step[i]), reach)
+            total = int_op(xp, "max", int_op(xp, "sub", needed, size), 0)
+            small = int_op(xp, "floor_div", total, 2)
+            large = int_op(xp, "sub", total, small)
+            pairs.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
+            extra.append(0)
+        else:
+            before, after = (0, 0) if auto_pad == "VALID" else (given[i], given[i + rank])
+            pairs.append((before, after))
+            room = int_op(xp, "sub", int_op(xp, "add", size, before + after), reach)
+            if ceil_mode:
+                if not known(size):
+                    raise UnknownUntilRun("where the last window ends is known only when the model runs")
+                count = -(-room // step[i]) + 1
+                count -= int((count - 1) * step[i] >= size + before)
+                extra.append(max((count - 1) * step[i] - room, 0))
+            else:
+                count = int_op(xp, "add", int_op(xp, "floor_div", room, step[i]), 1)
+                extra.append(0)
+        counts.append(count)
+    return Windows(tuple(kernel), step, spread, tuple(pairs), tuple(extra), tuple(counts))
+
+
+def extracted(xp: Namespace, x: Tensor, form: Windows) -> Tensor:
+    """The elements of each window of an image that is padded already: (N, C, windows ..., window elements ...)."""
+    rank = len(form.kernel)
+    for i in range(rank):
+        axis = 2 + 2 * i
+        starts = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
+        inside = xp.multiply(xp.arange(0, form.kernel[i]), form.dilations[i])
+        x = xp.take(x, xp.add(xp.expand_dims(starts, [1]), xp.expand_dims(inside, [0])), axis)
+    return xp.permute_dims(x, (0, 1, *(2 + 2 * i for i in range(rank)), *(3 + 2 * i for i in range(rank))))
