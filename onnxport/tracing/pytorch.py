@@ -107,10 +107,10 @@ def trace(
     call = _call(model, inputs, kwargs)
     if dynamic_shapes is not None:
         dims = given_dims(call, dynamic_shapes, input_names)
-        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model)
+        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model, call)
         return _traced(program, call, dims, how)
     dims = default_dims(call)
-    program, how = _first([*_default_attempts(call, dims)], model)
+    program, how = _first([*_default_attempts(call, dims)], model, call)
     if has_ones(call, dims) and _drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     return _traced(program, call, dims, how)
@@ -124,7 +124,7 @@ def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reas
         InvalidInputError: inputs or keyword inputs do not fit.
     """
     call = _call(model, inputs, kwargs)
-    program, how = _first([(call, None, f"all dimensions are static: {reason}")], model)
+    program, how = _first([(call, None, f"all dimensions are static: {reason}")], model, call)
     return _traced(program, call, Dims(None, {}), how)
 
 
@@ -152,8 +152,8 @@ def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
         yield call, dims.shapes, ""
 
 
-def _first(attempts: list[Attempt], model: Any) -> tuple[ExportedProgram, str]:
-    """The first attempt that torch.export traces, without Dynamo before with it, and a note on how."""
+def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[ExportedProgram, str]:
+    """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; a note on how."""
     first: Exception | None = None
     registered = False
     for strict in (False, True):
@@ -168,6 +168,9 @@ def _first(attempts: list[Attempt], model: Any) -> tuple[ExportedProgram, str]:
                         registered = True
                         first = None
                         continue
+                    break
+                if not _takes(program, example):
+                    first = first or ValueError("the trace holds only for another size than the example's")
                     break
                 how = f"traced by torch.export with strict={strict}"
                 return program, f"{how}; {note}" if note else how
@@ -197,6 +200,19 @@ def _export(call: Call, shapes: Any, strict: bool) -> ExportedProgram:
         # A recurrent layer's flat list of its weights is set anew while it is traced, with the same weights.
         warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
         return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+
+
+def _takes(program: ExportedProgram, example: Call) -> bool:
+    """Whether the sizes that the trace fixed are the example's: it may have seen doubled dimensions."""
+    specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    leaves = pytree.tree_leaves((example.args, example.kwargs))
+    return all(
+        is_dynamic(size) or int(size) == given
+        for spec, leaf in zip(specs, leaves, strict=True)
+        if isinstance(leaf, torch.Tensor)
+        for size, given in zip(values[spec.arg.name].shape, leaf.shape, strict=True)
+    )
 
 
 @contextmanager
