@@ -14,8 +14,8 @@ from onnxport.cli.console import Json, err, out, outcome, print_json, say
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 
-_FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "tensorflow", "keras", "sklearn")
-_TITLES: dict[Framework, str] = {
+FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "tensorflow", "keras", "sklearn")
+TITLES: dict[Framework, str] = {
     "pytorch": "PyTorch",
     "tensorflow": "TensorFlow",
     "keras": "Keras",
@@ -85,7 +85,7 @@ def _chosen(framework: str | None) -> tuple[Framework, ...]:
     from onnxport.converters.convert import require
 
     if framework is None:
-        chosen = _FRAMEWORKS
+        chosen = FRAMEWORKS
     else:
         try:
             chosen = (frameworks.canonical(framework),)
@@ -125,7 +125,7 @@ def meanings(framework: Framework) -> Iterator[Meaning]:
         yield Meaning(op, tuple(sorted(since)), (domain, op_type) in native)
 
 
-def page(chosen: tuple[Framework, ...] = _FRAMEWORKS) -> str:
+def page(chosen: tuple[Framework, ...] = FRAMEWORKS) -> str:
     """The tables as a Markdown page."""
     head = (
         "# Supported operators\n\n"
@@ -137,13 +137,13 @@ def page(chosen: tuple[Framework, ...] = _FRAMEWORKS) -> str:
     parts = [head]
     for name in chosen:
         to, back = list(lowerings(name)), list(meanings(name))
-        parts.append(f"\n## {_TITLES[name]} to ONNX: {len(to)} operators\n\n")
+        parts.append(f"\n## {TITLES[name]} to ONNX: {len(to)} operators\n\n")
         if name == "keras":
             parts.append("A Keras model is traced to TensorFlow's operators: the table is TensorFlow's.\n")
         else:
             parts.append("| operator | how | least opset | cases |\n|---|---|---|---|\n")
             parts += [f"| `{row.op}` | {_cell(row.about)} | {row.min_opset} | {row.cases} |\n" for row in to]
-        parts.append(f"\n## ONNX to {_TITLES[name]}: {len(back)} operators\n\n")
+        parts.append(f"\n## ONNX to {TITLES[name]}: {len(back)} operators\n\n")
         parts.append("| operator | schema versions | native |\n|---|---|---|\n")
         parts += [f"| `{row.op}` | {_versions(row)} | {'yes' if row.native else ''} |\n" for row in back]
     return "".join(parts)
@@ -158,12 +158,12 @@ def _cell(text: str) -> str:
 
 
 def _show(name: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:
-    table = Table("operator", "how", "opset", "cases", title=f"{_TITLES[name]} to ONNX", title_justify="left", box=None)
+    table = Table("operator", "how", "opset", "cases", title=f"{TITLES[name]} to ONNX", title_justify="left", box=None)
     for row in to:
         table.add_row(row.op, row.about, f">= {row.min_opset}", str(row.cases))
     out.print(table)
-    table = Table("operator", "versions", "native", title=f"ONNX to {_TITLES[name]}", title_justify="left", box=None)
+    table = Table("operator", "versions", "native", title=f"ONNX to {TITLES[name]}", title_justify="left", box=None)
     for item in back:
         table.add_row(item.op, _versions(item), "yes" if item.native else "")
     out.print(table)
-    say(f"{_TITLES[name]}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it", to=err)
+    say(f"{TITLES[name]}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it", to=err)

@@ -73,8 +73,9 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
         foreign, inputs=_example(source, hub), target_opset=options.get("target_opset"), **tolerances
     )
     report = validate(hub, back, **tolerances)
+    first = [] if source.framework == "onnx" else [(f"{source.framework} to onnx", hub.report)]
     return [
-        (f"{source.framework} to onnx", hub.report),
+        *first,
         (f"onnx to {framework}", getattr(foreign, "onnxport_report", None)),
         (f"{framework} to onnx", back.report),
         ("onnx to onnx", report),

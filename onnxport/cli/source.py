@@ -16,6 +16,7 @@ from onnxport import frameworks
 from onnxport.cli.inputs import draw_inputs, read_inputs
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
+from onnxport.validation.values import leaves_of
 
 _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*(?:\.\w+)*)")
 
@@ -68,26 +69,35 @@ def resolve(
             raise InvalidInputError(f"--weights belongs to package.module:factory; {text!r} holds its own")
         return Source(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
     model, examples = _called(_object(reference))
-    framework = frameworks.of_object(model)
+    named = _named_inputs(inputs)
+    examples = examples if named is None else named
+    framework = frameworks.of_object(model, leaves_of(examples))
     if weights is not None:
         _load_weights(model, framework, weights)
     if framework == "pytorch" and hasattr(model, "eval"):
         model.eval()
-    given = _examples(inputs, input_shapes, framework)
-    return Source(model, framework, examples if given is None else given, reference["name"].rpartition(".")[2])
+    if input_shapes or (inputs is not None and named is None):
+        examples = _examples(inputs, input_shapes, framework)
+    return Source(model, framework, examples, reference["name"].rpartition(".")[2])
 
 
 def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:
     if shapes:
         drawn = draw_inputs(shapes)
         return drawn[0] if framework == "sklearn" and isinstance(drawn, tuple) and len(drawn) == 1 else drawn
-    if inputs is None:
-        return None
-    reference = None if os.path.exists(inputs) else _REFERENCE.fullmatch(inputs)
+    named = _named_inputs(inputs)
+    if named is not None or inputs is None:
+        return named
+    return read_inputs(Path(inputs), table=framework == "sklearn")
+
+
+def _named_inputs(inputs: str | None) -> Any:
+    """Inputs that ``package.module:name`` holds or gives; None where `inputs` is a file or nothing."""
+    reference = None if inputs is None or os.path.exists(inputs) else _REFERENCE.fullmatch(inputs)
     if reference is None:
-        return read_inputs(Path(inputs), table=framework == "sklearn")
+        return None
     found = _object(reference)
-    return _call(found, inputs) if callable(found) else found
+    return _call(found, reference.group()) if callable(found) else found
 
 
 def _object(reference: re.Match[str]) -> Any:

@@ -1,0 +1,108 @@
+"""ONNX files on the command line: inspect, and what is refused."""
+
+import numpy as np
+import onnx
+import onnx.helper as make
+import pytest
+
+
+@pytest.fixture
+def saved(tmp_path):
+    weight = onnx.numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "weight")
+    x = make.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 2])
+    y = make.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", 3])
+    nodes = [make.make_node("MatMul", ["x", "weight"], ["h"]), make.make_node("Relu", ["h"], ["y"])]
+    graph = make.make_graph(nodes, "g", [x], [y], [weight])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def test_inspect_tells_what_is_in_a_file(run, saved):
+    found = run("inspect", "net.onnx", "--json").json
+    assert found["inputs"] == [{"name": "x", "type": "FLOAT", "shape": ["batch", 2]}]
+    assert found["outputs"] == [{"name": "y", "type": "FLOAT", "shape": ["batch", 3]}]
+    assert (found["opsets"], found["ir_version"]) == ({"": 17}, 8)
+    assert (found["nodes"], found["operators"]) == (2, {"MatMul": 1, "Relu": 1})
+    assert (found["parameters"], found["bytes"], found["file_bytes"]) == (6, 24, saved.stat().st_size)
+    text = run("inspect", "net.onnx").out
+    assert "6 numbers in 24 B" in text
+    assert "MatMul" in text
+
+
+@pytest.mark.parametrize(
+    "command", [["convert", "--to", "pytorch"], ["inspect"], ["roundtrip", "--through", "pytorch"]]
+)
+@pytest.mark.parametrize("broken", ["missing", "truncated", "text", "empty", "folder"])
+def test_broken_files_are_refused(run, saved, tmp_path, command, broken):
+    path = tmp_path / "broken.onnx"
+    if broken == "folder":
+        path.mkdir()
+    elif broken != "missing":
+        path.write_bytes({"truncated": saved.read_bytes()[:40], "text": b"this is no model", "empty": b""}[broken])
+    before = set(tmp_path.iterdir())
+    done = run(command[0], "broken.onnx", *command[1:])
+    assert done.code == 2, done
+    assert "broken.onnx" in done.err
+    assert done.out == ""
+    assert set(tmp_path.iterdir()) == before
+
+
+REFUSED = [
+    (["convert", "net.onnx", "--to", "mars"], "unknown framework 'mars'"),
+    (["roundtrip", "net.onnx", "--through", "onnx"], "name a framework"),
+    (["roundtrip", "net.onnx", "--through", "mars"], "unknown framework 'mars'"),
+    (["ops", "mars"], "unknown framework 'mars'"),
+    (["ops", "onnx"], "name a framework"),
+    (["onnx2torch", "other.txt"], "other.txt"),
+    (["validate", "net.onnx", "missing.onnx"], "missing.onnx"),
+    (["validate", "net.onnx", "net.onnx", "--inputs", "missing.npz"], "missing.npz"),
+    (["convert", "net.onnx", "--weights", "w.pt"], "--weights belongs to"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_wrong_arguments(run, saved, tmp_path, arguments, message):
+    (tmp_path / "other.txt").write_text("no model")
+    done = run(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    as_json = run(*arguments, "--json")
+    assert as_json.code == 2
+    assert message in as_json.json["error"]["message"]
+
+
+def test_a_wrong_option_is_a_usage_error(run):
+    assert run("convert").code == 2
+    assert run("convert", "net.onnx", "--nothing").code == 2
+    assert run("nothing").code == 2
+
+
+def test_a_file_agrees_with_itself_and_not_with_another(run, saved, tmp_path):
+    assert run("validate", "net.onnx", "net.onnx").code == 0
+    proto = onnx.load(saved)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.ones((2, 3), np.float32), "weight"))
+    onnx.save(proto, tmp_path / "other.onnx")
+    done = run("validate", "net.onnx", "other.onnx", "--html", "report.html")
+    assert done.code == 1
+    assert "<html" in (tmp_path / "report.html").read_text()
+    assert run("validate", "net.onnx", "other.onnx", "--rtol", "100", "--atol", "100").code == 0
+
+
+@pytest.mark.pytorch
+def test_round_trip_through_pytorch(run, saved):
+    pytest.importorskip("torch")
+    done = run("roundtrip", "net.onnx", "--through", "torch", "--json")
+    assert done.code == 0, done
+    assert [leg["leg"] for leg in done.json["legs"]] == ["onnx to pytorch", "pytorch to onnx", "onnx to onnx"]
+    assert all(leg["validation"]["passed"] for leg in done.json["legs"])
+
+
+@pytest.mark.parametrize(
+    ("framework", "package"),
+    [("pytorch", "torch"), ("tensorflow", "tensorflow"), ("keras", "keras"), ("sklearn", "sklearn")],
+)
+def test_ops_lists_the_maps(run, framework, package):
+    pytest.importorskip(package)
+    found = run("ops", framework, "--json").json[framework]
+    assert all(row["op"] and row["about"] for row in found["to_onnx"])
+    assert run("ops", framework, "--markdown").out.startswith("# Supported operators")
