@@ -49,16 +49,6 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
     return None
 
 
-def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """Every tensor of the model's main graph on `feeds`, as the graph is written (not optimised)."""
-    names = [value.name or "" for node in model.graph for value in node.outputs if value.name and _is_tensor(value)]
-    proto = ir.to_proto(model)
-    shown = {item.name for item in proto.graph.output}
-    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in shown)
-    session = Session(proto, optimize=False)
-    return dict(zip(names, session.run(feeds, names), strict=True))
-
-
 def by_source_node(model: ir.Model, results: Mapping[str, Any]) -> dict[str, Any]:
     """Values of the converted graph that the source's nodes computed, from results by the source node's name.
 
@@ -84,10 +74,6 @@ def _fits(value: ir.Value, result: np.ndarray) -> bool:
         return True
     pairs = zip(value.shape, result.shape, strict=False)
     return value.shape.rank() == result.ndim and all(not isinstance(dim, int) or dim == size for dim, size in pairs)
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return value.type is None or isinstance(value.type, ir.TensorType)
 
 
 def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: Mapping[str, Any]) -> Divergence | None:

@@ -87,9 +87,9 @@ def other_sizes(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> Iterator[I
         return
     batch = {spec.dims[0] for spec in specs if spec.dims and isinstance(spec.dims[0], str)} & set(sizes)
     plans = [
-        {name: size + 1 + 2 * (size == 1) for name, size in sizes.items()},
+        {name: size + 1 + (size == 1) for name, size in sizes.items()},
         {name: max(size - 1, 1) if size > 1 else 2 for name, size in sizes.items()},
-        {name: (size + 1 + 2 * (size == 1) if name in batch else size) for name, size in sizes.items()},
+        {name: (size + 1 + (size == 1) if name in batch else size) for name, size in sizes.items()},
         {name: (max(size - 1, 1) if size > 1 else 2) if name in batch else size for name, size in sizes.items()},
         {name: size * 2 for name, size in sizes.items()},
     ]

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxport.frameworks import Framework
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import Runner
+from onnxport.validation.runners.base import InputSpec
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Comparison:
         source: the side that counts as right.
         converted: the side under test.
         order: for each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
+        specs: the inputs of the ONNX graph, where there is one.
         graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
         numerics: facts about that graph.
         tolerance: what the user allows.
@@ -51,6 +53,7 @@ class Comparison:
     source: Runner
     converted: Runner
     order: tuple[int, ...] | None
+    specs: tuple[InputSpec, ...] | None
     graph: ir.Model | None
     numerics: Numerics
     tolerance: Tolerance

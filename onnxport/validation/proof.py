@@ -14,10 +14,11 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.runtime import Session
 from onnxport.validation import inputs as sets_of_inputs
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
-from onnxport.validation.divergence import by_source_node, first_divergence, values_of
+from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import (
     Evidence,
     Pair,
@@ -88,28 +89,28 @@ def compare(
     specs = binding.specs
     order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
     numerics = of_model(graph) if graph is not None else Numerics(64)
-    parties = Comparison(left, right, order, graph, numerics, tolerance)
+    parties = Comparison(left, right, order, specs, graph, numerics, tolerance)
     remarks = list(notes)
-    reports = [
-        found
-        for item in _sets(parties, specs, graph, seed)
-        if (found := _run_set(parties, item, specs, remarks)) is not None
+    ran = [
+        found for candidates in _sets(parties, seed) if (found := _run_first(parties, candidates, remarks)) is not None
     ]
+    reports = [report for _, report in ran]
     if not reports:
         raise InvalidInputError(
             f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(remarks[-1:])}"
         )
-    divergence = None
-    if any(not item.passed for item in reports):
-        remarks += _blame_runtime(parties, reports, specs, graph, seed)
-        divergence = _diverging(parties, source, converted, reports, specs, graph, seed)
+    failed = [item for item, report in ran if not report.passed]
+    if failed and runtime_is_to_blame(parties, failed):
+        remarks.append(
+            "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
+        )
     return Report(
         _side(left, source.title),
         _side(right, converted.title),
         tuple(reports),
         tuple(dict.fromkeys(remarks)),
         versions(source.framework, converted.framework),
-        divergence,
+        divergent_node(parties, failed[0]) if failed else None,
     )
 
 
@@ -142,37 +143,25 @@ def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
 # -- input sets ------------------------------------------------------------------------------------------------------------
 
 
-def _sets(
-    parties: Comparison, specs: Sequence[InputSpec] | None, graph: ir.Model | None, seed: int
-) -> Iterator[InputSet]:
-    example = parties.source.example
+def _sets(parties: Comparison, seed: int) -> Iterator[list[InputSet]]:
+    """The sets of inputs, each as candidates of which the first counts that the source can run on."""
+    example, specs = parties.source.example, parties.specs
     if example is None:
-        if graph is None:
+        if parties.graph is None:
             raise InvalidInputError("pass inputs=...: neither side has a signature to draw them from")
-        for candidates in sets_of_inputs.drawn(graph, seed):
-            yield next((item for item in candidates if _runs(parties, item)), candidates[0])
+        yield from sets_of_inputs.drawn(parties.graph, seed)
         return
     leaves = example.leaves if parties.order is None else tuple(example.leaves[i] for i in parties.order)
     if specs is not None:
         leaves = tuple(_as_declared(leaf, spec, parties.source) for leaf, spec in zip(leaves, specs, strict=True))
-    yield InputSet("given", leaves, optional=False)
+    yield [InputSet("given", leaves, optional=False)]
     if parties.source.tabular or parties.converted.tabular:
-        yield from sets_of_inputs.table_sets(leaves, graph, missing=parties.source.allows_missing, seed=seed)
+        missing = parties.source.allows_missing
+        yield from ([item] for item in sets_of_inputs.table_sets(leaves, parties.graph, missing=missing, seed=seed))
         return
-    yield sets_of_inputs.varied(leaves, seed)
+    yield [sets_of_inputs.varied(leaves, seed)]
     if specs is not None and parties.order is not None and len(parties.order) == len(example.leaves):
-        for item in sets_of_inputs.other_sizes(leaves, specs):
-            if _runs(parties, item):
-                yield item
-                return
-
-
-def _runs(parties: Comparison, item: InputSet) -> bool:
-    try:
-        parties.source.run(parties.source_leaves(item.leaves))
-    except Exception:  # whatever the source makes of a size it does not know
-        return False
-    return True
+        yield list(sets_of_inputs.other_sizes(leaves, specs))
 
 
 def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
@@ -187,32 +176,45 @@ def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
 # -- one set ---------------------------------------------------------------------------------------------------------------
 
 
-def _run_set(
-    parties: Comparison, item: InputSet, specs: Sequence[InputSpec] | None, notes: list[str]
-) -> SetReport | None:
-    own = parties.source_leaves(item.leaves)
+def _run_first(
+    parties: Comparison, candidates: Sequence[InputSet], notes: list[str]
+) -> tuple[InputSet, SetReport] | None:
+    """The first set that the source can run on, and what it gave."""
+    reason = ""
+    for item in candidates:
+        own = parties.source_leaves(item.leaves)
+        started = time.perf_counter()
+        try:
+            expected = parties.source.run(own)
+        except Exception as error:  # the source is the user's: any error at all
+            if not item.optional:
+                raise InvalidInputError(f"the source model can't run on the inputs: {_first_line(error)}") from error
+            reason = reason or f"{item.name}: left out, the source can't run on it: {_first_line(error)}"
+            continue
+        return item, run_converted(parties, item, expected, time.perf_counter() - started, notes)
+    if reason:
+        notes.append(reason)
+    return None
+
+
+def run_converted(
+    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str]
+) -> SetReport:
+    """What the converted model gives on a set, against what the source gave."""
+    described = _described(item, parties.specs)
     started = time.perf_counter()
     try:
-        expected = parties.source.run(own)
-    except Exception as error:  # the source is the user's: any error at all
-        if item.optional:
-            notes.append(f"{item.name}: left out, the source can't run on it: {_first_line(error)}")
-            return None
-        raise InvalidInputError(f"the source model can't run on the inputs: {_first_line(error)}") from error
-    between = time.perf_counter()
-    described = _described(item, specs)
-    try:
         results = parties.converted.run(item.leaves)
-    except Exception as error:
+    except Exception as error:  # of whatever framework it is built from
         reason = f"the converted model can't run: {_first_line(error)}"
-        return SetReport(item.name, described, (), between - started, time.perf_counter() - between, reason)
-    done = time.perf_counter()
+        return SetReport(item.name, described, (), source_seconds, time.perf_counter() - started, reason)
+    seconds = time.perf_counter() - started
     pairs = _paired(expected, results, notes)
     if pairs is None:
         reason = f"{len(results)} outputs ({_names(results)}) instead of {len(expected)} ({_names(expected)})"
-        return SetReport(item.name, described, (), between - started, done - between, reason)
-    outputs = _judged(parties, item, own, pairs)
-    return SetReport(item.name, described, tuple(outputs), between - started, done - between)
+        return SetReport(item.name, described, (), source_seconds, seconds, reason)
+    outputs = _judged(parties, item, parties.source_leaves(item.leaves), pairs)
+    return SetReport(item.name, described, tuple(outputs), source_seconds, seconds)
 
 
 def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:
@@ -337,53 +339,34 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-# -- who is to blame -------------------------------------------------------------------------------------------------------
+# -- where to look ---------------------------------------------------------------------------------------------------------
 
 
-def _blame_runtime(
-    parties: Comparison,
-    reports: Sequence[SetReport],
-    specs: Sequence[InputSpec] | None,
-    graph: ir.Model | None,
-    seed: int,
-) -> list[str]:
-    """Whether the graph as written agrees where the one that onnxruntime optimised does not."""
-    right = parties.converted
+def runtime_is_to_blame(parties: Comparison, failed: Sequence[InputSet]) -> bool:
+    """Whether the graph run as it is written agrees where the one that onnxruntime optimised does not."""
+    right, graph = parties.converted, parties.graph
     if not isinstance(right, OnnxRunner) or right.session.backend != "onnxruntime" or graph is None:
-        return []
-    from onnxport.graph.runtime import Session
-
+        return False
     plain = replace(parties, converted=OnnxRunner(Session(graph, optimize=False), right.title, right.example))
-    failed = {item.name for item in reports if not item.passed}
-    again = [_run_set(plain, item, specs, []) for item in _sets(plain, specs, graph, seed) if item.name in failed]
-    if again and all(item is not None and item.passed for item in again):
-        return ["the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"]
-    return []
+    runs = [(item, parties.source.run(parties.source_leaves(item.leaves))) for item in failed]
+    return all(run_converted(plain, item, expected, 0.0, []).passed for item, expected in runs)
 
 
-def _diverging(
-    parties: Comparison,
-    source: Party,
-    converted: Party,
-    reports: Sequence[SetReport],
-    specs: Sequence[InputSpec] | None,
-    graph: ir.Model | None,
-    seed: int,
-) -> Divergence | None:
-    """The first divergent node of a converted ONNX model, on the first set of inputs that failed."""
-    if converted.framework != "onnx" or graph is None or specs is None or weight_bytes(graph) > _SEARCH_LIMIT:
+def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
+    """The first divergent node of a converted ONNX model on a set of inputs that failed."""
+    graph, specs = parties.graph, parties.specs
+    if (
+        not isinstance(parties.converted, OnnxRunner)
+        or graph is None
+        or specs is None
+        or weight_bytes(graph) > _SEARCH_LIMIT
+    ):
         return None
-    failed = next(item.name for item in reports if not item.passed)
-    leaves = next((item.leaves for item in _sets(parties, specs, graph, seed) if item.name == failed), None)
-    if leaves is None:
-        return None
-    feeds = {spec.name: leaf for spec, leaf in zip(specs, leaves, strict=True)}
+    feeds = {spec.name: leaf for spec, leaf in zip(specs, item.leaves, strict=True)}
+    inner = parties.source.intermediates(parties.source_leaves(item.leaves))
+    # Two ONNX graphs share the names of their values; another source's are found by where the nodes came from.
+    reference = inner if parties.source.framework == "onnx" else by_source_node(graph, inner)
     try:
-        if source.framework == "onnx":
-            own = {node_value for node in graph.graph for value in node.outputs if (node_value := value.name)}
-            reference = {name: value for name, value in values_of(source.model.model, feeds).items() if name in own}
-        else:
-            reference = by_source_node(graph, parties.source.intermediates(parties.source_leaves(leaves)))
-        return first_divergence(graph, feeds, reference) if reference else None
+        return first_divergence(graph, feeds, reference)
     except OnnxportError:  # the search is a service; its failure must not hide the verdict
         return None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import onnx
+import onnx_ir as ir
+
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.graph.runtime import Session
@@ -16,8 +19,9 @@ class OnnxRunner(Runner):
 
     framework: ClassVar[Framework] = "onnx"
 
-    def __init__(self, session: Session, title: str, example: Example | None) -> None:
+    def __init__(self, session: Session, title: str, example: Example | None, model: ir.Model | None = None) -> None:
         super().__init__(title, example)
+        self._model = model
         self.session = session
         self.runtime = session.backend
 
@@ -31,15 +35,33 @@ class OnnxRunner(Runner):
         values = self.session.run(dict(zip(names, leaves, strict=True)))
         return list(zip(self.session.output_names, values, strict=True))
 
+    def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Every tensor of the main graph by name."""
+        if self._model is None:
+            return {}
+        names = self.example.names if self.example is not None else self.session.input_names
+        return values_of(self._model, dict(zip(names, leaves, strict=True)))
+
+
+def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Every tensor of the model's main graph on `feeds`, the graph run as it is written."""
+    values = [value for node in model.graph for value in node.outputs if value.name]
+    names = [value.name or "" for value in values if value.type is None or isinstance(value.type, ir.TensorType)]
+    proto = ir.to_proto(model)
+    shown = {item.name for item in proto.graph.output}
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in shown)
+    session = Session(proto, optimize=False)
+    return dict(zip(names, session.run(feeds, names), strict=True))
+
 
 def bind(model: Any, binding: Binding) -> OnnxRunner:
-    """A runner of an `OnnxModel` (or anything with its `session`)."""
+    """A runner of an `OnnxModel`."""
     from onnxport.validation.runners import to_numpy
 
     session: Session = model.session
-    title = getattr(getattr(getattr(model, "model", None), "graph", None), "name", "") or "model"
+    title = model.model.graph.name or "model"
     if binding.inputs is None and not binding.kwargs:
-        return OnnxRunner(session, title, None)
+        return OnnxRunner(session, title, None, model.model)
     args, named = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
     given: Mapping[str, Any] = {**dict(zip(session.input_names, args, strict=False)), **named}
     if len(args) > len(session.input_names) or set(given) != set(session.input_names):
@@ -47,6 +69,5 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
             f"the model takes inputs {', '.join(session.input_names)}; {len(args)} positional ones and {sorted(named)} were given"
         )
     names = tuple(session.input_names)
-    return OnnxRunner(
-        session, title, Example(names, tuple(session.prepare(name, to_numpy(given[name])) for name in names))
-    )
+    leaves = tuple(session.prepare(name, to_numpy(given[name])) for name in names)
+    return OnnxRunner(session, title, Example(names, leaves), model.model)
