@@ -7,12 +7,19 @@ pruned. Two transpositions thus stand where an image enters and where it leaves 
 and a model that was channels-last before its export gets its own graph back.
 """
 
+# The primitives are described once, in from_onnx/namespace.py.
+# ruff: noqa: D102
+
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-Tensor = Any
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.namespace import Axes, Int, Namespace, PadMode, Pads, Tensor
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -42,31 +49,27 @@ def last_axis(axis: int, rank: int) -> int:
     return to_first(rank)[axis]
 
 
-class ChannelsLast:
-    """Twins: a mixin for namespaces, which give it `rank_of`, `static_shape`, `transposed` and `padded_rank`."""
+class ChannelsLast(Namespace):
+    """A namespace in which twins stand before the primitives of the class it is mixed into.
 
-    def __init__(self) -> None:
-        super().__init__()
+    Attributes:
+        static_shape: sizes of a tensor as far as they are known, None for one of unknown rank.
+        conv_last: `conv` from channels-last to channels-last, the weight as ONNX has it.
+        conv_transpose_last: likewise.
+        max_pool_last: likewise.
+        sum_pool_last: likewise.
+    """
+
+    static_shape: Callable[[Tensor], tuple[int | None, ...] | None]
+    conv_last: Callable[..., Tensor]
+    conv_transpose_last: Callable[..., Tensor]
+    max_pool_last: Callable[..., Tensor]
+    sum_pool_last: Callable[..., Tensor]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         # The tensor itself is held so that its id stays its own.
         self._twins: dict[int, tuple[Tensor, Tensor]] = {}
-
-    # -- what a framework says -----------------------------------------------------------------------------------------
-
-    def is_array(self, x: Any) -> bool:
-        """Whether `x` is a tensor, not a Python number."""
-        raise NotImplementedError
-
-    def static_shape(self, x: Tensor) -> tuple[int | None, ...] | None:
-        """Sizes as far as they are known, None for a tensor of unknown rank."""
-        raise NotImplementedError
-
-    def transposed(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """Axes reordered, twins or not."""
-        raise NotImplementedError
-
-    def padded_rank(self, x: Tensor, rank: int) -> Tensor:
-        """Axes of size 1 put in front up to `rank`."""
-        raise NotImplementedError
 
     # -- twins ---------------------------------------------------------------------------------------------------------
 
@@ -80,44 +83,41 @@ class ChannelsLast:
         self._twins[id(x)] = (x, twin)
         return x
 
+    @contextmanager
+    def inner_graph(self) -> Iterator[None]:
+        """What is made inside a body is forgotten at its end: the graph around it can't see it."""
+        twins = dict(self._twins)
+        try:
+            yield
+        finally:
+            self._twins = twins
+
     def as_last(self, x: Tensor) -> Tensor:
         """`x` channels-last."""
         found = self.twin(x)
-        if found is not None:
-            return found
-        shape = self.static_shape(x)
-        assert shape is not None
-        last = self.transposed(x, to_last(len(shape)))
-        self.remember(x, last)
-        return last
+        if found is None:
+            found = super().permute_dims(x, to_last(self.ndim(x)))
+            self.remember(x, found)
+        return found
 
     def as_first(self, last: Tensor) -> Tensor:
         """A channels-last tensor channels-first, its twin remembered."""
-        shape = self.static_shape(last)
-        assert shape is not None
-        return self.remember(self.transposed(last, to_first(len(shape))), last)
+        return self.remember(super().permute_dims(last, to_first(self.ndim(last))), last)
 
-    def permuted(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """`transposed`, through the twin where that undoes it, and remembered where it makes channels-first."""
-        rank = len(axes)
-        if rank < 3:
-            return self.transposed(x, axes)
-        found = self.twin(x)
-        if found is not None:
-            through = tuple(last_axis(axis, rank) for axis in axes)
-            return found if through == tuple(range(rank)) else self.transposed(found, through)
-        result = self.transposed(x, axes)
-        return self.remember(result, x) if tuple(axes) == to_first(rank) else result
+    def _on_lasts(self, function: Callable[..., Tensor], *xs: Any) -> Tensor:
+        """An elementwise function, channels-last where its operands come from there."""
+        lasts = self._lasts(xs) if self._twins else None
+        return function(*xs) if lasts is None else self.as_first(function(*lasts))
 
-    def lasts(self, xs: Sequence[Any]) -> list[Any] | None:
+    def _lasts(self, xs: Sequence[Any]) -> list[Any] | None:
         """The operands of an elementwise primitive channels-last, where one has a twin and the others follow cheaply."""
-        ranks = {len(self.static_shape(x) or ()) for x in xs if self.is_array(x) and self.twin(x) is not None}
+        ranks = {self.ndim(x) for x in xs if self.is_tensor(x) and self.twin(x) is not None}
         if len(ranks) != 1:
             return None
         rank = ranks.pop()
         found = []
         for x in xs:
-            last = x if not self.is_array(x) else self._last_like(x, rank)
+            last = x if not self.is_tensor(x) else self._last_like(x, rank)
             if last is None:
                 return None
             found.append(last)
@@ -127,16 +127,147 @@ class ChannelsLast:
         """`x`, to be broadcast against channels-last tensors of `rank`: only where it varies along batch and channels."""
         twin = self.twin(x)
         if twin is not None:
-            return twin
+            return twin if self.ndim(x) == rank else None
         shape = self.static_shape(x)
         if shape is None or len(shape) > rank:
             return None
         full = (1,) * (rank - len(shape)) + shape
         if any(size != 1 for size in full[2:]):
             return None
-        return x if not shape else self.transposed(self.padded_rank(x, rank), to_last(rank))
+        if not shape:
+            return x
+        wide = x if len(shape) == rank else super().expand_dims(x, range(rank - len(shape)))
+        return super().permute_dims(wide, to_last(rank))
 
-    def elementwise_last(self, function: Callable[..., Tensor], *xs: Any) -> Tensor:
-        """``function(*xs)``, computed channels-last where the operands come from there."""
-        lasts = self.lasts(xs) if self._twins else None
-        return function(*xs) if lasts is None else self.as_first(function(*lasts))
+    # -- primitives ----------------------------------------------------------------------------------------------------
+
+    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+        return self._on_lasts(partial(super().elementwise, name), *xs)
+
+    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().divide, a, b)
+
+    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().floor_mod, a, b)
+
+    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().trunc_mod, a, b)
+
+    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().pow, a, b)
+
+    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().where, condition, a, b)
+
+    def logical_not(self, x: Tensor) -> Tensor:
+        return self._on_lasts(super().logical_not, x)
+
+    def isnan(self, x: Tensor) -> Tensor:
+        return self._on_lasts(super().isnan, x)
+
+    def isinf(self, x: Tensor) -> Tensor:
+        return self._on_lasts(super().isinf, x)
+
+    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._on_lasts(super().equal, a, b)
+
+    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
+        return self._on_lasts(lambda y: super(ChannelsLast, self).astype(y, dtype, saturate), x)
+
+    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        rank = len(axes)
+        if rank < 3:
+            return super().permute_dims(x, axes)
+        found = self.twin(x)
+        if found is not None:
+            through = tuple(last_axis(axis, rank) for axis in axes)
+            return found if through == tuple(range(rank)) else super().permute_dims(found, through)
+        result = super().permute_dims(x, axes)
+        return self.remember(result, x) if tuple(axes) == to_first(rank) else result
+
+    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+        return super().reshape(self._without_extent(x), shape)
+
+    def _without_extent(self, x: Tensor) -> Tensor:
+        """The twin where there is no spatial extent, so that both layouts hold the same sequence of elements."""
+        twin = self.twin(x)
+        sizes = self.static_shape(x) if twin is not None else None
+        return twin if sizes is not None and all(size == 1 for size in sizes[2:]) else x
+
+    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+        twin = self.twin(x)
+        if twin is None or not set(axis) >= set(range(2, self.ndim(x))):
+            return super().squeeze(x, axis)
+        return super().squeeze(twin, sorted(last_axis(place, self.ndim(x)) for place in axis))
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        twins = [self.twin(x) for x in xs]
+        if not twins or any(twin is None for twin in twins):
+            return super().concat(xs, axis)
+        return self.as_first(super().concat(twins, last_axis(axis, self.ndim(xs[0]))))
+
+    def split(self, x: Tensor, sizes: Sequence[Int], axis: int) -> list[Tensor]:
+        twin = self.twin(x)
+        if twin is None:
+            return super().split(x, sizes, axis)
+        return [self.as_first(part) for part in super().split(twin, sizes, last_axis(axis, self.ndim(x)))]
+
+    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
+        twin = self.twin(x)
+        if twin is None:
+            return super().slice(x, axis, start, stop, step)
+        return self.as_first(super().slice(twin, last_axis(axis, self.ndim(x)), start, stop, step))
+
+    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+        twin = self.twin(x)
+        if twin is None:
+            return super().pad(x, pads, mode, value)
+        return self.as_first(super().pad(twin, [pads[0], *pads[2:], pads[1]], mode, value))
+
+    def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        twin = self.twin(x)
+        if twin is None or self.ndim(indices) != 1:
+            return super().take(x, indices, axis)
+        return self.as_first(super().take(twin, indices, last_axis(axis, self.ndim(x))))
+
+    def _reduced(self, function: Callable[..., Tensor], x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+        twin = self.twin(x)
+        rank = self.ndim(x) if twin is not None else 0
+        if twin is None or not (keepdims or (axis is not None and set(axis) >= set(range(2, rank)))):
+            return function(x, axis, keepdims)
+        result = function(twin, None if axis is None else tuple(sorted(last_axis(i, rank) for i in axis)), keepdims)
+        return self.as_first(result) if keepdims else result
+
+    def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        return self._reduced(super().sum, x, axis, keepdims)
+
+    def mean(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        return self._reduced(super().mean, x, axis, keepdims)
+
+    def max(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        return self._reduced(super().max, x, axis, keepdims)
+
+    def min(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        return self._reduced(super().min, x, axis, keepdims)
+
+    def _along(self, function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
+        twin = self.twin(x)
+        return function(x, axis) if twin is None else self.as_first(function(twin, last_axis(axis, self.ndim(x))))
+
+    def softmax(self, x: Tensor, axis: int) -> Tensor:
+        return self._along(super().softmax, x, axis)
+
+    def log_softmax(self, x: Tensor, axis: int) -> Tensor:
+        return self._along(super().log_softmax, x, axis)
+
+    def conv(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Any) -> Tensor:
+        return self.as_first(self.conv_last(self.as_last(x), weight, bias, **how))
+
+    def conv_transpose(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Any) -> Tensor:
+        return self.as_first(self.conv_transpose_last(self.as_last(x), weight, bias, **how))
+
+    def max_pool(self, x: Tensor, kernel: Sequence[int], **how: Any) -> Tensor:
+        return self.as_first(self.max_pool_last(self.as_last(x), kernel, **how))
+
+    def sum_pool(self, x: Tensor, kernel: Sequence[int], **how: Any) -> Tensor:
+        return self.as_first(self.sum_pool_last(self.as_last(x), kernel, **how))

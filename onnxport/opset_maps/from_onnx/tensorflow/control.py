@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import onnx_ir as ir
@@ -24,14 +24,9 @@ Step = Callable[..., tuple[Any, ...]]
 class Control(Windows):
     """Branches and loops; each body is traced into a graph of its own."""
 
-    @contextmanager
-    def inner_graph(self) -> Iterator[None]:
-        """What is made inside a body is forgotten at its end: the graph around it can't see it."""
-        twins = dict(self._twins)
-        try:
-            yield
-        finally:
-            self._twins = twins
+    def inner_graph(self) -> AbstractContextManager[None]:
+        """What stands around the tracing of a body."""
+        return nullcontext()
 
     def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
         def traced(branch: Body) -> Callable[[], tuple[Tensor, ...]]:

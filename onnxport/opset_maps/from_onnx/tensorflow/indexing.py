@@ -9,10 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.layout import last_axis
 from onnxport.opset_maps.from_onnx.namespace import Int, PadMode, Pads, Reduction, Tensor, known
 from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, sizes, with_shape
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, size_vector, with_shape
 
 _INDICES = (tf.int32, tf.int64)
 
@@ -25,18 +24,10 @@ class Indexing(Shapes):
     """Elements picked, placed and ordered."""
 
     def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
-        twin = self.twin(x)
-        if twin is None:
-            return self._padded(x, pads, mode, value)
-        rank = x.shape.rank
-        moved = [pads[0], *pads[2:], pads[1]] if rank > 1 else pads
-        return self.as_first(self._padded(twin, moved, mode, value))
-
-    def _padded(self, x: Tensor, pads: Pads, mode: PadMode, value: Any) -> Tensor:
         if all(known(n) and n == 0 for pair in pads for n in pair):
             return x
         if mode == "constant":
-            amounts = tf.stack([sizes(pair) for pair in pads])
+            amounts = tf.stack([size_vector(pair) for pair in pads])
             fill = value if x.dtype == tf.string else tf.reshape(tf.cast(value, x.dtype), [])
             sized = zip(self.shape(x), pads, strict=True)
             ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
@@ -62,9 +53,6 @@ class Indexing(Shapes):
         return x
 
     def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-        twin = self.twin(x)
-        if twin is not None and indices.shape.rank == 1:
-            return self.as_first(tf.gather(twin, _index(indices), axis=last_axis(axis, x.shape.rank)))
         return tf.gather(x, _index(indices), axis=axis)
 
     def take_along_axis(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
@@ -85,7 +73,7 @@ class Indexing(Shapes):
                 coordinates.append(indices)
                 continue
             steps = tf.reshape(tf.range(size(n)), [-1 if i == place else 1 for i in range(rank)])
-            coordinates.append(tf.broadcast_to(steps, sizes(shape)))
+            coordinates.append(tf.broadcast_to(steps, size_vector(shape)))
         return tf.stack(coordinates, -1)
 
     def gather_nd(self, x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:

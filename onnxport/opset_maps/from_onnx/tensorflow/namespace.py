@@ -9,13 +9,14 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
+from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Tensor
 from onnxport.opset_maps.from_onnx.tensorflow.control import Control
 from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import sizes
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import size_vector
 
 
-class TensorFlowNamespace(Control):
+class TensorFlowArrays(Control):
     """The primitives on ``tf.Tensor``, eager or symbolic.
 
     Attributes:
@@ -27,28 +28,26 @@ class TensorFlowNamespace(Control):
     def __init__(self, parameters: Mapping[str, tf.Variable | tf.Tensor] | None = None) -> None:
         super().__init__()
         self.parameters = parameters or {}
-        self._reads: dict[str, tf.Tensor] = {}
+        self._reads: dict[tuple[str, tf.Graph | None], tf.Tensor] = {}
 
     def parameter(self, value: ir.Value) -> Tensor:
         name = value.name or ""
         held = self.parameters[name]
         if isinstance(held, tf.Tensor):
             return held
-        if name not in self._reads:
-            self._reads[name] = held.value() if tf.executing_eagerly() else held.read_value()
-        return self._reads[name]
+        place = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        if (name, place) not in self._reads:
+            self._reads[name, place] = held.read_value()
+        return self._reads[name, place]
 
     # -- elementwise ---------------------------------------------------------------------------------------------------
 
     def elementwise(self, name: str, *xs: Tensor) -> Tensor:
-        return self.elementwise_last(lambda *ys: elementwise(name, *_tensors(ys)), *xs)
+        return elementwise(name, *_tensors(xs))
 
     def _apply(self, key: str, function: Callable[..., Tensor], *xs: Any, exact: bool = True) -> Tensor:
-        def run(*ys: Any) -> Tensor:
-            tensors = _tensors(ys)
-            return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
-
-        return self.elementwise_last(run, *xs)
+        tensors = _tensors(xs)
+        return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
 
     def divide(self, a: Tensor, b: Tensor) -> Tensor:
         return self._apply("divide", raw_op("Div"), a, b)
@@ -60,14 +59,10 @@ class TensorFlowNamespace(Control):
         return self._apply("trunc_mod", raw_op("TruncateMod"), a, b)
 
     def pow(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.elementwise_last(_power, a, b)
+        return _power(a, b)
 
     def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        def choose(chosen: Tensor, x: Any, y: Any) -> Tensor:
-            x, y = _tensors([x, y])
-            return tf.where(chosen, x, y)
-
-        return self.elementwise_last(choose, condition, a, b)
+        return tf.where(condition, *_tensors([a, b]))
 
     def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
         return _shifted(tf.bitwise.left_shift, a, b)
@@ -79,7 +74,7 @@ class TensorFlowNamespace(Control):
         return tf.bitwise.invert(x)
 
     def logical_not(self, x: Tensor) -> Tensor:
-        return self.elementwise_last(tf.logical_not, x)
+        return tf.logical_not(x)
 
     def isnan(self, x: Tensor) -> Tensor:
         if not x.dtype.is_floating:
@@ -92,13 +87,10 @@ class TensorFlowNamespace(Control):
         return self._apply("isinf", tf.math.is_inf, x)
 
     def equal(self, a: Tensor, b: Tensor) -> Tensor:
-        def run(*ys: Any) -> Tensor:
-            tensors = _tensors(ys)
-            if tensors[0].dtype == tf.string:
-                return tf.equal(*tensors)
-            return widened("equal", raw_op("Equal"), [[1], [1]], tensors)
-
-        return self.elementwise_last(run, a, b)
+        tensors = _tensors([a, b])
+        if tensors[0].dtype == tf.string:
+            return tf.equal(*tensors)
+        return widened("equal", raw_op("Equal"), [[1], [1]], tensors)
 
     # -- strings -------------------------------------------------------------------------------------------------------
 
@@ -121,9 +113,9 @@ class TensorFlowNamespace(Control):
         if not delimiter:  # with maxsplit, TensorFlow gives a last piece that may be empty
             counts = tf.reduce_sum(tf.cast(table != "", tf.int64), 1)
             table = table[:, : tf.reduce_max(counts)]
-        return tf.reshape(table, tf.concat([sizes(shape), tf.shape(table, out_type=tf.int64)[1:]], 0)), tf.reshape(
-            counts, sizes(shape)
-        )
+        return tf.reshape(
+            table, tf.concat([size_vector(shape), tf.shape(table, out_type=tf.int64)[1:]], 0)
+        ), tf.reshape(counts, size_vector(shape))
 
     def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
         return tf.strings.regex_full_match(x, pattern)
@@ -142,6 +134,10 @@ class TensorFlowNamespace(Control):
         found = tf.gather(tf.constant(order, tf.int64), tf.minimum(place, len(keys) - 1))
         found = tf.where(tf.gather(tensor_of(keys), found) == flat, found, tf.constant(-1, tf.int64))
         return tf.reshape(found, tf.shape(x))
+
+
+class TensorFlowNamespace(ChannelsLast, TensorFlowArrays):
+    """`TensorFlowArrays` in which images stay channels-last between the operators that work so."""
 
 
 # Up to so many keys, comparing with all of them is cheaper than a search.

@@ -12,7 +12,6 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.layout import ChannelsLast, last_axis
 from onnxport.opset_maps.from_onnx.namespace import (
     Axes,
     Host,
@@ -43,7 +42,7 @@ def size(n: Int) -> tf.Tensor:
     return n if n.dtype in (tf.bool, tf.int64) else tf.cast(n, tf.int64)
 
 
-def sizes(shape: Sequence[Int]) -> tf.Tensor:
+def size_vector(shape: Sequence[Int]) -> tf.Tensor:
     """Sizes as an INT64 vector: a constant where all are known."""
     if all(known(n) for n in shape):
         return tf.constant([int(n) for n in shape], tf.int64, shape=[len(shape)])
@@ -88,15 +87,13 @@ _INT_OPS: dict[str, Callable[..., tf.Tensor]] = {
 }
 
 
-class Shapes(ChannelsLast, Namespace):
+class Shapes(Namespace):
     """What is known of a tensor, making, conversion, shape and reduction."""
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
     def is_tensor(self, x: Any) -> bool:
         return isinstance(x, (tf.Tensor, tf.Variable))
-
-    is_array = is_tensor
 
     def ndim(self, x: Tensor) -> int:
         rank = x.shape.rank
@@ -147,7 +144,7 @@ class Shapes(ChannelsLast, Namespace):
     def full(self, shape: Sequence[Int], fill_value: Any, dtype: ir.DataType) -> Tensor:
         held = held_in(dtype)
         value = tf.reshape(tf.cast(fill_value, held), []) if held != tf.string else tf.convert_to_tensor(fill_value)
-        return with_shape(tf.fill(sizes(shape), value), shape)
+        return with_shape(tf.fill(size_vector(shape), value), shape)
 
     def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: ir.DataType = ir.DataType.INT64) -> Tensor:
         if stop is None:
@@ -162,18 +159,18 @@ class Shapes(ChannelsLast, Namespace):
         self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
     ) -> Tensor:
         number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.uniform(sizes(shape), low, high, held_in(dtype), seed=number), shape)
+        return with_shape(tf.random.uniform(size_vector(shape), low, high, held_in(dtype), seed=number), shape)
 
     def random_normal(
         self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
     ) -> Tensor:
         number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.normal(sizes(shape), mean, scale, held_in(dtype), seed=number), shape)
+        return with_shape(tf.random.normal(size_vector(shape), mean, scale, held_in(dtype), seed=number), shape)
 
     # -- element types -------------------------------------------------------------------------------------------------
 
     def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
-        return self.elementwise_last(lambda y: converted(y, dtype, saturate), x)
+        return converted(x, dtype, saturate)
 
     def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
         return tf.bitcast(x, held_in(dtype))
@@ -189,21 +186,11 @@ class Shapes(ChannelsLast, Namespace):
 
     # -- shape ---------------------------------------------------------------------------------------------------------
 
-    def transposed(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         return tf.transpose(x, list(axes))
 
-    def padded_rank(self, x: Tensor, rank: int) -> Tensor:
-        shape = self.shape(x)
-        return x if len(shape) == rank else tf.reshape(x, sizes([1] * (rank - len(shape)) + list(shape)))
-
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        return self.permuted(x, axes)
-
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
-        twin = self.twin(x)
-        if twin is not None and all(n == 1 for n in x.shape.as_list()[2:]):
-            x = twin  # without spatial extent both layouts hold the same sequence of elements
-        return with_shape(tf.reshape(x, sizes(shape)), shape)
+        return with_shape(tf.reshape(x, size_vector(shape)), shape)
 
     def expand_dims(self, x: Tensor, axis: Sequence[int]) -> Tensor:
         for place in sorted(axis):
@@ -211,30 +198,22 @@ class Shapes(ChannelsLast, Namespace):
         return x
 
     def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
-        if not axis:
-            return x
-        twin = self.twin(x)
-        rank = x.shape.rank
-        if twin is not None and set(axis) >= set(range(2, rank)):
-            return tf.squeeze(twin, sorted(last_axis(i, rank) for i in axis))
-        return tf.squeeze(x, sorted(axis))
+        return tf.squeeze(x, sorted(axis)) if len(axis) else x
 
     def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
-        if len(xs) > 0 and all(self.twin(x) is not None for x in xs):
-            return self.as_first(tf.concat([self.twin(x) for x in xs], last_axis(axis, xs[0].shape.rank)))
         return tf.concat(list(xs), axis)
 
     def stack(self, xs: Sequence[Tensor], axis: int) -> Tensor:
         return tf.stack(list(xs), axis)
 
     def broadcast_to(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
-        return with_shape(tf.broadcast_to(x, sizes(shape)), shape)
+        return with_shape(tf.broadcast_to(x, size_vector(shape)), shape)
 
     def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         own = self.shape(x)
         if all(known(n) for n in (*own, *shape)):
             return tf.broadcast_to(x, np.broadcast_shapes(tuple(map(int, own)), tuple(map(int, shape))))
-        target = tf.broadcast_dynamic_shape(sizes(own), sizes(shape))
+        target = tf.broadcast_dynamic_shape(size_vector(own), size_vector(shape))
         rank = max(len(own), len(shape))
         pairs = zip([1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True)
         return with_shape(tf.broadcast_to(x, target), [_joint(a, b) for a, b in pairs])
@@ -243,45 +222,30 @@ class Shapes(ChannelsLast, Namespace):
         return tf.reverse(x, list(axis))
 
     def tile(self, x: Tensor, repeats: Sequence[Int]) -> Tensor:
-        return tf.tile(x, sizes(repeats))
+        return tf.tile(x, size_vector(repeats))
 
-    def split(self, x: Tensor, parts: Sequence[Int], axis: int) -> list[Tensor]:
-        twin = self.twin(x)
-        if twin is None:
-            return list(tf.split(x, sizes(parts), axis, num=len(parts)))
-        return [self.as_first(y) for y in tf.split(twin, sizes(parts), last_axis(axis, x.shape.rank), num=len(parts))]
+    def split(self, x: Tensor, sizes: Sequence[Int], axis: int) -> list[Tensor]:
+        return list(tf.split(x, size_vector(sizes), axis, num=len(sizes)))
 
     def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
-        twin = self.twin(x)
-        if twin is not None:
-            return self.as_first(_sliced(twin, last_axis(axis, x.shape.rank), start, stop, step))
         return _sliced(x, axis, start, stop, step)
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def _reduced(self, name: str, x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
-        twin = self.twin(x)
-        rank = x.shape.rank
-        if twin is not None and (keepdims or (axis is not None and set(axis) >= set(range(2, rank)))):
-            places = None if axis is None else tuple(last_axis(i, rank) for i in axis)
-            result = _reduce(name, twin, places, keepdims)
-            return self.as_first(result) if keepdims else result
-        return _reduce(name, x, axis, keepdims)
-
     def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced("sum", x, axis, keepdims)
+        return _reduce("sum", x, axis, keepdims)
 
     def prod(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced("prod", x, axis, keepdims)
+        return _reduce("prod", x, axis, keepdims)
 
     def mean(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced("mean", x, axis, keepdims)
+        return _reduce("mean", x, axis, keepdims)
 
     def max(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced("max", x, axis, keepdims)
+        return _reduce("max", x, axis, keepdims)
 
     def min(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced("min", x, axis, keepdims)
+        return _reduce("min", x, axis, keepdims)
 
     def argmax(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
         return _place("argmax", tf.argmax, x, axis, keepdims)
@@ -296,16 +260,10 @@ class Shapes(ChannelsLast, Namespace):
         return widened("cumulative product", lambda y: tf.math.cumprod(y, axis), [[1] * self.ndim(x)], [x])
 
     def softmax(self, x: Tensor, axis: int) -> Tensor:
-        return self._along(tf.nn.softmax, x, axis)
+        return tf.nn.softmax(x, axis)
 
     def log_softmax(self, x: Tensor, axis: int) -> Tensor:
-        return self._along(tf.nn.log_softmax, x, axis)
-
-    def _along(self, function: Callable[..., tf.Tensor], x: Tensor, axis: int) -> Tensor:
-        twin = self.twin(x)
-        if twin is not None:
-            return self.as_first(function(twin, axis=last_axis(axis, x.shape.rank)))
-        return function(x, axis=axis)
+        return tf.nn.log_softmax(x, axis)
 
 
 def _sliced(x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int) -> tf.Tensor:

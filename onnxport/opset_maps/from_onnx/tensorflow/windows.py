@@ -17,7 +17,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Int, Pads, Tensor, known
 from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
 from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, with_shape
+from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, size_vector, with_shape
 
 
 class Windows(Indexing):
@@ -47,7 +47,7 @@ class Windows(Indexing):
 
     # -- convolution ---------------------------------------------------------------------------------------------------
 
-    def conv(
+    def conv_last(
         self,
         x: Tensor,
         weight: Tensor,
@@ -58,26 +58,16 @@ class Windows(Indexing):
         dilations: Sequence[int],
         groups: int = 1,
     ) -> Tensor:
+        """`conv` of a channels-last image; the weight stays as ONNX has it."""
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no convolution over {spatial} axes")
-        last = self._padded(self.as_last(x), [(0, 0), *pads, (0, 0)], "constant", 0)
+        padded = self.pad(x, [(0, 0), *pads, (0, 0)])
         kernel = tf.transpose(weight, [*range(2, spatial + 2), 1, 0])
-        y = (
-            widened(
-                "convolution",
-                lambda a, k: _convolved(a, k, strides, dilations, groups),
-                [[1, *weight.shape[2:], weight.shape[1] * groups], kernel.shape]
-                if weight.shape.is_fully_defined()
-                else [],
-                [last, kernel],
-            )
-            if last.dtype.is_integer
-            else _convolved(last, kernel, strides, dilations, groups)
-        )
-        return self.as_first(y if bias is None else tf.nn.bias_add(y, bias))
+        y = _convolved(padded, kernel, strides, dilations, groups)
+        return y if bias is None else tf.nn.bias_add(y, bias)
 
-    def conv_transpose(
+    def conv_transpose_last(
         self,
         x: Tensor,
         weight: Tensor,
@@ -87,36 +77,42 @@ class Windows(Indexing):
         dilations: Sequence[int],
         groups: int = 1,
     ) -> Tensor:
+        """`conv_transpose` of a channels-last image; the weight stays as ONNX has it."""
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no transposed convolution over {spatial} axes")
-        last = self.as_last(x)
         kernel = _spread(tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), dilations)  # k1, ..., out/groups, in
-        n = self.shape(last)
-        reach = [k - 1 for k in kernel.shape[:spatial]]
-        ends = [
-            (m - 1) * s + 1 + r
-            if known(m)
-            else self.int_op("add", self.int_op("mul", self.int_op("sub", m, 1), s), r + 1)
-            for m, s, r in zip(n[1:-1], strides, reach, strict=True)
-        ]
+        n = self.shape(x)
+        ends = [self._reached(m, s, k) for m, s, k in zip(n[1:-1], strides, kernel.shape[:spatial], strict=True)]
         parts = []
-        inputs = tf.split(last, groups, -1) if groups > 1 else [last]
+        inputs = tf.split(x, groups, -1) if groups > 1 else [x]
         kernels = tf.split(kernel, groups, -1) if groups > 1 else [kernel]
         for part, part_kernel in zip(inputs, kernels, strict=True):
             shape = [n[0], *ends, part_kernel.shape[spatial]]
-            target = tf.cast(tf.stack([size(item) for item in shape]), tf.int32)
+            target = tf.cast(size_vector(shape), tf.int32)
             y = tf.nn.conv_transpose(part, part_kernel, target, list(strides), padding="VALID")
             parts.append(with_shape(y, shape))
         y = tf.concat(parts, -1) if groups > 1 else parts[0]
-        return self.as_first(y if bias is None else tf.nn.bias_add(y, bias))
+        return y if bias is None else tf.nn.bias_add(y, bias)
+
+    def _reached(self, n: Int, stride: int, kernel: int) -> Int:
+        """How far n steps of a transposed convolution reach."""
+        if known(n):
+            return (n - 1) * stride + kernel
+        return self.int_op("add", self.int_op("mul", self.int_op("sub", n, 1), stride), kernel)
 
     # -- pooling -------------------------------------------------------------------------------------------------------
 
-    def max_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+    def max_pool_last(
+        self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    ) -> Tensor:
+        """`max_pool` of a channels-last image."""
         return self._pooled(x, kernel, strides, dilations, _max_pool, self.maximum)
 
-    def sum_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+    def sum_pool_last(
+        self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    ) -> Tensor:
+        """`sum_pool` of a channels-last image."""
         return self._pooled(x, kernel, strides, dilations, _sum_pool, self.add)
 
     def _pooled(
@@ -128,10 +124,9 @@ class Windows(Indexing):
         native: Callable[..., tf.Tensor],
         combine: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
-        last = self.as_last(x)
-        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and last.dtype in (tf.float32, tf.float64):
-            return self.as_first(native(last, list(kernel), list(strides)))
-        return self.as_first(self._pooled_by_shifts(last, kernel, strides, dilations, combine))
+        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in (tf.float32, tf.float64):
+            return native(x, list(kernel), list(strides))
+        return self._pooled_by_shifts(x, kernel, strides, dilations, combine)
 
     def _pooled_by_shifts(
         self,
@@ -176,6 +171,10 @@ def _convolved(
     x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
 ) -> tf.Tensor:
     """Convolution of a channels-last, padded image with a kernel (k1, ..., in/groups, out)."""
+    if not x.dtype.is_floating or x.dtype in (tf.float16, tf.bfloat16):  # sums of products, in a type that holds them
+        wide = tf.float32 if x.dtype.is_floating else tf.float64
+        y = _convolved(tf.cast(x, wide), tf.cast(kernel, wide), strides, dilations, groups)
+        return tf.cast(y, x.dtype)
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         kernel, dilations = _spread(kernel, dilations), [1] * len(strides)
     if groups == 1:
