@@ -126,6 +126,7 @@ class OpBuilder:
             if operands and all(a is not None or v is None for a, v in zip(arrays, operands, strict=True)):
                 folded = self._fold(node, arrays)
                 if folded is not None:
+                    node.resize_inputs(0)  # or its operands would count as used
                     return folded
             schemas.infer_outputs(schema, node, self._opsets, self._known(operands, arrays))
         else:

@@ -194,3 +194,12 @@ def test_double_operands_refuse_constants_of_fewer_digits():
     for refused in (lambda: op.LeakyRelu(x, alpha=0.1), lambda: op.Gelu(x), lambda: op.HardSwish(x)):
         with pytest.raises(UnsupportedOperator):
             refused()
+
+
+def test_folded_operands_do_not_stay_in_the_model() -> None:
+    op = OpBuilder(21)
+    x = op.input("x", ir.DataType.INT64, [3])
+    total = op.Add(x, op.Squeeze(op.const([[4, 5, 6]]), op.axes(0)))
+    op.names.reserve("y")
+    model = finish(op, [total], ["y"])
+    assert [value.const_value.numpy().tolist() for value in model.graph.initializers.values()] == [[4, 5, 6]]
