@@ -30,7 +30,6 @@ _OF_PACKAGE: dict[str, Framework] = {
     "sklearn": "sklearn",
     "onnx": "onnx",
     "onnx_ir": "onnx",
-    "onnxport": "onnx",
 }
 
 _OF_SUFFIX: dict[str, Framework] = {
@@ -97,6 +96,8 @@ def of_object(model: Any, examples: Iterable[Any] = ()) -> Framework:
     if isinstance(model, (str, os.PathLike)):
         return of_path(model)
     for base in type(model).__mro__:
+        if (base.__module__, base.__qualname__) == ("onnxport.model", "OnnxModel"):
+            return "onnx"
         found = _OF_PACKAGE.get(base.__module__.partition(".")[0])
         if found is not None:
             return found

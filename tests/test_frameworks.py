@@ -45,6 +45,15 @@ def test_files_that_say_nothing(tmp_path):
     assert frameworks.of_path(tmp_path / "folder") == "tensorflow"
 
 
+def test_our_own_model():
+    import onnx_ir as ir
+
+    from onnxport.model import OnnxModel
+
+    graph = ir.Graph([], [], nodes=[], opset_imports={"": 21}, name="empty")
+    assert frameworks.of_object(OnnxModel(ir.Model(graph, ir_version=10))) == "onnx"
+
+
 def test_objects_that_are_no_model():
     with pytest.raises(InvalidModelError, match="no model of a framework"):
         frameworks.of_object(3)
