@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
-from onnxport.errors import MissingDependencyError
+from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
@@ -136,6 +136,8 @@ def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float
 
 
 def _driver(direction: str, framework: Framework) -> ModuleType:
+    if (direction, framework) == ("from_onnx", "sklearn"):
+        raise UnsupportedOperator("ONNX graphs are not rebuilt into scikit-learn estimators: convert to PyTorch or Keras")
     return _module(f"onnxport.converters.{direction}.{framework}", framework)
 
 

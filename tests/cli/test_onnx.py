@@ -106,3 +106,12 @@ def test_ops_lists_the_maps(run, framework, package):
     found = run("ops", framework, "--json").json[framework]
     assert all(row["op"] and row["about"] for row in found["to_onnx"])
     assert run("ops", framework, "--markdown").out.startswith("# Supported operators")
+
+
+@pytest.mark.sklearn
+def test_there_is_no_way_back_to_an_estimator(run, saved, tmp_path):
+    pytest.importorskip("sklearn")
+    done = run("onnx2sklearn", "net.onnx")
+    assert done.code == 2
+    assert "not rebuilt" in done.err
+    assert not (tmp_path / "net.skops").exists()
