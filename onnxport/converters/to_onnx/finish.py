@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -21,7 +21,14 @@ _IR_OF_DTYPE = {
 }
 
 
-def finish(op: OpBuilder, outputs: Sequence[ir.Value], output_names: Sequence[str], *, name: str = "main") -> ir.Model:
+def finish(
+    op: OpBuilder,
+    outputs: Sequence[ir.Value],
+    output_names: Sequence[str],
+    *,
+    name: str = "main",
+    rewrites: Sequence[Callable[[ir.Model], object]] = (),
+) -> ir.Model:
     """The model that `op` has written, cleaned.
 
     Args:
@@ -29,9 +36,12 @@ def finish(op: OpBuilder, outputs: Sequence[ir.Value], output_names: Sequence[st
         outputs: the results in order.
         output_names: their exact names, reserved in the naming authority beforehand.
         name: name of the graph.
+        rewrites: passes that the source needs before the graph is cleaned.
     """
     graph = op.graph(outputs, name=name, output_names=output_names)
     model = ir.Model(graph, ir_version=_MAX_IR_VERSION, producer_name="onnxport", producer_version=__version__)
+    for rewrite in rewrites:
+        rewrite(model)
     model = clean(model)
     model.ir_version = lowest_ir_version(model)
     return model
