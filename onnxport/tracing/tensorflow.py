@@ -532,7 +532,10 @@ def _captured(function: Any, variable_names: Mapping[int, str]) -> dict[str, Any
 
 
 def _variable(name: str, variable: Any) -> Variable:
-    return Variable(name, variable.read_value, dtype_of(variable.dtype), tuple(variable.shape.as_list()))
+    def read() -> Any:
+        return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+
+    return Variable(name, read, dtype_of(variable.dtype), tuple(variable.shape.as_list()))
 
 
 def renamed(program: Program, input_names: Sequence[str] | None, output_names: Sequence[str] | None) -> Program:

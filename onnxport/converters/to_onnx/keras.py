@@ -21,14 +21,15 @@ def export(model: Any, request: Request) -> OnnxModel:
         from onnxport.converters.to_onnx import pytorch
 
         return pytorch.export(model, request)
-    from onnxport.converters.to_onnx.tensorflow import lower
+    from onnxport.converters.to_onnx.tensorflow import collector_paused, lower
 
-    program = trace(
-        model,
-        inputs=request.inputs,
-        kwargs=request.kwargs,
-        dynamic_shapes=request.dynamic_shapes,
-        input_names=request.input_names,
-        output_names=request.output_names,
-    )
-    return lower(program, request)
+    with collector_paused():
+        program = trace(
+            model,
+            inputs=request.inputs,
+            kwargs=request.kwargs,
+            dynamic_shapes=request.dynamic_shapes,
+            input_names=request.input_names,
+            output_names=request.output_names,
+        )
+        return lower(program, request)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 from tensorflow.core.framework import attr_value_pb2
@@ -16,6 +18,8 @@ from tensorflow.python.framework import dtypes, tensor_util
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidModelError, MapEntryError, Unsupported, UnsupportedOperator
 from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.passes.batch_norm import RecogniseBatchNormPass
+from onnxport.graph.passes.layout import PushTransposesPass
 from onnxport.graph.provenance import Source, relative_path
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import tensorflow as table
@@ -44,16 +48,29 @@ def export(model: Any, request: Request) -> OnnxModel:
         TracingError: TensorFlow can't trace the model.
         InvalidInputError: inputs, names or signature do not fit.
     """
-    program = trace(
-        model,
-        inputs=request.inputs,
-        kwargs=request.kwargs,
-        dynamic_shapes=request.dynamic_shapes,
-        signature=request.signature,
-        input_names=request.input_names,
-        output_names=request.output_names,
-    )
-    return lower(program, request)
+    with collector_paused():
+        program = trace(
+            model,
+            inputs=request.inputs,
+            kwargs=request.kwargs,
+            dynamic_shapes=request.dynamic_shapes,
+            signature=request.signature,
+            input_names=request.input_names,
+            output_names=request.output_names,
+        )
+        return lower(program, request)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No garbage collection in the block: the thousands of nodes made here would set off walks over all of TensorFlow."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def lower(program: Program, request: Request) -> OnnxModel:
@@ -71,7 +88,8 @@ def lower(program: Program, request: Request) -> OnnxModel:
     lowering.find_writes()
     outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
-    return OnnxModel(finish(op, outputs, names), notes=(*program.notes, *lowering.notes()))
+    rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
+    return OnnxModel(finish(op, outputs, names, rewrites=rewrites), notes=(*program.notes, *lowering.notes()))
 
 
 def _check_port(name: str, dtype: ir.DataType) -> None:
@@ -102,6 +120,7 @@ class _Lowering:
         self._root = op
         self._captured: dict[str, Any] = {}
         self._surveyed: set[str] = set()
+        self._source = _Sources()
         self._read: set[str] = set()
         self._writes: list[tuple[str, Unsupported]] = []
         op.on_call(self.call)
@@ -150,7 +169,7 @@ class _Lowering:
         self._surveyed.add(name)
         for node in ordered(self.program.function(name).outputs):
             if node.type != "Placeholder" and self._entry(node) is None:
-                self._refuse(node.type, "", _source(node))
+                self._refuse(node.type, "", self._source(node))
             for inner in _functions(node):
                 self._survey(inner)
 
@@ -167,7 +186,7 @@ class _Lowering:
     def _node(self, op: OpBuilder, node: Any, operands: list[Any], graph: Any) -> Sequence[Any]:
         if node.type == "Placeholder":
             return [self._capture(node, graph)]
-        source = _source(node)
+        source = self._source(node)
         entry = self._entry(node)
         if entry is None:
             self._refuse(node.type, "no form for complex numbers" if table.find(node.type) else "", source)
@@ -179,10 +198,11 @@ class _Lowering:
         for tensor, item in zip(node.inputs, operands, strict=True):
             if item is None:
                 reason = f"its result {tensor.value_index} has no ONNX form"
-                self._refuse(tensor.op.type, reason, _source(tensor.op))
+                self._refuse(tensor.op.type, reason, self._source(tensor.op))
                 return [_REFUSED] * len(node.outputs)
         try:
-            with op.at(source, [_expected(tensor) for tensor in node.outputs]):
+            expected = [_expected(tensor) for tensor in node.outputs]
+            with op.at(source, expected):
                 results = _call_entry(entry, op, node, operands, self._function)
         except UnsupportedOperator as error:
             if not error.operators:
@@ -192,10 +212,9 @@ class _Lowering:
             return [_REFUSED] * len(node.outputs)
         except MapEntryError as error:
             raise MapEntryError(f"{node.type} ({source.where}): {error}") from error
-        return [self._typed(op, tensor, item, source) for tensor, item in zip(node.outputs, results, strict=True)]
+        return [self._typed(op, said, item, source) for said, item in zip(expected, results, strict=True)]
 
-    def _typed(self, op: OpBuilder, tensor: Any, value: Any, source: Source) -> Any:
-        expected = _expected(tensor)
+    def _typed(self, op: OpBuilder, expected: Expected | None, value: Any, source: Source) -> Any:
         if expected is None or not isinstance(value, ir.Value):
             return value
         shape = expected.shape
@@ -287,7 +306,7 @@ class _Lowering:
                 name = self._variable_name(node.inputs[0], names) if node.inputs else ""
                 written = f"variable {name!r}" if name else "a variable"
                 reason = f"writes {written}, which outputs depend on; an ONNX graph has no state"
-                self._writes.append((name, Unsupported("tensorflow", node.type, reason, _source(node).where)))
+                self._writes.append((name, Unsupported("tensorflow", node.type, reason, self._source(node).where)))
             for function in _functions(node):
                 graph = self.program.function(function)
                 operands = list(node.inputs)[-len(graph.inputs) :] if graph.inputs else []
@@ -501,24 +520,47 @@ def _tf_shape(value: Any) -> Any:
     return TensorShape([dim if isinstance(dim, int) else None for dim in value.shape])
 
 
-def _source(node: Any) -> Source:
-    scope = node.name.rpartition("/")[0]
-    file, line = _user_line(node)
-    return Source(node.type, node.name, scope, file, line)
+class _Sources:
+    """Where nodes come from. Stacks are slow to read: of a framework's layer that no user's code called, only one is."""
+
+    def __init__(self) -> None:
+        self._without_user: set[str] = set()
+
+    def __call__(self, node: Any) -> Source:
+        """The source of a node, with file and line of the user's code as far as they were recorded."""
+        scope = node.name.rpartition("/")[0]
+        file, line = self._line(node, scope)
+        return Source(node.type, node.name, scope, file, line)
+
+    def _line(self, node: Any, scope: str) -> tuple[str, int | None]:
+        layer = scope.rpartition("/")[0] if scope.count("/") > 1 else scope
+        if node.type in _SILENT or layer in self._without_user:
+            return "", None
+        recorded = getattr(node, "traceback", None)
+        found = _user_line(recorded) if hasattr(recorded, "get_user_frames") else ("", None)
+        if scope and found[1] is None:
+            self._without_user.add(layer)
+        return found
 
 
-def _user_line(node: Any) -> tuple[str, int | None]:
-    """File and line of the user's code that made the node, as far as it was recorded."""
-    recorded = getattr(node, "traceback", None)
-    if recorded is None or not hasattr(recorded, "get_user_frames"):
-        return "", None
+# Operators that write no node.
+_SILENT = frozenset({"Const", "Identity", "ReadVariableOp", "Placeholder"})
+
+
+def _user_line(recorded: Any) -> tuple[str, int | None]:
     for frame in reversed(list(recorded.get_user_frames())):
-        if _OURS in frame.filename:
-            return "", None  # beyond it is who called the conversion, not who made the node
-        if not any(part in frame.filename for part in _FRAMEWORKS):
+        owner = _owner(frame.filename)
+        if owner == "onnxport":
+            break  # beyond it is who called the conversion, not who made the node
+        if owner == "user":
             return relative_path(frame.filename), frame.lineno
     return "", None
 
 
-_OURS = f"{os.sep}onnxport{os.sep}tracing{os.sep}"
-_FRAMEWORKS = tuple(f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "tf_keras"))
+@cache
+def _owner(filename: str) -> Literal["onnxport", "framework", "user"]:
+    """Whose code a file is."""
+    parts = filename.split(os.sep)
+    if "onnxport" in parts and "tracing" in parts:
+        return "onnxport"
+    return "framework" if {"tensorflow", "keras", "tf_keras"}.intersection(parts) else "user"

@@ -45,6 +45,9 @@ def static_int(op: OpBuilder, x: ir.Value, what: str) -> int:
 
 def int64(op: OpBuilder, x: ir.Value) -> ir.Value:
     """`x` as INT64; a narrowing of a shape to INT32 before it is undone."""
+    known = op.constant(x)
+    if known is not None:
+        return op.const(known.astype(np.int64))
     producer = x.producer()
     if producer is not None and producer.op_type == "Cast" and producer.inputs[0] is not None:
         before = producer.inputs[0]

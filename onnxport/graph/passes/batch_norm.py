@@ -1,0 +1,197 @@
+"""Recognition of batch normalization that a framework has spelled out in arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import InPlacePass, PassResult
+
+from onnxport.graph.names import NameAuthority
+
+_FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16})
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The operands of a normalization ``x m + (shift - mean m)`` with ``m = scale / sqrt(variance + epsilon)``."""
+
+    x: ir.Value
+    mean: ir.Value
+    variance: ir.Value
+    epsilon: float
+    scale: ir.Value | None
+    shift: ir.Value | None
+
+
+class RecogniseBatchNormPass(InPlacePass):
+    """Writes ``x * m + (shift - mean * m)``, with ``m = scale / sqrt(variance + epsilon)``, as BatchNormalization:
+
+    1. over axis 1 as it stands;
+    2. over the last axis of images and volumes between two transposes, which the layout pass then cancels.
+
+    Runtimes merge BatchNormalization into the convolution before it, and importers make a layer of it; scale and shift may
+    each be missing. The arithmetic must be over vectors with one number a channel.
+    """
+
+    def __init__(self, names: NameAuthority) -> None:
+        super().__init__()
+        self._names = names
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with those sums replaced."""
+        found = [node for node in model.graph.all_nodes() if node.op_type == "Add" and node.domain == ""]
+        return PassResult(model, modified=sum(self._rewrite(model.graph, node) for node in found) > 0)
+
+    def _rewrite(self, main: ir.Graph, node: ir.Node) -> bool:
+        parts = next(_parts(node), None)
+        if parts is None or parts.x.shape is None or parts.x.dtype not in _FLOATS:
+            return False
+        n, channels = parts.x.shape.rank(), _length(parts.variance)
+        axis = next((a for a in (1, n - 1) if a < n and parts.x.shape[a] == channels), None)
+        if channels is None or axis is None or (axis != 1 and n not in (4, 5)):
+            return False
+        vectors = [
+            _vector(value, n, axis, channels) for value in (parts.scale, parts.shift, parts.mean, parts.variance)
+        ]
+        missing = (parts.scale is None, parts.shift is None, False, False)
+        if any(vector is None and not left_out for vector, left_out in zip(vectors, missing, strict=True)):
+            return False
+        for i, number in enumerate((1.0, 0.0)):
+            vectors[i] = vectors[i] or self._filled(main, channels, number, parts.x.dtype)
+        self._replace(node, parts, vectors, axis)
+        return True
+
+    def _replace(self, node: ir.Node, parts: _Parts, vectors: list[ir.Value | None], axis: int) -> None:
+        graph, result, x = node.graph, node.outputs[0], parts.x
+        if graph is None or x.shape is None:
+            return
+        n = x.shape.rank()
+        first, last = [0, n - 1, *range(1, n - 1)], [0, *range(2, n), 1]
+        made: list[ir.Node] = []
+
+        def append(
+            op_type: str, inputs: list[ir.Value | None], attributes: list[ir.Attr], perm: list[int] | None
+        ) -> ir.Value:
+            name = self._names.unique(f"{node.name}/{op_type}")
+            source = inputs[0].shape if inputs[0] is not None else None
+            shape = ir.Shape([source[i] for i in perm]) if source is not None and perm is not None else source
+            value = ir.Value(name=name, type=x.type, shape=shape)
+            made.append(
+                ir.Node(
+                    "",
+                    op_type,
+                    inputs,
+                    attributes,
+                    outputs=[value],
+                    name=name,
+                    metadata_props=dict(node.metadata_props),
+                )
+            )
+            return value
+
+        y = x if axis == 1 else append("Transpose", [x], [ir.AttrInt64s("perm", first)], first)
+        y = append("BatchNormalization", [y, *vectors], [ir.AttrFloat32("epsilon", parts.epsilon)], None)
+        y = y if axis == 1 else append("Transpose", [y], [ir.AttrInt64s("perm", last)], last)
+        graph.insert_after(node, made)
+        replace_value(result, y)
+        graph.remove(node, safe=True)
+
+    def _filled(self, main: ir.Graph, count: int, number: float, dtype: ir.DataType) -> ir.Value:
+        """A vector of equal numbers, one for each use of it."""
+        name = self._names.unique("ones" if number else "zeros")
+        tensor = ir.Tensor(np.full(count, number, dtype.numpy()), dtype=dtype, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape([count]), const_value=tensor)
+        main.register_initializer(value)
+        return value
+
+
+def replace_value(old: ir.Value, new: ir.Value) -> None:
+    """Makes everything that reads `old` read `new`; a graph output keeps its name."""
+    name, is_output = old.name, old.is_graph_output()
+    if new.shape is None or (old.shape is not None and not new.shape.is_static()):
+        new.shape = old.shape
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    if is_output:
+        old.name = None
+        new.name = name
+
+
+def _producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:
+    node = value.producer() if value is not None else None
+    return node if node is not None and node.op_type in op_types and node.domain == "" else None
+
+
+def _operands(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    a, b = node.inputs
+    if a is not None and b is not None:
+        yield a, b
+        yield b, a
+
+
+def _parts(node: ir.Node) -> Iterator[_Parts]:
+    """The ways in which an Add is a normalization: at most one."""
+    for product, rest in _operands(node):
+        scaled = _producer(product, "Mul")
+        moved = _shift(rest)
+        if scaled is None or moved is None:
+            continue
+        shift, mean, factor = moved
+        for x, m in _operands(scaled):
+            if m is factor and (found := _factor(m)) is not None:
+                variance, epsilon, scale = found
+                yield _Parts(x, mean, variance, epsilon, scale, shift)
+
+
+def _shift(value: ir.Value) -> tuple[ir.Value | None, ir.Value, ir.Value] | None:
+    """``shift - mean m`` or ``(-mean) m`` as shift, mean and m."""
+    difference = _producer(value, "Sub")
+    if difference is not None:
+        product = _producer(difference.inputs[1], "Mul")
+        for mean, m in _operands(product) if product is not None else ():
+            if _factor(m) is not None:
+                return difference.inputs[0], mean, m
+        return None
+    product = _producer(value, "Mul")
+    for negated, m in _operands(product) if product is not None else ():
+        negation = _producer(negated, "Neg")
+        if negation is not None and negation.inputs[0] is not None and _factor(m) is not None:
+            return None, negation.inputs[0], m
+    return None
+
+
+def _factor(m: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
+    """``scale / sqrt(variance + epsilon)`` as variance, epsilon and scale."""
+    product = _producer(m, "Mul")
+    choices = _operands(product) if product is not None else iter([(m, None)])
+    for root, scale in choices:
+        reciprocal = _producer(root, "Reciprocal")
+        square_root = _producer(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
+        total = _producer(square_root.inputs[0], "Add") if square_root is not None else None
+        for variance, epsilon in _operands(total) if total is not None else ():
+            tensor = epsilon.const_value
+            if tensor is not None and tensor.size == 1 and variance.const_value is not epsilon.const_value:
+                return variance, float(tensor.numpy().reshape(())), scale
+    return None
+
+
+def _length(value: ir.Value) -> int | None:
+    """The number of elements of a value with a static shape."""
+    return int(np.prod(value.shape.numpy())) if value.shape is not None and value.shape.is_static() else None
+
+
+def _vector(value: ir.Value | None, n: int, axis: int, channels: int) -> ir.Value | None:
+    """The vector of one number a channel that `value` is, or is a reshape of that broadcasts along `axis`."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    sizes = [int(dim) for dim in value.shape.numpy()]
+    wanted = [channels if a == axis else 1 for a in range(n)]
+    if sizes == [channels]:
+        return value if axis == n - 1 else None
+    if sizes != wanted[n - len(sizes) :] or any(size != 1 for size in wanted[: n - len(sizes)]):
+        return None
+    reshaped = _producer(value, "Reshape", "Unsqueeze")
+    before = reshaped.inputs[0] if reshaped is not None else None
+    return before if before is not None and before.shape is not None and list(before.shape) == [channels] else None
