@@ -137,7 +137,9 @@ def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float
 
 def _driver(direction: str, framework: Framework) -> ModuleType:
     if (direction, framework) == ("from_onnx", "sklearn"):
-        raise UnsupportedOperator("ONNX graphs are not rebuilt into scikit-learn estimators: convert to PyTorch or Keras")
+        raise UnsupportedOperator(
+            "ONNX graphs are not rebuilt into scikit-learn estimators: convert to PyTorch or Keras"
+        )
     return _module(f"onnxport.converters.{direction}.{framework}", framework)
 
 
