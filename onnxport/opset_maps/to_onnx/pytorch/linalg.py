@@ -44,7 +44,7 @@ def _info(op: OpBuilder, a: ir.Value) -> ir.Value:
 
 
 def _square(a: ir.Value) -> None:
-    if a.shape is not None and a.shape[-1] == 0:
+    if a.shape is not None and 0 in a.shape:
         raise UnsupportedOperator("matrices without elements")
 
 

@@ -292,7 +292,7 @@ def unique_consecutive(
 # -- bins --------------------------------------------------------------------------------------------------------------
 
 
-def _insertion(op: OpBuilder, edges: ir.Value, values: ir.Value, *, right: bool, dtype: ir.DataType) -> ir.Value:
+def insertion(op: OpBuilder, edges: ir.Value, values: ir.Value, *, right: bool, dtype: ir.DataType) -> ir.Value:
     """How many of the sorted `edges` (last axis) stand before each of `values`, by comparing all with all."""
     common = [item.dtype for item in (edges, values) if item.dtype is not None]
     wide = ir.DataType.DOUBLE if len(set(common)) > 1 else common[0]
@@ -334,7 +334,7 @@ def searchsorted(
     """How many edges stand before each value, by comparing all with all."""
     edges = sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=-1)
     values = to_dtype(op, x, edges.dtype or ir.DataType.FLOAT) if not isinstance(x, ir.Value) else x
-    return _insertion(op, edges, values, right=right or side == "right", dtype=op.result.dtype)
+    return insertion(op, edges, values, right=right or side == "right", dtype=op.result.dtype)
 
 
 @aten.lower(

@@ -1,0 +1,202 @@
+"""Repetition, bags and reductions by index; sizes as a list."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
+from onnxport.opset_maps.to_onnx.pytorch.sorting import insertion
+from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
+
+_INT64 = ir.DataType.INT64
+_OFFSETS = np.array([0, 3, 3, 4])
+
+
+@aten.lower(
+    "aten::size.default",
+    "aten::sym_size.default",
+    cases=[case(torch.kron, f32(2, 3), f32(4, 2))],
+)
+def sizes(op: OpBuilder, x: ir.Value) -> tuple[ir.Value | int, ...]:
+    """The size of every axis."""
+    return tuple(sym_size(op, x, axis) for axis in range(rank(x)))
+
+
+@aten.lower(
+    "aten::repeat_interleave.Tensor",
+    cases=[
+        case(torch.repeat_interleave, i64(5, low=0, high=4)),
+        case(lambda x, n: x.repeat_interleave(n, dim=1), f32(2, 4), np.array([2, 0, 1, 3])),
+    ],
+)
+def repeat_interleave(op: OpBuilder, repeats: ir.Value, *, output_size: int | ir.Value | None = None) -> ir.Value:
+    """For each place of the result, how many runs end before it."""
+    counts = op.cast(repeats, _INT64)
+    ends = op.CumSum(counts, op.const(0))
+    total = op.ReduceSum(counts, keepdims=0)
+    made = insertion(op, ends, op.Range(op.const(0), total, op.const(1)), right=True, dtype=_INT64)
+    return op.cast(made, op.result.dtype)
+
+
+@aten.lower(
+    "aten::index_reduce",
+    cases=[
+        case(
+            lambda x, i, s, r=reduce, keep=include: torch.ops.aten.index_reduce(x, 1, i, s, r, include_self=keep),
+            f32(3, 5),
+            np.array([0, 3, 0, 1]),
+            f32(3, 4),
+            min_opset=18,
+            name=f"{reduce}-{include}",
+        )
+        for reduce in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
+    ],
+    min_opset=16,
+)
+def index_reduce(
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduce: str, *, include_self: bool = True
+) -> ir.Value:
+    """scatter_reduce with the same index along the other axes."""
+    if not rank(x):
+        raise UnsupportedOperator("aten::index_reduce of a number")
+    axis = dim % rank(x)
+    shape = [-1 if i == axis else 1 for i in range(rank(x))]
+    places = op.Expand(op.Reshape(op.cast(index, _INT64), shape), op.shape(source))
+    return scatter_reduce(op, x, dim, places, source, reduce, include_self=include_self)
+
+
+_BAG_REDUCTIONS = ("add", "add", "max")
+
+
+@aten.lower(
+    "aten::embedding_bag",
+    "aten::_embedding_bag_forward_only",
+    "aten::_embedding_bag",
+    cases=[
+        *(
+            case(
+                lambda i, w, m=mode: F.embedding_bag(i, w, mode=m),
+                i64(2, 3, low=0, high=6),
+                f32(6, 4),
+                min_opset=18,
+                name=mode,
+            )
+            for mode in ("sum", "mean", "max")
+        ),
+        *(
+            case(
+                lambda i, w, o, m=mode: F.embedding_bag(i, w, o, mode=m, padding_idx=2),
+                np.array([1, 2, 5, 2, 0, 3]),
+                f32(6, 4),
+                _OFFSETS,
+                min_opset=18,
+                name=f"{mode}-offsets",
+            )
+            for mode in ("sum", "mean", "max")
+        ),
+        case(
+            lambda i, w, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s, include_last_offset=True),
+            i64(6, low=0, high=6),
+            f32(6, 4),
+            np.array([0, 2, 6]),
+            f32(6),
+            min_opset=16,
+        ),
+    ],
+    min_opset=16,
+)
+def embedding_bag(
+    op: OpBuilder,
+    weight: ir.Value,
+    indices: ir.Value,
+    offsets: ir.Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: ir.Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[ir.Value | None, ...]:
+    """Rows of the table, gathered and scattered into their bags; only the first result, the others are for training."""
+    if op.opset < (18 if mode == 2 else 16):
+        raise UnsupportedOperator(f"aten::embedding_bag needs opset {18 if mode == 2 else 16}")
+    dtype = op.result.dtype
+    if include_last_offset:
+        offsets = op.Slice(offsets, [0], [-1], [0])
+    places = op.Range(op.const(0), op.Size(indices), op.const(1))
+    starts = op.cast(offsets, _INT64)
+    bag = op.Max(op.Sub(insertion(op, starts, places, right=True, dtype=_INT64), 1), 0)
+    rows = op.Gather(weight, indices, axis=0)
+    if per_sample_weights is not None:
+        rows = op.Mul(rows, op.Unsqueeze(op.cast(per_sample_weights, dtype), op.axes(1)))
+    count = op.Expand(op.const(1.0, dtype), op.shape(indices))
+    fill = op.const(-np.inf if mode == 2 else 0.0, dtype)
+    if padding_idx is not None and padding_idx != -1:
+        size = weight.shape[0] if weight.shape is not None else None
+        if padding_idx < 0 and not isinstance(size, int):
+            raise UnsupportedOperator("a negative padding_idx of a table of dynamic size")
+        real = op.Not(op.Equal(indices, padding_idx % size if isinstance(size, int) else padding_idx))
+        rows = op.Where(op.Unsqueeze(real, op.axes(1)), rows, fill)
+        count = op.cast(real, dtype)
+    bags = op.Shape(starts)
+    empty = op.Expand(fill, op.Concat(bags, op.dim(weight, 1), axis=0))
+    where = op.Expand(op.Unsqueeze(bag, op.axes(1)), op.Shape(rows))
+    made = op.ScatterElements(empty, where, rows, axis=0, reduction=_BAG_REDUCTIONS[mode])
+    zero = op.const(0.0, dtype)
+    sizes = op.ScatterElements(op.Expand(zero, bags), bag, count, axis=0, reduction="add")
+    if mode == 1:
+        made = op.Div(made, op.Unsqueeze(op.Max(sizes, 1.0), op.axes(1)))
+    elif mode == 2:
+        made = op.Where(op.Unsqueeze(op.Greater(sizes, 0.0), op.axes(1)), made, zero)
+    return made, None, None, None
+
+
+@aten.lower(
+    "aten::nonzero_static",
+    cases=[
+        case(lambda x: torch.nonzero_static(x, size=4), i64(3, 3, low=0, high=2)),
+        case(lambda x: torch.nonzero_static(x, size=9, fill_value=-7), i64(3, 2, low=0, high=2)),
+    ],
+)
+def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -1) -> ir.Value:
+    """NonZero, filled up and cut to a size."""
+    if not rank(x):
+        raise UnsupportedOperator("aten::nonzero_static of a number")
+    found = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
+    spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
+    return op.Slice(op.Concat(found, spare, axis=0), [0], [size], [0])
+
+
+@aten.lower("aten::rrelu", cases=[case(F.rrelu, f32(2, 3)), case(lambda x: F.rrelu(x, 0.1, 0.1, True), f32(2, 3))])
+def rrelu(
+    op: OpBuilder, x: ir.Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, **_: object
+) -> ir.Value:
+    """The mean slope below 0; in training mode a random one for each element."""
+    from onnxport.opset_maps.to_onnx.pytorch.random import uniform_like
+
+    dtype = op.result.dtype
+    if training:
+        slope = uniform_like(op, op.shape(x), dtype, low=float(lower), high=float(upper))
+    else:
+        slope = op.const((lower + upper) / 2, dtype)
+    return op.Where(op.Less(x, to_dtype(op, 0, dtype)), op.Mul(x, slope), x)
+
+
+@aten.lower(
+    "aten::angle", cases=[case(torch.angle, np.array([1, -1, 0, -0.0, np.nan], np.float32)), case(torch.angle, i64(4))]
+)
+def angle(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """pi for negative numbers."""
+    value = op.cast(x, op.result.dtype)
+    plain = op.Where(op.Less(value, 0.0), op.const(np.pi, value.dtype), op.const(0.0, value.dtype))
+    return op.Where(op.IsNaN(value), value, plain)

@@ -1,0 +1,114 @@
+"""Sampling and rearranging images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+Size = int | ir.Value
+_MODES = (("bilinear", "linear"), ("nearest", "nearest"), ("bicubic", "cubic"))
+_PADDING = ("zeros", "border", "reflection")
+
+
+def _sampling_cases() -> list[Case]:
+    made = []
+    for mode, _ in _MODES:
+        for padding in _PADDING:
+            for corners in (True, False):
+
+                def call(
+                    x: torch.Tensor, g: torch.Tensor, m: str = mode, p: str = padding, c: bool = corners
+                ) -> torch.Tensor:
+                    return F.grid_sample(x, g, mode=m, padding_mode=p, align_corners=c)
+
+                name = f"{mode}-{padding}-{corners}"
+                made.append(case(call, f32(2, 3, 5, 6), f32(2, 4, 3, 2, low=-1.4, high=1.4), min_opset=16, name=name))
+    volume = case(
+        lambda x, g: F.grid_sample(x, g, align_corners=False), f32(2, 3, 4, 5, 6), f32(2, 2, 4, 3, 3), min_opset=20
+    )
+    return [*made, volume]
+
+
+@aten.lower(
+    "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", cases=_sampling_cases(), min_opset=16
+)
+def grid_sampler(
+    op: OpBuilder, x: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> ir.Value:
+    """GridSample; of volumes from opset 20."""
+    if op.opset < 16 or (rank(x) == 5 and op.opset < 20):
+        raise UnsupportedOperator(f"aten::grid_sampler of rank {rank(x)} needs opset {20 if rank(x) == 5 else 16}")
+    mode = _MODES[interpolation_mode][op.opset >= 20]
+    return op.GridSample(x, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(align_corners))
+
+
+@aten.lower("aten::pixel_shuffle", cases=[case(lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 3, 4), dynamic=True)])
+def pixel_shuffle(op: OpBuilder, x: ir.Value, upscale_factor: int) -> ir.Value:
+    """DepthToSpace, of batches of images."""
+    if rank(x) != 4 or x.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        raise UnsupportedOperator("aten::pixel_shuffle of other than batches of floating-point images")
+    return op.DepthToSpace(x, blocksize=upscale_factor, mode="CRD")
+
+
+@aten.lower(
+    "aten::max_unpool2d",
+    "aten::max_unpool3d",
+    cases=[
+        case(lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), f32(2, 3, 4, 6), dynamic=True),
+        case(lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), f32(2, 3, 6)),
+        case(lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), f32(2, 3, 4, 4, 6)),
+    ],
+)
+def max_unpool(op: OpBuilder, x: ir.Value, indices: ir.Value, output_size: Sequence[Size], *_: object) -> ir.Value:
+    """ScatterElements into zeros, each image's pixels in one row."""
+    lead = [op.dim(x, i) for i in range(rank(x) - len(output_size))]
+    total = op.ReduceProd(op.shape_vector(output_size), keepdims=1)
+    flat = op.Concat(*lead, op.const([-1]), axis=0)
+    zeros = op.Expand(op.const(0, x.dtype), op.Concat(*lead, total, axis=0))
+    made = op.ScatterElements(zeros, op.Reshape(indices, flat), op.Reshape(x, flat), axis=-1)
+    return op.Reshape(made, op.Concat(*lead, op.shape_vector(output_size), axis=0))
+
+
+@aten.lower(
+    "aten::col2im",
+    cases=[
+        case(lambda x: F.fold(x, (4, 5), (2, 2)), f32(2, 12, 12), min_opset=18),
+        case(
+            lambda x: F.fold(x, (6, 7), (3, 2), dilation=(1, 2), padding=(1, 0), stride=2),
+            f32(1, 12, 9),
+            min_opset=18,
+        ),
+    ],
+    min_opset=18,
+)
+def col2im(
+    op: OpBuilder,
+    x: ir.Value,
+    output_size: Sequence[Size],
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> ir.Value:
+    """Col2Im."""
+    if op.opset < 18:
+        raise UnsupportedOperator("aten::col2im needs opset 18")
+    batch = x if rank(x) == 3 else op.Unsqueeze(x, op.axes(0))
+    made = op.Col2Im(
+        batch,
+        op.shape_vector(output_size),
+        op.const(list(kernel_size)),
+        dilations=list(dilation),
+        pads=[*padding, *padding],
+        strides=list(stride),
+    )
+    return made if rank(x) == 3 else op.Squeeze(made, op.axes(0))
