@@ -19,6 +19,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.tracing import pytorch_fakes
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
@@ -161,7 +162,6 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
             while True:
                 try:
                     program = _export(call, shapes, strict)
-                    _check_sizes(program, attempts[-1][0])
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first = first or error
                     if not registered and _register_dataclasses(call):
@@ -177,19 +177,10 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
     raise TracingError(_reason(model, first)) from first
 
 
-def _check_sizes(program: ExportedProgram, call: Call) -> None:
-    """Raises where a repeated size of 1 became a constant of the trace: the program does not take the call's inputs."""
-    values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
-    leaves = pytree.tree_leaves((call.args, call.kwargs))
-    for value, leaf in zip(values[-len(leaves) :] if leaves else [], leaves, strict=True):
-        if isinstance(value, torch.Tensor) and isinstance(leaf, torch.Tensor):
-            if any(type(said) is int and said != size for said, size in zip(value.shape, leaf.shape, strict=True)):
-                raise ValueError(f"the trace is of inputs of shape {tuple(value.shape)}, not {tuple(leaf.shape)}")
-
-
 def _export(call: Call, shapes: Any, strict: bool) -> ExportedProgram:
     # Dynamo has no part in function modes: with it recurrent layers are traced as torch does.
     recurrent = not strict and any(isinstance(item, torch.nn.RNNBase) for item in call.module.modules())
+    pytorch_fakes.register()
     with (
         torch.no_grad(),
         _no_fastpath(),

@@ -609,6 +609,7 @@ _DROPPED = frozenset(
         "aten::_assert_async.msg",
         "aten::_assert_async.default",
         "aten::_assert_scalar.default",
+        "aten::_linalg_check_errors.default",
         "aten::_assert_tensor_metadata.default",
         "aten::sym_constrain_range.default",
         "aten::sym_constrain_range_for_size.default",

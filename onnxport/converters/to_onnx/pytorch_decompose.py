@@ -84,8 +84,11 @@ def _overload(target: Any, name: str) -> Any:
 
 
 def _decomposition(target: Any) -> Callable[..., Any] | None:
-    if target._can_decompose():
-        return target.decompose
+    try:
+        if target._can_decompose():
+            return target.decompose
+    except RuntimeError:  # operators of TorchScript alone, which the dispatcher does not know
+        return None
     return _table().get(target)
 
 
