@@ -152,7 +152,7 @@ class Walk:
             results = self._entry(entry, node, operands, attributes, schema, context)
             if results is not NotImplemented:
                 return [self.xp.refine(item, value) for item, value in zip(results, node.outputs, strict=False)]
-        body = self._schema_body(node, schema, operands, opset)
+        body = self._schema_body(node, schema, operands, attributes, opset)
         if body is None:
             raise UnsupportedOperator(
                 "" if schema is not None or domain else f"ONNX opset {opset} has no such operator"
@@ -290,13 +290,21 @@ class Walk:
         return self.graph(function, operands, inner)
 
     def _schema_body(
-        self, node: ir.Node, declared: onnx.defs.OpSchema | None, operands: list[Operand], opset: int
+        self,
+        node: ir.Node,
+        declared: onnx.defs.OpSchema | None,
+        operands: list[Operand],
+        attributes: dict[str, Any],
+        opset: int,
     ) -> ir.Function | None:
         if declared is None:
             return None
         schema: Any = declared  # the stubs know nothing of function bodies
         if schema.has_context_dependent_function:
-            proto = ir.serde.serialize_node(node)
+            proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain, name=node.name or "")
+            proto.input.extend(value.name or "" if value is not None else "" for value in node.inputs)
+            proto.output.extend(value.name or "" for value in node.outputs)
+            proto.attribute.extend(_attribute_proto(node, name, item) for name, item in attributes.items())
             types = [self._type_proto(item, value) for item, value in zip(operands, node.inputs, strict=True)]
             if any(item is None for item in types):
                 raise UnsupportedOperator("its function body depends on input types that are not known")
@@ -305,13 +313,13 @@ class Walk:
             body = schema.get_context_dependent_function_with_opset_version(
                 max(versions, default=schema.since_version), proto.SerializeToString(), encoded
             )
-            return ir.serde.deserialize_function(onnx.FunctionProto.FromString(body)) if body else None
+            return _deserialized(body) if body else None
         if schema.has_function:
             key = (schema.domain, schema.name, schema.since_version, opset)
             if key not in self._bodies:
                 versions = [v for v in schema.function_opset_versions if v <= opset]
                 text = schema.get_function_with_opset_version(max(versions, default=schema.since_version))
-                self._bodies[key] = ir.serde.deserialize_function(onnx.FunctionProto.FromString(text))
+                self._bodies[key] = _deserialized(text)
             return self._bodies[key]
         return None
 
@@ -324,6 +332,26 @@ class Walk:
         if dtype is None:
             return None
         return onnx.helper.make_tensor_type_proto(dtype.value, None)
+
+
+def _attribute_proto(node: ir.Node, name: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, Body):
+        return ir.serde.serialize_attribute(node.attributes[name])
+    if isinstance(value, HostValue):
+        value = onnx.numpy_helper.from_array(value.array)
+    return onnx.helper.make_attribute(name, value)
+
+
+def _deserialized(text: bytes) -> ir.Function:
+    """A schema's function body; outputs that the node does not ask for may be declared and not made."""
+    proto = onnx.FunctionProto.FromString(text)
+    made = {name for node in proto.node for name in node.output} | set(proto.input)
+    outputs = list(proto.output)
+    while outputs and outputs[-1] not in made:
+        outputs.pop()
+    del proto.output[:]
+    proto.output.extend(outputs)
+    return ir.serde.deserialize_function(proto)
 
 
 # Element types on which NumPy and ONNX's reference evaluator agree with the frameworks to the last bit or need not.

@@ -94,7 +94,7 @@ class HostValue:
     @classmethod
     def of(cls, elements: Sequence[Int] | Int, dtype: ir.DataType = ir.DataType.INT64) -> HostValue:
         """A vector of `elements`, or a scalar of one."""
-        return cls(host_array(elements), dtype)
+        return cls(host_array(elements, dtype.numpy()), dtype)
 
     @property
     def is_static(self) -> bool:
@@ -108,7 +108,7 @@ def known(n: Int) -> bool:
     >>> known(3), known("s0")
     (True, False)
     """
-    return isinstance(n, (int, np.integer))
+    return isinstance(n, (int, np.integer, np.bool_))
 
 
 def host_array(elements: Any, dtype: Any = np.int64) -> Host:

@@ -229,22 +229,43 @@ class Loop(nn.Module):
         self, trip_count: Any, condition: Any, carried: Sequence[Any], captured: Sequence[Any], empty: Sequence[Any]
     ) -> list[Any]:
         """The carried values at the end, then the scan outputs, stacked along a new axis 0."""
-        limit = int(trip_count) if trip_count is not None else None
-        device = next((x.device for x in (*carried, *captured) if isinstance(x, torch.Tensor)), None)
-        values = list(carried)
-        scans: list[list[Any]] = [[] for _ in empty]
-        going = condition is None or bool(condition)
-        step = 0
-        while going and (limit is None or step < limit):
-            number = torch.tensor(step, dtype=torch.int64, device=device)
-            flag = torch.tensor(True, device=device)
-            results = self.body(number, flag, *values, *captured)
-            values = list(results[1 : 1 + self.carried])
-            for scan, item in zip(scans, results[1 + self.carried :], strict=True):
-                scan.append(item)
-            going = not self.conditional or bool(results[0])
-            step += 1
+        values, scans = iterate(
+            lambda *xs: self.body(*xs, *captured),
+            trip_count,
+            condition,
+            carried,
+            len(empty),
+            self.conditional,
+            captured,
+        )
         return values + [_stacked(scan, shape) for scan, shape in zip(scans, empty, strict=True)]
+
+
+def iterate(
+    body: Callable[..., Any],
+    trip_count: Any,
+    condition: Any,
+    carried: Sequence[Any],
+    scan_count: int,
+    conditional: bool,
+    captured: Sequence[Any] = (),
+) -> tuple[list[Any], list[list[Any]]]:
+    """The carried values after all iterations, and the items that each scan output collected."""
+    limit = int(trip_count) if trip_count is not None else None
+    device = next((x.device for x in (*carried, *captured) if isinstance(x, torch.Tensor)), None)
+    values = list(carried)
+    scans: list[list[Any]] = [[] for _ in range(scan_count)]
+    going = condition is None or bool(condition)
+    step = 0
+    while going and (limit is None or step < limit):
+        number = torch.tensor(step, dtype=torch.int64, device=device)
+        results = body(number, torch.tensor(True, device=device), *values)
+        values = list(results[1 : 1 + len(values)])
+        for scan, item in zip(scans, results[1 + len(values) :], strict=True):
+            scan.append(item)
+        going = not conditional or bool(results[0])
+        step += 1
+    return values, scans
 
 
 def _stacked(items: list[Any], empty: Any) -> Any:
@@ -268,7 +289,8 @@ def loop(
     """ONNX's Loop, its body a module of its own."""
     recorder = xp.recorder
     if recorder is None:
-        raise UnsupportedOperator("a loop can't be made when the model runs")
+        values, collected = iterate(body, trip_count, condition, carried, scan_count, True)
+        return (*values, *(_stacked(scan, ((), torch.float32)) for scan in collected))
     sizes = recorder.sizes
     number = example(torch.int64, (), sizes)
     flag = example(torch.bool, (), sizes)

@@ -93,9 +93,9 @@ def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool) -> Tensor:
     if saturate:
         greatest_value = _GREATEST[dtype]
         wide = torch.where(wide.isnan(), wide, wide.clamp(-greatest_value, greatest_value))
-    elif dtype in (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
-        # These types have no infinity; torch says NaN, as ONNX does.
-        pass
+    elif dtype == torch.float8_e4m3fn:
+        # torch saturates this type; beyond the midpoint to the next power it has no value.
+        wide = torch.where(wide.abs() > 464.0, torch.full_like(wide, math.nan), wide)
     return wide.to(dtype)
 
 
@@ -106,7 +106,7 @@ def to_minifloat(x: Tensor, mantissa_bits: int, least_exponent: int, greatest_va
     step = torch.ldexp(torch.ones_like(wide), (exponent - 1).clamp(min=least_exponent) - mantissa_bits)
     rounded = torch.round(wide / step) * step
     rounded = rounded.clamp(-greatest_value, greatest_value)
-    return torch.where(wide.isnan(), torch.full_like(wide, greatest_value), rounded)
+    return torch.where(wide.isnan(), torch.full_like(wide, -0.0), rounded)
 
 
 def wrap(x: Tensor, bits: int, signed: bool, held: torch.dtype) -> Tensor:

@@ -71,6 +71,8 @@ _NARROW = {
     ir.DataType.UINT16: (16, False),
     ir.DataType.UINT32: (32, False),
 }
+# Signed types with the bits of those that are held in a wider one.
+_SAME_BITS = {ir.DataType.UINT16: torch.int16, ir.DataType.UINT32: torch.int32}
 # Mantissa bits, least exponent, greatest value (OCP Microscaling formats specification 1.0, section 5.3).
 _MINIFLOAT = {
     ir.DataType.FLOAT4E2M1: (1, 0, 6.0),
@@ -321,7 +323,11 @@ class TorchNamespace(Namespace):
         return super().lookup(x, keys)
 
     def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
-        return self.call(torch.Tensor.view, x, TORCH[dtype])
+        source = self.input_dtype(0)
+        if source in _SAME_BITS and self.dtype(x) == ONNX[TORCH[source]]:
+            x = self.call(torch.Tensor.to, x, _SAME_BITS[source])
+        found = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
+        return self.astype(found, dtype) if dtype in _SAME_BITS else found
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:
         return self.call(torch.complex, real, imag)

@@ -196,23 +196,23 @@ def multinomial(xp: Namespace, x: Tensor, *, dtype: int = 6, sample_size: int = 
 def dropout(
     xp: Namespace,
     x: Tensor,
-    ratio: Number = None,
-    training_mode: Number = None,
+    ratio: Host | None = None,
+    training_mode: Host | None = None,
     *,
     seed: int | None = None,
     is_test: int = 1,
     **attributes: Any,
 ) -> Any:
     """x itself in inference; in training mode x with a share `ratio` of its elements 0 and the others scaled up."""
-    training = training_mode if xp.version >= 12 else not is_test
-    share = ratio if ratio is not None else attributes.get("ratio", 0.5)
-    if training is None or training is False:
+    training = not is_test if xp.version < 12 else training_mode is not None and scalar(training_mode)
+    if training is False:
         mask = (
             xp.full(xp.shape(x), xp.version >= 10, ir.DataType.BOOL if xp.version >= 10 else xp.dtype(x))
             if xp.wants(1)
             else None
         )
         return (x, mask) if xp.output_count > 1 else x
+    share = attributes["ratio"] if "ratio" in attributes else 0.5 if ratio is None else scalar(ratio)
     if training is not True or not isinstance(share, (int, float)):
         raise UnknownUntilRun("whether Dropout trains is known only when the model runs")
     if share == 0:

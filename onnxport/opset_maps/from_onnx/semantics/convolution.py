@@ -104,12 +104,14 @@ def transposed_pads(
             wanted = (
                 output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], strides[i])
             )
-            full = int_op(
-                xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), strides[i]), reach + output_padding[i]
-            )
+            full = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), strides[i]), reach)
+            full = int_op(xp, "add", full, output_padding[i])
             total = int_op(xp, "sub", full, wanted)
             if not output_shape:
                 total = int_op(xp, "max", total, 0)
+            if known(total) and total < 0:  # longer than the full convolution: zeros follow
+                cuts.append((0, total))
+                continue
             half = int_op(xp, "div", total, 2)
             rest = int_op(xp, "sub", total, half)
             before, after = (half, rest) if auto_pad == "SAME_UPPER" else (rest, half)

@@ -1,0 +1,203 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, host_array, known
+from onnxport.opset_maps.maps import onnx
+
+
+def heads_first(xp: Namespace, x: Tensor, heads: int | None) -> Tensor:
+    """(batch, heads, sequence, size), from (batch, sequence, heads size) where x has three axes."""
+    if xp.ndim(x) == 4 or heads is None:
+        return x
+    batch, length, hidden = xp.shape(x)
+    size = hidden // heads if known(hidden) else int_op(xp, "floor_div", hidden, heads)
+    return xp.permute_dims(xp.reshape(x, (batch, length, heads, size)), (0, 2, 1, 3))
+
+
+def heads_last(xp: Namespace, x: Tensor) -> Tensor:
+    """(batch, sequence, heads size) from (batch, heads, sequence, size)."""
+    batch, heads, length, size = xp.shape(x)
+    return xp.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (batch, length, int_op(xp, "mul", heads, size)))
+
+
+def repeated_heads(xp: Namespace, x: Tensor, queries: Int) -> Tensor:
+    """Key or value heads repeated, each in its place, to as many as there are query heads."""
+    batch, heads, length, size = xp.shape(x)
+    if known(queries) and known(heads) and queries == heads:
+        return x
+    repeats = int_op(xp, "floor_div", queries, heads)
+    spread = xp.broadcast_to(xp.expand_dims(x, [2]), (batch, heads, repeats, length, size))
+    return xp.reshape(spread, (batch, queries, length, size))
+
+
+def _offset(xp: Namespace, q: Tensor, past: Tensor | None, valid: Tensor | None) -> Any:
+    """How many keys precede the queries: a size, or a tensor (batch, 1, 1, 1)."""
+    if past is not None:
+        return xp.shape(past)[2]
+    if valid is None:
+        return 0
+    ours = xp.shape(q)[2]
+    counts = xp.subtract(xp.astype(valid, ir.DataType.INT64), _tensor(xp, ours))
+    return xp.expand_dims(xp.reshape(counts, (-1,)), [1, 2, 3])
+
+
+def _tensor(xp: Namespace, size: Int) -> Any:
+    return size if known(size) else xp.from_host(host_array(size), ir.DataType.INT64)
+
+
+def _allowed(
+    xp: Namespace, q: Tensor, k: Tensor, offset: Any, causal: bool, left: int, right: int, valid: Tensor | None
+) -> Tensor | None:
+    """Which keys each query may attend by place; None where all."""
+    keys = xp.expand_dims(xp.arange(0, xp.shape(k)[2]), [0])
+    found: Tensor | None = None
+    if causal or left >= 0 or right >= 0:
+        queries = xp.expand_dims(xp.arange(0, xp.shape(q)[2]), [1])
+        place = xp.add(queries, offset if xp.is_tensor(offset) else _tensor(xp, offset))
+        ahead = xp.subtract(keys, place)
+        if causal or right >= 0:
+            found = xp.less_equal(ahead, 0 if causal else right)
+        if left >= 0:
+            near = xp.greater_equal(ahead, -left)
+            found = near if found is None else xp.logical_and(found, near)
+    if valid is not None:
+        inside = xp.less(xp.expand_dims(keys, [0, 1]), xp.expand_dims(xp.astype(valid, ir.DataType.INT64), [1, 2, 3]))
+        found = inside if found is None else xp.logical_and(found, inside)
+    return found
+
+
+def attention_bias(
+    xp: Namespace,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    past: Tensor | None,
+    valid: Tensor | None,
+    causal: bool,
+    left: int = -1,
+    right: int = -1,
+) -> Tensor | None:
+    """What is added to the scores: the mask, and -inf where a key may not be attended; None where nothing is."""
+    dtype = xp.dtype(q)
+    allowed = _allowed(xp, q, k, _offset(xp, q, past, valid), causal, left, right, valid)
+    bias: Tensor | None = None
+    lowest = xp.full((), -math.inf, dtype)
+    if mask is not None:
+        total, given = xp.shape(k)[2], xp.shape(mask)[-1]
+        is_bool = xp.dtype(mask) == ir.DataType.BOOL
+        missing = int_op(xp, "sub", total, given)
+        if not (known(missing) and missing <= 0):
+            missing = missing if known(missing) else int_op(xp, "max", missing, 0)
+            pairs = [(0, 0)] * (xp.ndim(mask) - 1) + [(0, missing)]
+            mask = xp.pad(mask, pairs, "constant", False if is_bool else -math.inf)
+        bias = xp.where(mask, xp.zeros((), dtype), lowest) if is_bool else mask
+    if allowed is not None:
+        placed = xp.where(allowed, xp.zeros((), dtype), lowest)
+        bias = placed if bias is None else xp.add(bias, placed)
+    return bias
+
+
+@onnx.op("Attention", versions=(23, 24, 25))
+def attention(
+    xp: Namespace,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    valid: Tensor | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> Any:
+    """Scaled dot product attention with grouped heads, a cache, masks by value and by place.
+
+    Source: ONNX operator specification, Attention-25; a query that may attend no key gives zeros.
+    """
+    flat = xp.ndim(q) == 3
+    q, k, v = heads_first(xp, q, q_num_heads), heads_first(xp, k, kv_num_heads), heads_first(xp, v, kv_num_heads)
+    k = k if past_key is None else xp.concat([past_key, k], 2)
+    v = v if past_value is None else xp.concat([past_value, v], 2)
+    present = (k, v)
+    dtype, heads, size = xp.dtype(q), xp.shape(q)[1], xp.shape(q)[3]
+    if scale is None:
+        root: Any = 1 / math.sqrt(math.sqrt(size)) if known(size) else _inverse_fourth_root(xp, size, dtype)
+    else:
+        root = math.sqrt(scale)
+    keys = xp.permute_dims(repeated_heads(xp, k, heads), (0, 1, 3, 2))
+    scores = xp.matmul(xp.multiply(q, root), xp.multiply(keys, root))
+    seen = scores
+    if softcap:
+        scores = xp.multiply(xp.tanh(xp.divide(scores, softcap)), softcap)
+        seen = scores if qk_matmul_output_mode == 1 else seen
+    bias = attention_bias(xp, q, k, mask, past_key, valid, bool(is_causal), left_window_size, right_window_size)
+    biased = scores if bias is None else xp.add(scores, bias)
+    seen = biased if qk_matmul_output_mode == 2 else seen
+    wide = biased if softmax_precision is None else xp.astype(biased, ir.DataType(softmax_precision))
+    weights = xp.astype(xp.softmax(wide, 3), dtype)
+    if bias is not None:
+        empty = xp.equal(xp.max(bias, (xp.ndim(bias) - 1,), True), -math.inf)
+        weights = xp.where(empty, xp.zeros((), dtype), weights)
+    seen = weights if qk_matmul_output_mode == 3 else seen
+    found = xp.matmul(weights, repeated_heads(xp, v, heads))
+    found = heads_last(xp, found) if flat else found
+    return (found, *present, seen)[: xp.output_count] if xp.output_count > 1 else found
+
+
+def _inverse_fourth_root(xp: Namespace, size: Int, dtype: ir.DataType) -> Tensor:
+    wide = xp.astype(xp.from_host(host_array(size), ir.DataType.INT64), ir.DataType.FLOAT)
+    return xp.astype(xp.reciprocal(xp.sqrt(xp.sqrt(wide))), dtype)
+
+
+@onnx.op("RotaryEmbedding", versions=(23,))
+def rotary_embedding(
+    xp: Namespace,
+    x: Tensor,
+    cosines: Tensor,
+    sines: Tensor,
+    positions: Tensor | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Tensor:
+    """Pairs of each head's elements turned by an angle that grows with the position."""
+    flat = xp.ndim(x) == 3
+    x = heads_first(xp, x, num_heads or None)
+    size = xp.shape(x)[3]
+    turned = rotary_embedding_dim or size
+    head, rest = xp.slice(x, 3, 0, turned), xp.slice(x, 3, turned, None)
+    cos, sin = (
+        item if positions is None else xp.take(item, xp.astype(positions, ir.DataType.INT64), 0)
+        for item in (cosines, sines)
+    )
+    cos, sin = xp.expand_dims(cos, [1]), xp.expand_dims(sin, [1])
+    half = int_op(xp, "floor_div", turned, 2)
+    if interleaved:
+        a, b = xp.slice(head, 3, 0, None, 2), xp.slice(head, 3, 1, None, 2)
+    else:
+        a, b = xp.slice(head, 3, 0, half), xp.slice(head, 3, half, None)
+    real = xp.subtract(xp.multiply(cos, a), xp.multiply(sin, b))
+    imag = xp.add(xp.multiply(sin, a), xp.multiply(cos, b))
+    if interleaved:
+        batch, heads, length, _ = xp.shape(x)
+        whole = xp.reshape(xp.stack([real, imag], 4), (batch, heads, length, turned))
+    else:
+        whole = xp.concat([real, imag], 3)
+    whole = whole if known(turned) and known(size) and turned == size else xp.concat([whole, rest], 3)
+    return heads_last(xp, whole) if flat else whole

@@ -1,0 +1,359 @@
+"""Images resampled: Resize, Upsample, GridSample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.axes import resolved, sizes
+from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.maps import onnx
+
+_DOUBLE = ir.DataType.DOUBLE
+_INT64 = ir.DataType.INT64
+
+
+def _number(xp: Namespace, size: Int) -> Any:
+    """A size as an operand of double arithmetic."""
+    return float(size) if known(size) else xp.astype(xp.from_host(host_array(size), _INT64), _DOUBLE)
+
+
+def _ratio(xp: Namespace, a: Int, b: Int) -> Any:
+    return a / b if known(a) and known(b) else xp.divide(_number(xp, a), _number(xp, b))
+
+
+def _minus(xp: Namespace, a: Any, b: float) -> Any:
+    return a - b if isinstance(a, (int, float)) else xp.subtract(a, b)
+
+
+def _times(xp: Namespace, a: Any, b: float) -> Any:
+    return a * b if isinstance(a, (int, float)) else xp.multiply(a, b)
+
+
+def _gaps(xp: Namespace, width: Any) -> Any:
+    """Distances between `width` points; of a single point, which lies at 0, any number."""
+    return width - 1 if isinstance(width, float) else xp.maximum(xp.subtract(width, 1.0), 1.0)
+
+
+def _places(xp: Namespace, ours: Int, wanted: Int, scale: Any, mode: str, roi: tuple[float, float] | None) -> Tensor:
+    """Where along an axis of `ours` elements each of `wanted` results lies.
+
+    Source: ONNX operator specification, Resize-19, coordinate_transformation_mode.
+    """
+    x = xp.astype(xp.arange(0, wanted), _DOUBLE)
+    length = _number(xp, ours)
+    width = scale * ours if isinstance(scale, float) and known(ours) else xp.multiply(length, scale)
+    if isinstance(width, float) and known(wanted) and math.isclose(width, wanted):
+        width = float(wanted)  # a scale that was computed from the sizes
+    match mode:
+        case "asymmetric":
+            return xp.divide(x, scale)
+        case "align_corners":
+            if isinstance(width, float) and width == 1:
+                return xp.multiply(x, 0.0)
+            return xp.divide(xp.multiply(x, _minus(xp, length, 1.0)), _gaps(xp, width))
+        case "tf_crop_and_resize":
+            start, end = roi or (0.0, 1.0)
+            last = _minus(xp, length, 1.0)
+            if isinstance(width, float) and width == 1:
+                return xp.add(xp.multiply(x, 0.0), _times(xp, last, (start + end) / 2))
+            moved = xp.divide(xp.multiply(xp.multiply(x, last), end - start), _gaps(xp, width))
+            return xp.add(moved, _times(xp, last, start))
+    centred = xp.subtract(xp.divide(xp.add(x, 0.5), scale), 0.5)
+    if mode == "pytorch_half_pixel" and isinstance(width, float) and width == 1:
+        return xp.subtract(xp.multiply(x, 0.0), 0.5)
+    if mode == "pytorch_half_pixel" and not isinstance(width, float):
+        return xp.where(xp.equal(width, 1.0), -0.5, centred)
+    if mode == "half_pixel_symmetric":
+        if not (isinstance(width, float) and known(wanted)):
+            raise UnknownUntilRun("how far a size is from its scale is known only when the model runs")
+        return xp.add(centred, ours / 2 * (1 - wanted / width))
+    return centred
+
+
+_NEAREST: dict[str, Callable[[Namespace, Tensor], Tensor]] = {
+    "round_prefer_floor": lambda xp, x: xp.ceil(xp.subtract(x, 0.5)),
+    "round_prefer_ceil": lambda xp, x: xp.floor(xp.add(x, 0.5)),
+    "floor": lambda xp, x: xp.floor(x),
+    "ceil": lambda xp, x: xp.ceil(x),
+}
+
+
+def _triangle(xp: Namespace, x: Tensor) -> Tensor:
+    return xp.maximum(xp.subtract(1.0, xp.abs(x)), 0.0)
+
+
+def _cubic(xp: Namespace, x: Tensor, a: float) -> Tensor:
+    """Keys' cubic convolution kernel (IEEE ASSP-29, 1981, equation 4)."""
+    x = xp.abs(x)
+    square = xp.multiply(x, x)
+    cube = xp.multiply(square, x)
+    near = xp.add(xp.subtract(xp.multiply(cube, a + 2), xp.multiply(square, a + 3)), 1.0)
+    far = xp.subtract(xp.add(xp.multiply(cube, a), xp.multiply(x, 8 * a)), xp.add(xp.multiply(square, 5 * a), 4 * a))
+    return xp.where(xp.less_equal(x, 1.0), near, xp.where(xp.less(x, 2.0), far, xp.zeros((), _DOUBLE)))
+
+
+def _taps(
+    xp: Namespace, places: Tensor, ours: Int, mode: str, scale: Any, a: float, exclude_outside: bool, antialias: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """For each element of the filter its index (clamped into the axis) and weight along the results."""
+    shrink = 1.0
+    if antialias:
+        if not isinstance(scale, float):
+            raise UnknownUntilRun("the width of an antialiasing filter is known only when the model runs")
+        shrink = min(scale, 1.0)
+    support = 1 if mode == "linear" else 2
+    start = math.floor(-support / shrink) + 1
+    base = xp.floor(places)
+    ratio = xp.subtract(places, base)
+    last = int_op(xp, "sub", ours, 1)
+    found = []
+    total: Tensor | None = None
+    for i in range(start, 2 - start):
+        distance = xp.multiply(xp.subtract(float(i), ratio), shrink)
+        weight = _triangle(xp, distance) if mode == "linear" else _cubic(xp, distance, a)
+        index = xp.add(base, float(i))
+        inside = xp.clip(index, 0.0, _number(xp, last))
+        if exclude_outside:
+            weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), _DOUBLE))
+        total = weight if total is None else xp.add(total, weight)
+        found.append((xp.astype(inside, _INT64), weight))
+    if exclude_outside or antialias:
+        found = [(index, xp.divide(weight, total)) for index, weight in found]
+    return found
+
+
+def resample(
+    xp: Namespace,
+    x: Tensor,
+    axis: int,
+    wanted: Int,
+    scale: Any,
+    *,
+    mode: str,
+    transform: str,
+    nearest_mode: str = "round_prefer_floor",
+    a: float = -0.75,
+    exclude_outside: bool = False,
+    antialias: bool = False,
+    roi: tuple[float, float] | None = None,
+    extrapolation_value: float = 0.0,
+) -> Tensor:
+    """x resized along one axis."""
+    ours = xp.shape(x)[axis]
+    places = _places(xp, ours, wanted, scale, transform, roi)
+    last = _number(xp, int_op(xp, "sub", ours, 1))
+    if mode == "nearest":
+        found = xp.take(x, xp.astype(xp.clip(_NEAREST[nearest_mode](xp, places), 0.0, last), _INT64), axis)
+    else:
+        dtype = xp.dtype(x)
+        wide = x if dtype.is_floating_point() else xp.astype(x, ir.DataType.FLOAT)
+        width = xp.dtype(wide)
+        total: Tensor | None = None
+        for index, weight in _taps(xp, places, ours, mode, scale, a, exclude_outside, antialias):
+            part = xp.multiply(xp.take(wide, index, axis), _along(xp, xp.astype(weight, width), xp.ndim(x), axis))
+            total = part if total is None else xp.add(total, part)
+        found = xp.astype(total, dtype)
+    if transform == "tf_crop_and_resize":
+        outside = xp.logical_or(xp.less(places, 0.0), xp.greater(places, last))
+        found = xp.where(_along(xp, outside, xp.ndim(x), axis), xp.full((), extrapolation_value, xp.dtype(x)), found)
+    return found
+
+
+def _along(xp: Namespace, vector: Tensor, rank: int, axis: int) -> Tensor:
+    return xp.expand_dims(vector, [i for i in range(rank) if i != axis])
+
+
+def targets(
+    xp: Namespace, ours: Sequence[Int], scales: Host | None, wanted: Host | None, policy: str
+) -> list[tuple[Int, Any]]:
+    """For each resized axis the size of the result and the scale."""
+    if wanted is None or not wanted.size:
+        assert scales is not None
+        found = []
+        for n, scale in zip(ours, scales.reshape(-1), strict=True):
+            if not isinstance(scale, (float, int)) and not hasattr(scale, "item"):
+                raise UnknownUntilRun("a scale is known only when the model runs")
+            factor = float(scale)
+            whole = factor.is_integer() and factor >= 1
+            if not known(n) and not whole:
+                if factor == 0.5:
+                    found.append((int_op(xp, "floor_div", n, 2), factor))
+                    continue
+                raise UnknownUntilRun("a size times a fraction is known only when the model runs")
+            found.append((math.floor(n * factor) if known(n) else int_op(xp, "mul", n, int(factor)), factor))
+        return found
+    asked = sizes(wanted)
+    if policy == "stretch":
+        return [(size, _ratio(xp, size, n)) for size, n in zip(asked, ours, strict=True)]
+    if not all(known(size) and known(n) for size, n in zip(asked, ours, strict=True)):
+        raise UnknownUntilRun("the aspect ratio is known only when the model runs")
+    ratios = [size / n for size, n in zip(asked, ours, strict=True)]
+    factor = min(ratios) if policy == "not_larger" else max(ratios)
+    return [(math.floor(factor * n + 0.5), factor) for n in ours]
+
+
+@onnx.op("Resize", versions=(10, 11, 13, 18, 19))
+def resize(
+    xp: Namespace,
+    x: Tensor,
+    roi: Host | None = None,
+    scales: Host | None = None,
+    wanted: Host | None = None,
+    *,
+    antialias: int = 0,
+    axes: tuple[int, ...] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Tensor:
+    """Resized along axes by nearest, linear or cubic interpolation, axis by axis."""
+    if xp.version == 10:
+        roi, scales = None, roi
+        coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
+    rank, ours = xp.ndim(x), xp.shape(x)
+    chosen = [resolved(axis, rank) for axis in axes] if axes is not None else list(range(rank))
+    crop = coordinate_transformation_mode == "tf_crop_and_resize"
+    count = len(chosen)
+    for i, (size, scale) in enumerate(
+        targets(xp, [ours[axis] for axis in chosen], scales, wanted, keep_aspect_ratio_policy)
+    ):
+        axis = chosen[i]
+        if not crop and (size is ours[axis] or (isinstance(scale, float) and scale == 1.0)):
+            continue
+        x = resample(
+            xp,
+            x,
+            axis,
+            size,
+            scale,
+            mode=mode,
+            transform=coordinate_transformation_mode,
+            nearest_mode=nearest_mode if xp.version != 10 or not _shrinks(scale) else "ceil",
+            a=cubic_coeff_a,
+            exclude_outside=bool(exclude_outside),
+            antialias=bool(antialias),
+            roi=(float(roi[i]), float(roi[i + count])) if crop and roi is not None else None,
+            extrapolation_value=extrapolation_value,
+        )
+    return x
+
+
+def _shrinks(scale: Any) -> bool:
+    return isinstance(scale, float) and scale < 1
+
+
+@onnx.op("Upsample", versions=(1, 7, 9, 10))
+def upsample(
+    xp: Namespace, x: Tensor, scales: Host | None = None, *, mode: str = "nearest", **attributes: Any
+) -> Tensor:
+    """Enlarged by nearest or linear interpolation; the scales are attributes before opset 9."""
+    factors = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]] if scales is None else list(scales)
+    mode = {"bilinear": "linear"}.get(mode, mode)
+    ours = xp.shape(x)
+    array = host_array([float(item) for item in factors], float)
+    for axis, (size, scale) in enumerate(targets(xp, ours, array, None, "stretch")):
+        if scale != 1.0:
+            x = resample(xp, x, axis, size, scale, mode=mode, transform="asymmetric", nearest_mode="floor")
+    return x
+
+
+def _reflected(xp: Namespace, x: Tensor, low: Any, span: Any) -> Tensor:
+    """Coordinates mirrored at `low` and `low` + `span` into between them."""
+    distance = xp.abs(xp.subtract(x, low))
+    flips = xp.floor(xp.divide(distance, span))
+    rest = xp.subtract(distance, xp.multiply(flips, span))
+    odd = xp.equal(xp.subtract(flips, xp.multiply(xp.floor(xp.divide(flips, 2.0)), 2.0)), 1.0)
+    return xp.where(odd, xp.add(xp.subtract(span, rest), low), xp.add(rest, low))
+
+
+def _bounded(xp: Namespace, x: Tensor, length: Any, padding: str, align: bool) -> Tensor:
+    """Coordinates outside an axis moved into it, as `padding` says."""
+    last = _minus(xp, length, 1.0)
+    if padding == "reflection":
+        x = _reflected(xp, x, 0.0, last) if align else _reflected(xp, x, -0.5, length)
+    return x if padding == "zeros" else xp.clip(x, 0.0, last)
+
+
+@onnx.op("GridSample", versions=(16, 20, 22))
+def grid_sample(
+    xp: Namespace,
+    x: Tensor,
+    grid: Tensor,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """Images (N, C, d1, d2, ...) sampled at places given in [-1, 1], innermost axis first."""
+    ours = xp.shape(x)
+    rank = len(ours) - 2
+    outs = xp.shape(grid)[1:-1]
+    count = product(xp, outs)
+    dtype = xp.dtype(x)
+    width = xp.dtype(grid)
+    flat = xp.reshape(x, (*ours[:2], product(xp, ours[2:])))
+    form = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    axes: list[list[tuple[Tensor, Tensor]]] = []
+    for i in range(rank):
+        last = xp.ndim(grid) - 1
+        g = xp.reshape(xp.slice(grid, last, rank - 1 - i, rank - i), (ours[0], count))
+        length = float(ours[2 + i]) if known(ours[2 + i]) else xp.astype(_number(xp, ours[2 + i]), width)
+        if align_corners:
+            place = xp.multiply(xp.divide(xp.add(g, 1.0), 2.0), _minus(xp, length, 1.0))
+        else:
+            place = xp.divide(xp.subtract(xp.multiply(xp.add(g, 1.0), length), 1.0), 2.0)
+        axes.append(_grid_taps(xp, place, length, form, padding_mode, bool(align_corners)))
+    total: Tensor | None = None
+    combos: list[tuple[Any, Any]] = [(None, None)]
+    for i, taps in enumerate(axes):
+        size = ours[2 + i] if known(ours[2 + i]) else xp.from_host(host_array(ours[2 + i]), _INT64)
+        combos = [
+            (
+                index if before is None else xp.add(xp.multiply(before, size), index),
+                weight if factor is None else xp.multiply(factor, weight),
+            )
+            for before, factor in combos
+            for index, weight in taps
+        ]
+    for index, weight in combos:
+        chosen = xp.broadcast_to(xp.expand_dims(index, [1]), (*ours[:2], count))
+        part = xp.take_along_axis(flat, chosen, 2)
+        part = xp.multiply(part, xp.expand_dims(xp.astype(weight, dtype), [1]))
+        total = part if total is None else xp.add(total, part)
+    return xp.reshape(total, (*ours[:2], *outs))
+
+
+def _grid_taps(
+    xp: Namespace, place: Tensor, length: Any, mode: str, padding: str, align: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """Index and weight of each element of the filter around fractional places."""
+    last = _minus(xp, length, 1.0)
+    dtype = xp.dtype(place)
+    if mode != "cubic":
+        place = _bounded(xp, place, length, padding, align)
+    base = xp.round(place) if mode == "nearest" else xp.floor(place)
+    steps = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
+    found = []
+    for step in steps:
+        index = xp.add(base, float(step))
+        if mode == "nearest":
+            weight = xp.ones((), dtype)
+        else:
+            distance = xp.astype(xp.subtract(index, place), _DOUBLE)
+            weight = _triangle(xp, distance) if mode == "linear" else _cubic(xp, distance, -0.75)
+            weight = xp.astype(weight, dtype)
+        if mode == "cubic":
+            index = _bounded(xp, index, length, padding, align)
+        inside = xp.clip(index, 0.0, last)
+        weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), dtype))
+        found.append((xp.astype(inside, _INT64), weight))
+    return found

@@ -1,0 +1,150 @@
+"""Loss functions and optimizer steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.axes import number
+from onnxport.opset_maps.from_onnx.namespace import Host, Namespace, Tensor
+from onnxport.opset_maps.maps import onnx
+
+_TRAINING = "ai.onnx.preview.training"
+
+
+def _picked(
+    xp: Namespace, log_prob: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int | None, reduction: str
+) -> Tensor:
+    """The negative log probability of each target class (axis 1), weighted, reduced."""
+    index = xp.astype(target, ir.DataType.INT64)
+    kept: Tensor | None = None
+    if ignore_index is not None:
+        kept = xp.not_equal(index, ignore_index)
+        index = xp.where(kept, index, 0)
+    picked = xp.squeeze(xp.take_along_axis(log_prob, xp.expand_dims(index, [1]), 1), (1,))
+    loss = xp.negative(picked)
+    factor = None if weight is None else xp.reshape(xp.take(weight, xp.reshape(index, (-1,)), 0), xp.shape(index))
+    if kept is not None:
+        mask = xp.astype(kept, xp.dtype(log_prob))
+        factor = mask if factor is None else xp.multiply(factor, mask)
+    if factor is not None:
+        loss = xp.multiply(loss, factor) if kept is None else xp.where(kept, xp.multiply(loss, factor), 0.0)
+    if reduction == "none":
+        return loss
+    if reduction == "sum" or factor is None:
+        return xp.sum(loss) if reduction == "sum" else xp.mean(loss)
+    return xp.divide(xp.sum(loss), xp.sum(factor))
+
+
+@onnx.op("NegativeLogLikelihoodLoss", versions=(12, 13, 22))
+def negative_log_likelihood_loss(
+    xp: Namespace,
+    log_prob: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log probability of the target class."""
+    return _picked(xp, log_prob, target, weight, ignore_index, reduction)
+
+
+@onnx.op("SoftmaxCrossEntropyLoss", versions=(12, 13))
+def softmax_cross_entropy_loss(
+    xp: Namespace,
+    scores: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The loss of log softmax of scores, and on request that."""
+    log_prob = xp.log_softmax(scores, 1)
+    loss = _picked(xp, log_prob, target, weight, ignore_index, reduction)
+    return (loss, log_prob) if xp.output_count > 1 else loss
+
+
+def _step_size(rate: Tensor, step: Host, decay_factor: float, xp: Namespace) -> Tensor:
+    count = number(step.reshape(-1)[0])
+    return xp.divide(rate, 1 + count * decay_factor)
+
+
+@onnx.op("Adagrad", versions=(1,), domain=_TRAINING)
+def adagrad(
+    xp: Namespace,
+    rate: Tensor,
+    step: Host,
+    *tensors: Tensor,
+    decay_factor: float = 0.0,
+    epsilon: float = 1e-6,
+    norm_coefficient: float = 0.0,
+) -> Any:
+    """A step of Adagrad on each (value, gradient, accumulated square)."""
+    count = len(tensors) // 3
+    size = _step_size(rate, step, decay_factor, xp)
+    values, squares = [], []
+    for x, gradient, square in zip(tensors[:count], tensors[count : 2 * count], tensors[2 * count :], strict=True):
+        slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
+        total = xp.add(square, xp.square(slope))
+        adaptive = xp.add(xp.sqrt(total), epsilon)
+        values.append(xp.subtract(x, xp.divide(xp.multiply(size, slope), adaptive)))
+        squares.append(total)
+    return (*values, *squares)
+
+
+@onnx.op("Momentum", versions=(1,), domain=_TRAINING)
+def momentum(
+    xp: Namespace,
+    rate: Tensor,
+    step: Host,
+    *tensors: Tensor,
+    alpha: float,
+    beta: float,
+    mode: str,
+    norm_coefficient: float,
+) -> Any:
+    """A step of gradient descent with momentum, standard or Nesterov's, on each (value, gradient, momentum)."""
+    count = len(tensors) // 3
+    first = number(step.reshape(-1)[0]) == 0
+    values, moments = [], []
+    for x, gradient, moment in zip(tensors[:count], tensors[count : 2 * count], tensors[2 * count :], strict=True):
+        slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
+        fresh = xp.add(xp.multiply(moment, alpha), xp.multiply(slope, 1.0 if first else beta))
+        move = xp.add(slope, xp.multiply(fresh, alpha)) if mode == "nesterov" else fresh
+        values.append(xp.subtract(x, xp.multiply(rate, move)))
+        moments.append(fresh)
+    return (*values, *moments)
+
+
+@onnx.op("Adam", versions=(1,), domain=_TRAINING)
+def adam(
+    xp: Namespace,
+    rate: Tensor,
+    step: Host,
+    *tensors: Tensor,
+    alpha: float = 0.9,
+    beta: float = 0.999,
+    epsilon: float = 1e-6,
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> Any:
+    """A step of Adam on each (value, gradient, first moment, second moment)."""
+    count = len(tensors) // 4
+    number_of_steps = number(step.reshape(-1)[0])
+    values, firsts, seconds = [], [], []
+    groups = [tensors[i * count : (i + 1) * count] for i in range(4)]
+    for x, gradient, first, second in zip(*groups, strict=True):
+        slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
+        one = xp.add(xp.multiply(first, alpha), xp.multiply(slope, 1 - alpha))
+        two = xp.add(xp.multiply(second, beta), xp.multiply(xp.square(slope), 1 - beta))
+        size = rate
+        if number_of_steps > 0:
+            size = xp.multiply(rate, (1 - beta**number_of_steps) ** 0.5 / (1 - alpha**number_of_steps))
+        moved = xp.subtract(x, xp.divide(xp.multiply(size, one), xp.add(xp.sqrt(two), epsilon)))
+        values.append(xp.multiply(moved, 1 - norm_coefficient_post))
+        firsts.append(one)
+        seconds.append(two)
+    return (*values, *firsts, *seconds)
