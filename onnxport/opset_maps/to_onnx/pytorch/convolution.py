@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import torch.nn.functional as F
 from torch import nn
@@ -104,6 +105,7 @@ def conv(
         ),
         built(lambda: nn.ConvTranspose1d(4, 6, 3, dilation=2, bias=False), f32(2, 4, 5)),
         built(lambda: nn.ConvTranspose2d(4, 6, (2, 3), stride=(2, 1)), f32(4, 5, 6)),
+        built(lambda: nn.ConvTranspose2d(2, 4, 3, 2, 1, (2, 3), dilation=4), f32(2, 2, 4, 5)),
     ],
 )
 def conv_transpose(
@@ -120,16 +122,25 @@ def conv_transpose(
     """ConvTranspose."""
     spatial = rank(weight) - 2
     x, unbatched = batched(op, x, spatial)
-    made = op.ConvTranspose(
-        x,
-        weight,
-        bias,
-        strides=spread(stride, spatial),
-        pads=spread(padding, spatial) * 2,
-        output_padding=spread(output_padding, spatial),
-        dilations=spread(dilation, spatial),
-        group=groups,
-    )
+    strides, pads, extra = spread(stride, spatial), spread(padding, spatial), spread(output_padding, spatial)
+    if any(more >= step for more, step in zip(extra, strides, strict=True)):  # which runtimes refuse
+        made = op.ConvTranspose(x, weight, strides=strides, dilations=spread(dilation, spatial), group=groups)
+        made = op.Pad(made, op.const([0] * (spatial + 4) + extra), op.const(0, made.dtype))
+        ends = [-amount if amount else np.iinfo(np.int64).max for amount in pads]
+        made = op.Slice(made, pads, ends, list(range(2, spatial + 2)))
+        if bias is not None:
+            made = op.Add(made, op.Reshape(bias, [1, -1] + [1] * spatial))
+    else:
+        made = op.ConvTranspose(
+            x,
+            weight,
+            bias,
+            strides=strides,
+            pads=pads * 2,
+            output_padding=extra,
+            dilations=spread(dilation, spatial),
+            group=groups,
+        )
     return op.Squeeze(made, op.axes(0)) if unbatched else made
 
 

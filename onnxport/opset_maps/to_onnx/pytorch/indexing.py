@@ -13,7 +13,7 @@ from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.cases import boolean, built, case, f32, i64
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -116,10 +116,17 @@ def take(op: OpBuilder, x: ir.Value, index: ir.Value) -> ir.Value:
 @aten.lower(
     "aten::nonzero",
     "aten::argwhere",
-    cases=[case(torch.nonzero, i64(3, 4, low=0, high=2)), case(lambda x: (x > 0).nonzero(), f32(3, 4))],
+    cases=[
+        case(torch.nonzero, i64(3, 4, low=0, high=2)),
+        case(lambda x: (x > 0).nonzero(), f32(3, 4)),
+        case(lambda x: x.sum().nonzero(), f32(3, 4)),
+    ],
 )
 def nonzero(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """NonZero, a row an element."""
+    """NonZero, a row an element; of a number rows without columns."""
+    if not rank(x):
+        count = op.Reshape(op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT64), [1])
+        return op.Expand(op.const(np.zeros((1, 0), np.int64)), op.Concat(count, op.const([0]), axis=0))
     return op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
 
 
@@ -349,12 +356,16 @@ def _entries(op: OpBuilder, vector: ir.Value, count: int) -> list[ir.Value]:
     cases=[
         case(lambda x, s: x.masked_scatter(x > 0, s), f32(3, 4), f32(12)),
         case(lambda x, s: x.masked_scatter(x > 0, s), f32(3, 4), f32(4, 4)),
+        case(torch.masked_scatter, f32(4), boolean(3, 4), f32(12)),
     ],
 )
 def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
     """Where the mask is true, the elements of the source in order: the number of trues so far is their position."""
+    x = op.Expand(x, op.Shape(mask)) if rank(mask) > rank(x) else x
+    mask = op.Expand(mask, op.shape(x))
+    x = op.Expand(x, op.shape(mask))
     shape = op.shape(x)
-    flat = op.Reshape(op.Expand(mask, shape), [-1])
+    flat = op.Reshape(mask, [-1])
     position = op.Sub(op.CumSum(op.cast(flat, ir.DataType.INT64), op.const(0)), 1)
     last = op.Sub(op.Size(source), 1)
     safe = op.Max(op.Min(position, last), 0)

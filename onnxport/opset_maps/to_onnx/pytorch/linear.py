@@ -93,7 +93,8 @@ def exact(op: OpBuilder, product: Callable[[ir.Value, ir.Value], ir.Value], x: i
 )
 def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
     """Gemm."""
-    if x.dtype in _GEMM:
+    empty = mat1.shape is not None and mat1.shape[-1] == 0  # of which onnxruntime's Gemm forgets beta
+    if x.dtype in _GEMM and not empty:
         return op.Gemm(mat1, mat2, None if beta == 0 else x, alpha=alpha, beta=beta)
     return _added(op, x, matmul(op, mat1, mat2), beta, alpha)
 

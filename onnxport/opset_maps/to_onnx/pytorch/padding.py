@@ -39,6 +39,8 @@ def _pads(x: ir.Value, pad: Sequence[Size]) -> list[Size]:
         case(lambda x: F.pad(x, (1, 2), mode="replicate"), f32(2, 3, 4)),
         case(lambda x: F.pad(x, (1, 2, 1, 0), mode="circular"), f32(2, 3, 4, 5), dynamic=True),
         case(lambda x: F.pad(x, (1, 0), value=True), boolean(2, 3)),
+        case(lambda x: F.pad(x, (-3, 3, 2, -1), mode="replicate"), f32(2, 3, 4, 4)),
+        case(lambda x: F.pad(x, (-1, 2), mode="reflect"), f32(2, 3, 4)),
         case(lambda x: F.pad(x, (0, x.shape[0])), f32(2, 3), dynamic=True),
     ],
 )
@@ -59,7 +61,24 @@ def pad(
             made = op.Pad(op.cast(x, wide), op.shape_vector(_pads(x, pad)), op.cast(fill, wide))
             return op.cast(made, x.dtype)
         return op.Pad(x, op.shape_vector(_pads(x, pad)), fill)
-    return op.Pad(x, op.shape_vector(_pads(x, pad)), mode=_MODES[mode])
+    if x.shape is not None and 0 in x.shape:
+        raise UnsupportedOperator(f"padding of no elements in mode {mode!r}")
+    pads = _pads(x, pad)
+    made = op.Pad(
+        x, op.shape_vector([item if isinstance(item, ir.Value) else max(item, 0) for item in pads]), mode=_MODES[mode]
+    )
+    return _cropped(op, made, pads)
+
+
+def _cropped(op: OpBuilder, x: ir.Value, pads: Sequence[Size]) -> ir.Value:
+    """`x` without what negative pads take away; torch takes it from the padded tensor."""
+    for axis in range(rank(x)):
+        before, after = pads[axis], pads[axis + rank(x)]
+        start = -before if isinstance(before, int) and before < 0 else 0
+        end = after if isinstance(after, int) and after < 0 else np.iinfo(np.int64).max
+        if start or end < 0:
+            x = op.Slice(x, [start], [end], [axis])
+    return x
 
 
 def _wrapped(op: OpBuilder, x: ir.Value, pad: Sequence[Size]) -> ir.Value:

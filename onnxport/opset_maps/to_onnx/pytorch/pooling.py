@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import torch.nn.functional as F
 from torch import nn
@@ -13,6 +16,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.convolution import batched, spread
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def _spatial(op: OpBuilder) -> int:
@@ -134,13 +138,36 @@ def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) ->
     cases=[
         case(lambda x: F.adaptive_max_pool2d(x, (2, 4)), f32(2, 3, 6, 8), dynamic=True),
         case(lambda x: F.adaptive_max_pool2d(x, (3, 5)), f32(2, 3, 7, 8)),
+        case(lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), f32(2, 3, 7, 6), dynamic=True),
+        case(lambda x: F.adaptive_max_pool1d(x, 1, return_indices=True), f32(3, 7)),
     ],
 )
-def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value, ...]:
-    """The maximum of each bin; where it lies is not given."""
+def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
+    """The maximum of each bin, and its place in the image."""
     values = _adaptive(op, x, output_size, "GlobalMaxPool", "MaxPool", "ReduceMax")
-    where = ir.Value(name=op.names.unique("indices"), type=ir.TensorType(ir.DataType.INT64), shape=values.shape)
-    return values, where
+    return values, _adaptive_places(op, x, output_size)
+
+
+def _adaptive_places(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value | None:
+    """Where the maximum of each bin lies in the flattened image; None where the image's size is dynamic."""
+    spatial = _spatial(op)
+    wanted = spread(output_size, spatial)
+    lead = rank(x) - spatial
+    sizes = [size for size in list(x.shape or ())[lead:] if isinstance(size, int)]
+    if len(sizes) < spatial:
+        return None
+    numbers = np.arange(math.prod(sizes)).reshape(sizes)
+    axes = list(range(lead, rank(x)))
+    flat = op.Concat(*[op.dim(x, i) for i in range(lead)], op.const([-1]), axis=0)
+    places = []
+    for bin_ in itertools.product(*map(range, wanted)):
+        starts = [i * size // want for i, size, want in zip(bin_, sizes, wanted, strict=True)]
+        ends = [-(-(i + 1) * size // want) for i, size, want in zip(bin_, sizes, wanted, strict=True)]
+        piece = op.Reshape(op.Slice(x, starts, ends, axes), flat)
+        table = numbers[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))].ravel()
+        places.append(op.Gather(op.const(table), op.ArgMax(piece, axis=-1, keepdims=1), axis=0))
+    made = places[0] if len(places) == 1 else op.Concat(*places, axis=-1)
+    return op.Reshape(made, op.Concat(*[op.dim(x, i) for i in range(lead)], op.const(wanted), axis=0))
 
 
 def _adaptive(

@@ -45,13 +45,25 @@ def sum_(
     cases=[
         case(lambda x: x.mean(), f32(2, 3)),
         case(lambda x: x.mean((1, 2), keepdim=True), f32(2, 3, 4), dynamic=True),
+        case(lambda x: x[:, :0].mean(1), f32(2, 3)),
     ],
 )
 def mean(
     op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """ReduceMean."""
-    return op.reduce("ReduceMean", op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
+    return _mean(op, op.cast(x, op.result.dtype), axes_of(x, dim), keepdim=keepdim)
+
+
+def _nothing(x: ir.Value, axes: Sequence[int]) -> bool:
+    return x.shape is not None and any(x.shape[axis] == 0 for axis in axes)
+
+
+def _mean(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, keepdim: bool) -> ir.Value:
+    """ReduceMean; of nothing NaN, where runtimes give 0."""
+    if _nothing(x, axes):
+        return op.Div(op.reduce("ReduceSum", x, axes, keepdims=keepdim), 0.0)
+    return op.reduce("ReduceMean", x, axes, keepdims=keepdim)
 
 
 def _extreme(op: OpBuilder, name: str, x: ir.Value, axes: Sequence[int], keepdim: bool) -> ir.Value:
@@ -176,6 +188,9 @@ def variance(
     op: OpBuilder, x: ir.Value, axes: Sequence[int], correction: float, keepdim: bool
 ) -> tuple[ir.Value, ir.Value]:
     """The variance with `correction` taken from the count, and the mean."""
+    if _nothing(x, axes):
+        nan = _mean(op, x, axes, keepdim=keepdim)
+        return nan, nan
     centre = op.reduce("ReduceMean", x, axes, keepdims=True)
     gap = op.Sub(x, centre)
     total = op.reduce("ReduceSum", op.Mul(gap, gap), axes, keepdims=keepdim)
