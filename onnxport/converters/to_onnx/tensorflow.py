@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import onnx_ir as ir
@@ -560,7 +561,15 @@ def _user_line(recorded: Any) -> tuple[str, int | None]:
 @cache
 def _owner(filename: str) -> Literal["onnxport", "framework", "user"]:
     """Whose code a file is."""
-    parts = filename.split(os.sep)
-    if "onnxport" in parts and "tracing" in parts:
-        return "onnxport"
-    return "framework" if {"tensorflow", "keras", "tf_keras"}.intersection(parts) else "user"
+    for package in ("onnxport", "tensorflow", "keras", "tf_keras"):
+        home = _home(package)
+        if home and filename.startswith(home):
+            return "onnxport" if package == "onnxport" else "framework"
+    return "user"
+
+
+@cache
+def _home(package: str) -> str:
+    """The folder of an installed package, empty where there is none."""
+    spec = find_spec(package)
+    return os.path.dirname(spec.origin) + os.sep if spec is not None and spec.origin else ""
