@@ -382,7 +382,9 @@ def lifted(name: str) -> Callable[..., Any]:
             with op.at(_place(op), said):
                 made.append(
                     entry.function(
-                        op, *_part_of(op, args, index), **dict(zip(kwargs, _part_of(op, list(kwargs.values()), index)))
+                        op,
+                        *_part_of(op, args, index, name),
+                        **dict(zip(kwargs, _part_of(op, list(kwargs.values()), index, name))),
                     )
                 )
         if isinstance(made[0], (tuple, list)):
@@ -397,18 +399,32 @@ def _place(op: OpBuilder) -> Any:
     return op.source
 
 
-def _part_of(op: OpBuilder, args: Sequence[Any], index: int) -> list[Any]:
+def _part_of(op: OpBuilder, args: Sequence[Any], index: int, name: str) -> list[Any]:
+    """The arguments with each operand's part; the second part of a real operand is 0."""
     made: list[Any] = []
     for item in args:
         if isinstance(item, ir.Value) and is_complex(item):
             made.append(op.Gather(item, index, axis=-1))
-        elif isinstance(item, (list, tuple)):
-            made.append(_part_of(op, item, index))
+        elif isinstance(item, ir.Value) and index and _is_data(item, name):
+            made.append(op.Expand(op.const(0, item.dtype), op.shape(item)))
+        elif isinstance(item, (list, tuple)) and not (name in _FILLED and all(isinstance(part, int) for part in item)):
+            made.append(_part_of(op, item, index, name))
         elif isinstance(item, complex):
             made.append(item.imag if index else item.real)
+        elif index and name in _FILLED and isinstance(item, (int, float)):
+            made.append(0.0)
         else:
             made.append(item)
     return made
+
+
+def _is_data(item: ir.Value, name: str) -> bool:
+    """A real operand that joins complex ones, and is no index and no mask."""
+    return name in ("aten::cat", "aten::stack") or bool(item.dtype and item.dtype.is_floating_point())
+
+
+# Their only number is what they fill with.
+_FILLED = ("aten::pad", "aten::constant_pad_nd")
 
 
 _LIFTED: dict[str, Case] = {
@@ -425,7 +441,7 @@ _LIFTED: dict[str, Case] = {
     "aten::select.int": _complex_case(lambda z: z[:, -1], (2, 3)),
     "aten::slice.Tensor": _complex_case(lambda z: z[:, 1:-1], (2, 4)),
     "aten::narrow": _complex_case(lambda z: z.narrow(1, 1, 2), (2, 4)),
-    "aten::cat": _complex_case(lambda z, w: torch.cat([z, w], -1), (2, 3), (2, 4)),
+    "aten::cat": _complex_case(lambda z, w: torch.cat([z, w, w.real, w.real > 0], -1), (2, 3), (2, 4)),
     "aten::stack": _complex_case(lambda z, w: torch.stack([z, w], -1), (2, 3), (2, 3)),
     "aten::split": _complex_case(lambda z: z.split(2, 1), (2, 4)),
     "aten::chunk": _complex_case(lambda z: z.chunk(2, 1), (2, 4)),
@@ -439,9 +455,11 @@ _LIFTED: dict[str, Case] = {
     "aten::diagonal": _complex_case(torch.diagonal, (3, 3)),
     "aten::index_select": _complex_case(lambda z: z.index_select(1, torch.tensor([0, 2])), (2, 3)),
     "aten::index.Tensor": _complex_case(lambda z: z[:, torch.tensor([0, 2])], (2, 3)),
-    "aten::where.self": _complex_case(lambda z, w: torch.where(z.real > 0, z, w), (2, 3), (2, 3)),
+    "aten::where.self": _complex_case(
+        lambda z, w: (torch.where(z.real > 0, z, w), torch.where(z.real > 0, z, w.real)), (2, 3), (2, 3)
+    ),
     "aten::pad": _complex_case(lambda z: torch.nn.functional.pad(z, (1, 2)), (2, 3)),
-    "aten::constant_pad_nd": _complex_case(lambda z: torch.nn.functional.pad(z, (1, 0)), (2, 3)),
+    "aten::constant_pad_nd": _complex_case(lambda z: torch.nn.functional.pad(z, (1, 0), value=1), (2, 3)),
     "aten::clone": _complex_case(torch.clone, (2, 3)),
     "aten::contiguous": _complex_case(lambda z: z.contiguous(), (2, 3)),
     "aten::resolve_conj": _complex_case(lambda z: z.conj().resolve_conj(), (2, 3)),
