@@ -12,7 +12,7 @@ and refused in one error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -148,10 +148,11 @@ class Walk:
             if settled is not None:
                 return settled
         context = self._context(node, schema, operands, opset)
-        for entry in self._entries(domain, node.op_type, context.version):
-            results = self._entry(entry, node, operands, attributes, schema, context)
-            if results is not NotImplemented:
-                return [self.xp.refine(item, value) for item, value in zip(results, node.outputs, strict=False)]
+        entries = self._entries(domain, node.op_type, context.version)
+        calls = [Call(entry, _accepted(entry, attributes, schema), context) for entry in entries]
+        results = self._said(calls, node, operands)
+        if results is not NotImplemented:
+            return [self.xp.refine(item, value) for item, value in zip(results, node.outputs, strict=False)]
         body = self._schema_body(node, schema, operands, attributes, opset)
         if body is None:
             raise UnsupportedOperator(
@@ -165,25 +166,27 @@ class Walk:
             if found is not None:
                 yield found
 
-    def _entry(
-        self,
-        entry: SemanticsEntry,
-        node: ir.Node,
-        operands: list[Operand],
-        attributes: dict[str, Any],
-        schema: onnx.defs.OpSchema | None,
-        context: Context,
-    ) -> Any:
-        call = Call(entry, _accepted(entry, attributes, schema), context)
-        mark = self.xp.mark()
-        try:
-            results = call(self.xp, operands)
-        except UnknownUntilRun as error:
+    def _said(self, calls: Sequence[Call], node: ir.Node, operands: list[Operand]) -> Any:
+        """The results of the first call that neither declines nor has to wait; else the first that waits is put off."""
+        waiting: list[tuple[Call, UnknownUntilRun]] = []
+        for call in calls:
+            mark = self.xp.mark()
+            try:
+                results = call(self.xp, operands)
+            except UnknownUntilRun as error:
+                waiting.append((call, error))
+                self.xp.rollback(mark)
+                continue
+            if results is not NotImplemented:
+                return results if isinstance(results, tuple) else (results,)
             self.xp.rollback(mark)
-            results = self.xp.defer(call, [to_tensor(self.xp, item) for item in operands], node.outputs, error)
-        if results is NotImplemented:
-            self.xp.rollback(mark)
-            return results
+        if not waiting:
+            return NotImplemented
+        chain: Call | None = None
+        for call, _ in reversed(waiting):
+            chain = replace(call, otherwise=chain)
+        tensors = [to_tensor(self.xp, item) for item in operands]
+        results = self.xp.defer(chain, tensors, node.outputs, waiting[-1][1])
         return results if isinstance(results, tuple) else (results,)
 
     def _context(

@@ -71,11 +71,13 @@ class Call:
         entry: what the operator means.
         attributes: keyword arguments, checked against the function's signature.
         context: what the function may ask about its node.
+        otherwise: the call to make where this one declines.
     """
 
     entry: SemanticsEntry
     attributes: dict[str, Any] = field(default_factory=dict)
     context: Context = field(default_factory=Context)
+    otherwise: Call | None = None
 
     def __call__(self, xp: Namespace, operands: Sequence[Operand]) -> Any:
         """The function's result: an operand, a tuple of them, or NotImplemented where a native spelling declines.
@@ -92,9 +94,10 @@ class Call:
         arguments = [_as(xp, item, form.kind(index) or "tensor") for index, item in enumerate(operands)]
         outer, xp.context = xp.context, self.context
         try:
-            return self.entry.function(xp, *arguments, **self.attributes)
+            result = self.entry.function(xp, *arguments, **self.attributes)
         finally:
             xp.context = outer
+        return self.otherwise(xp, operands) if result is NotImplemented and self.otherwise is not None else result
 
 
 def _as(xp: Namespace, item: Operand, kind: str) -> Any:

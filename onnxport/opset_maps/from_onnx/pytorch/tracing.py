@@ -157,6 +157,13 @@ class Recorder(TracerBase):
         worlds = (twin := value.detach().to(META), twin) if isinstance(value, torch.Tensor) else None
         return Traced(node, self, worlds, opaque=worlds is None)
 
+    def attribute_again(self, target: str) -> Traced:
+        """An attribute that is there already."""
+        value = self.attributes[target]
+        node = next((n for n in self.graph.nodes if n.op == "get_attr" and n.target == target), None)
+        twin = value.detach().to(META)
+        return Traced(node if node is not None else self._get_attr(target), self, (twin, twin))
+
     def _get_attr(self, target: str) -> fx.Node:
         # At the top, where every later use sees it, whatever is rolled back in between.
         place = self._last_placeholder

@@ -57,6 +57,8 @@ def _places(xp: Namespace, ours: Int, wanted: Int, scale: Any, mode: str, roi: t
                 return xp.multiply(x, 0.0)
             return xp.divide(xp.multiply(x, _minus(xp, length, 1.0)), _gaps(xp, width))
         case "tf_crop_and_resize":
+            if not isinstance(width, float):
+                raise UnknownUntilRun("the size that a crop is resized to is known only when the model runs")
             start, end = roi or (0.0, 1.0)
             last = _minus(xp, length, 1.0)
             if isinstance(width, float) and width == 1:
