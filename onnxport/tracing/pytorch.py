@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import logging
 import os
+import re
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
-from onnxport.tracing import pytorch_fakes
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
@@ -34,7 +37,8 @@ from onnxport.tracing.pytorch_inputs import (
     positional_names,
     symbol_names,
 )
-from onnxport.tracing.pytorch_recurrent import kept_whole
+from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
+from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,13 @@ def trace(
     call = _call(model, inputs, kwargs)
     if dynamic_shapes is not None:
         dims = given_dims(call, dynamic_shapes, input_names)
-        program, how = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model, call)
-        return _traced(program, call, dims, how)
+        program, notes = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model, call)
+        return _traced(program, call, dims, notes)
     dims = default_dims(call)
-    program, how = _first([*_default_attempts(call, dims)], model, call)
+    program, notes = _first([*_default_attempts(call, dims)], model, call)
     if has_ones(call, dims) and _drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
-    return _traced(program, call, dims, how)
+    return _traced(program, call, dims, notes)
 
 
 def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reason: str) -> Traced:
@@ -125,8 +129,8 @@ def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reas
         InvalidInputError: inputs or keyword inputs do not fit.
     """
     call = _call(model, inputs, kwargs)
-    program, how = _first([(call, None, f"all dimensions are static: {reason}")], model, call)
-    return _traced(program, call, Dims(None, {}), how)
+    program, notes = _first([(call, None, f"all dimensions are static: {reason}")], model, call)
+    return _traced(program, call, Dims(None, {}), notes)
 
 
 def _call(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None) -> Call:
@@ -153,15 +157,15 @@ def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
         yield call, dims.shapes, ""
 
 
-def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[ExportedProgram, str]:
-    """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; a note on how."""
+def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how."""
     first: Exception | None = None
     registered = False
     for strict in (False, True):
         for call, shapes, note in attempts:
             while True:
                 try:
-                    program = _export(call, shapes, strict)
+                    program, notes = _export(call, shapes, strict)
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first = first or error
                     if not registered and _register_dataclasses(call):
@@ -173,24 +177,50 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
                     first = first or ValueError("the trace holds only for another size than the example's")
                     break
                 how = f"traced by torch.export with strict={strict}"
-                return program, f"{how}; {note}" if note else how
+                return program, (*notes, f"{how}; {note}" if note else how)
     raise TracingError(_reason(model, first)) from first
 
 
-def _export(call: Call, shapes: Any, strict: bool) -> ExportedProgram:
-    # Dynamo has no part in function modes: with it recurrent layers are traced as torch does.
-    recurrent = not strict and any(isinstance(item, torch.nn.RNNBase) for item in call.module.modules())
-    pytorch_fakes.register()
+def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The traced program, and notes on what tracing left out."""
+    printed, complained = io.StringIO(), io.StringIO()
     with (
         torch.no_grad(),
         _no_fastpath(),
         _quiet(),
-        kept_whole() if recurrent else nullcontext(),
-        warnings.catch_warnings(),
+        redirect_stdout(printed),
+        redirect_stderr(complained),  # torch prints the whole graph of a failed attempt
+        warnings.catch_warnings(record=True) as caught,
+        ExitStack() as modes,
     ):
-        # A recurrent layer's flat list of its weights is set anew while it is traced, with the same weights.
-        warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
-        return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+        for mode in [] if strict else _modes(call.module):  # Dynamo has no part in function modes
+            modes.enter_context(mode)
+        warnings.simplefilter("always")
+        program = torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+    sys.stdout.write(printed.getvalue())
+    sys.stderr.write(complained.getvalue())
+    notes: list[str] = []
+    for item in caught:
+        assigned = _ASSIGNED.match(str(item.message))
+        if assigned is None:
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+        elif "_flat_weights" not in assigned[1]:  # a recurrent layer's list of its own weights, set to the same again
+            notes.append(f"the model sets {assigned[1]} when it is called; an ONNX graph does not")
+    return program, tuple(notes)
+
+
+def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
+    """What stands in for layers that torch can't trace with dynamic sizes or at all."""
+    modules = list(module.modules())
+    found: list[TorchFunctionMode] = []
+    if any(is_recurrent(item) for item in modules):
+        found.append(kept_whole())
+    if any(has_masks(item) for item in modules):
+        found.append(masks_as_given())
+    return found
+
+
+_ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
 
 
 def _takes(program: ExportedProgram, example: Call) -> bool:
@@ -209,7 +239,8 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps torch from logging what a failed attempt raises anyway."""
-    handlers = list(logging.getLogger("torch").handlers)
+    loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "torch"]
+    handlers = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
     for handler in handlers:
         handler.addFilter(_nothing)
     try:
@@ -297,7 +328,10 @@ def _register_mapping(kind: type) -> None:
         lambda item: (list(item.values()), list(item.keys())),
         lambda values, keys: kind(**dict(zip(keys, values, strict=True))),
         serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        flatten_with_keys_fn=lambda item: ([(pytree.MappingKey(key), child) for key, child in item.items()], list(item)),
+        flatten_with_keys_fn=lambda item: (
+            [(pytree.MappingKey(key), child) for key, child in item.items()],
+            list(item),
+        ),
     )
 
 
@@ -410,9 +444,9 @@ def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
     return _with_names(program, paths, dims, ("an exported program as it is",))
 
 
-def _traced(program: ExportedProgram, call: Call, dims: Dims, how: str) -> Traced:
+def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
-    notes = ("the model is traced in training mode", how) if trained else (how,)
+    notes = ("the model is traced in training mode", *notes) if trained else notes
     signature = inspect.signature(call.module.forward)
     paths = input_paths(program.call_spec.in_spec, positional_names(signature, len(call.args)))
     traced = _with_names(program, paths, dims.names, notes)

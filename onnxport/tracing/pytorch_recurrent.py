@@ -1,17 +1,21 @@
-"""Recurrent layers while tracing: one opaque operator each, so that the time axis stays dynamic.
+"""Recurrent layers while tracing, so that batch and time stay dynamic.
 
 torch runs LSTM, GRU and RNN on its traced (fake) tensors step by step, which fixes the number of steps. Inside `kept_whole`
-the layers call an operator of our own instead that computes the same and says its shapes without running.
+the layers call an operator of our own instead that computes the same and says its shapes without running. The cells fix the
+batch, in a check; there they are computed from their formulas (torch.nn.LSTMCell, GRUCell, RNNCell).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from onnxport.errors import UnsupportedOperator
 
 _STATE_COUNT = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}
 
@@ -59,12 +63,61 @@ def _define(kind: str) -> Callable[..., Any]:
 _OPERATORS = {kind: _define(kind) for kind in _STATE_COUNT}
 
 
+def _gates(x: Tensor, h: Tensor, params: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+    w_ih, w_hh, b_ih, b_hh = (*params, None, None)[:4]
+    if w_ih is None or w_hh is None:
+        raise ValueError("a recurrent cell without weights")
+    return F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
+
+
+def _lstm_cell(x: Tensor, hx: Sequence[Tensor], *params: Tensor | None) -> tuple[Tensor, Tensor]:
+    h, c = hx
+    of_input, of_state = _gates(x, h, params)
+    i, f, g, o = (of_input + of_state).chunk(4, 1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
+    of_input, of_state = _gates(x, h, params)
+    (r, z, n), (hr, hz, hn) = of_input.chunk(3, 1), of_state.chunk(3, 1)
+    new = torch.tanh(n + torch.sigmoid(r + hr) * hn)
+    return (h - new) * torch.sigmoid(z + hz) + new
+
+
+def _rnn_tanh_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
+    of_input, of_state = _gates(x, h, params)
+    return torch.tanh(of_input + of_state)
+
+
+def _rnn_relu_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
+    of_input, of_state = _gates(x, h, params)
+    return torch.relu(of_input + of_state)
+
+
+_CELLS: dict[str, Callable[..., Any]] = {
+    "lstm_cell": _lstm_cell,
+    "gru_cell": _gru_cell,
+    "rnn_tanh_cell": _rnn_tanh_cell,
+    "rnn_relu_cell": _rnn_relu_cell,
+}
+
+
+def is_recurrent(module: torch.nn.Module) -> bool:
+    """Whether the module is a layer or cell that `kept_whole` knows."""
+    return isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase))
+
+
 class kept_whole(TorchFunctionMode):
-    """While it is active, recurrent layers on padded tensors are traced as one operator each."""
+    """While it is active, recurrent layers on padded tensors are traced as one operator each, cells as their formulas."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Passes every call on; a recurrent one to the operator of our own."""
+        """Passes every call on; a recurrent one to what stands in for it."""
         kind = getattr(func, "__name__", "")
+        if kind == "_pack_padded_sequence":
+            raise UnsupportedOperator("a packed sequence has no ONNX form; pass the padded tensor and its mask")
+        if kind in _CELLS and not kwargs:
+            return _CELLS[kind](*args)
         if kind not in _OPERATORS or kwargs or len(args) != 9 or not isinstance(args[2], (list, tuple)):
             return func(*args, **(kwargs or {}))
         x, hx, params, *rest = args

@@ -339,6 +339,8 @@ class Lowering:
         name = operator_name(target)
         if name in _DROPPED:
             return None
+        if name == "higher_order::wrap_with_autocast" and node.args[2]:
+            raise Inexpressible("a region under torch.autocast")
         source = self._source(node, name)
         if tracked and isinstance(target, torch._ops.OpOverload):
             written = written_arguments(target)

@@ -1,0 +1,204 @@
+"""What tracing has to bring through: layers that fix sizes, branches, regions, wrappers, side effects."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from onnxport.errors import TracingError  # noqa: E402
+from tests.pytorch.exporting import exported, run_both  # noqa: E402
+
+pytestmark = pytest.mark.pytorch
+
+
+class Cells(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.lstm, self.rnn = nn.GRUCell(3, 4), nn.LSTMCell(4, 4), nn.RNNCell(4, 4, nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = x.new_zeros(x.shape[0], 4)
+        cell = hidden
+        for step in x.unbind(1):
+            hidden = self.gru(step, hidden)
+            hidden, cell = self.lstm(hidden, (hidden, cell))
+            hidden = self.rnn(cell, hidden)
+        return hidden
+
+
+class Translator(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transformer = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        return self.transformer(source, target, tgt_mask=mask)
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        def inner(x: Tensor) -> Tensor:
+            y = torch.cond(x.max() > 1, lambda x: self.a(x), lambda x: x * 3, (x,)).clone()
+            y[:, 0] = 0
+            return y
+
+        return torch.cond(x.sum() > 0, inner, lambda x: self.b(x), (x,))
+
+
+class Modes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            x = x * 2
+        with torch.enable_grad():
+            x = x + 1
+        with torch.autocast("cpu", enabled=False):
+            x = self.fc(x)
+        return x.add_(1)
+
+
+class Autocast(Modes):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.fc(x)
+        return y.float()
+
+
+class Cached(nn.Module):
+    def forward(self, x: Tensor, past: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        keys = torch.cat([past["k"], x], 1)
+        return torch.softmax(x @ keys.mT, -1) @ keys, {"k": keys}
+
+
+CONSTANT = torch.randn(64, 64)
+BATCHED = [
+    ("recurrent cells", Cells(), (torch.randn(2, 3, 3),), (torch.randn(5, 3, 3),)),
+    ("recurrent layer", nn.GRU(3, 4, batch_first=True), (torch.randn(2, 5, 3),), (torch.randn(4, 5, 3),)),
+    (
+        "transformer",
+        Translator(),
+        (torch.randn(2, 4, 8), torch.randn(2, 5, 8)),
+        (torch.randn(3, 4, 8), torch.randn(3, 5, 8)),
+    ),
+    ("branches", Branches(), (torch.rand(2, 3),), (torch.randn(5, 3),)),
+    ("modes", Modes(), (torch.randn(2, 3),), (torch.randn(5, 3),)),
+    ("autocast", Autocast(), (torch.randn(2, 3),), (torch.randn(5, 3),)),
+    ("data parallel", nn.DataParallel(nn.Linear(3, 3)), (torch.randn(2, 3),), (torch.randn(5, 3),)),
+    ("closed-over tensor", lambda x: x @ CONSTANT, (torch.randn(2, 64),), (torch.randn(5, 64),)),
+    (
+        "parametrisation",
+        nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)),
+        (torch.randn(2, 3),),
+        (torch.randn(5, 3),),
+    ),
+    ("sizes that depend on data", lambda x: x[x > 0] * 2, (torch.randn(2, 3),), (torch.randn(5, 3),)),
+]
+
+
+@pytest.mark.parametrize("model, inputs, others", [row[1:] for row in BATCHED], ids=[row[0] for row in BATCHED])
+def test_traced_with_a_dynamic_batch(model: Any, inputs: tuple[Tensor, ...], others: tuple[Tensor, ...]) -> None:
+    model = model.eval() if isinstance(model, nn.Module) else model
+    made = exported(model, *inputs)
+    run_both(made, model, *inputs)
+    run_both(made, model, *others)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's compiler uses what torch deprecates
+def test_compiled_module_is_the_module_inside() -> None:
+    model = torch.compile(nn.Linear(3, 3))
+    made = exported(model, torch.randn(2, 3))
+    assert list(made.model.graph.initializers) == ["weight", "bias"]
+
+
+def interpolated(x: Tensor, like: Tensor) -> Tensor:
+    return nn.functional.interpolate(x, size=like.shape[2:], mode="bilinear")
+
+
+NAMED = [
+    (nn.LSTM(3, 4, batch_first=True), (torch.randn(1, 5, 3),), {"input": {0: "b", 1: "t"}}, (torch.randn(3, 9, 3),)),
+    (
+        nn.Conv2d(3, 4, 3, padding="same"),
+        (torch.randn(1, 3, 4, 4),),
+        {"input": {0: "b", 2: "h", 3: "w"}},
+        (torch.randn(2, 3, 7, 6),),
+    ),
+    (
+        interpolated,
+        (torch.randn(1, 3, 4, 4), torch.randn(1, 3, 8, 8)),
+        {"x": {0: "b", 2: "h", 3: "w"}, "like": {0: "b", 2: "rows", 3: "columns"}},
+        (torch.randn(2, 3, 5, 6), torch.randn(2, 3, 9, 7)),
+    ),
+    (
+        Cached(),
+        (torch.randn(1, 1, 4), {"k": torch.randn(1, 3, 4)}),
+        {"x": {0: "b", 1: "new"}, "past": {"k": {0: "b", 1: "past"}}},
+        (torch.randn(2, 3, 4), {"k": torch.randn(2, 6, 4)}),
+    ),
+]
+
+
+@pytest.mark.parametrize("model, inputs, dims, others", NAMED)
+def test_traced_with_named_dimensions(model: Any, inputs: tuple[Any, ...], dims: Any, others: tuple[Any, ...]) -> None:
+    made = exported(model, *inputs, dynamic_shapes=dims)
+    run_both(made, model, *inputs)
+    run_both(made, model, *others)
+
+
+class Remembering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = x * 2
+        return x + 1
+
+
+def test_what_a_model_sets_on_itself_is_said() -> None:
+    made = exported(Remembering(), torch.randn(2, 3))
+    assert any("sets self.last" in note for note in made.notes)
+
+
+def test_training_mode_is_said() -> None:
+    made = exported(nn.Sequential(nn.Linear(3, 3)).train(), torch.randn(2, 3))
+    assert "the model is traced in training mode" in made.notes
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.lstm(packed)[1][0]
+
+
+REFUSED: list[tuple[Callable[..., Any], tuple[Tensor, ...], str]] = [
+    (Packed().eval(), (torch.randn(2, 3, 3), torch.tensor([3, 2])), "packed sequence"),
+    (lambda x: x if x.sum() > 0 else -x, (torch.randn(2, 3),), "torch.cond"),
+]
+
+
+@pytest.mark.parametrize("model, inputs, text", REFUSED, ids=["packed", "branch"])
+def test_refused_quietly_with_a_reason(model: Callable[..., Any], inputs: tuple[Tensor, ...], text: str) -> None:
+    printed = io.StringIO()
+    with redirect_stderr(printed), pytest.raises(TracingError, match=text):
+        exported(model, *inputs)
+    assert printed.getvalue() == ""
