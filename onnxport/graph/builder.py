@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -324,7 +324,7 @@ class OpBuilder:
         return self.cast(x, like.dtype)
 
     def typed(
-        self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim | str | None] | None = None
+        self, value: ir.Value, dtype: ir.DataType | None = None, shape: Iterable[Dim | str | None] | None = None
     ) -> ir.Value:
         """`value` with the source's knowledge of it: a shape is refined, an element type must agree with the inferred one.
 
@@ -347,7 +347,7 @@ class OpBuilder:
         return OpBuilder(self.opset, _root=self._root, _is_main=False)
 
     def input(
-        self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Sequence[Dim | str | None] | None = None
+        self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Iterable[Dim | str | None] | None = None
     ) -> ir.Value:
         """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
         if self._is_main:

@@ -172,6 +172,10 @@ def type_proto(value: ir.Value) -> onnx.TypeProto | None:
     return proto
 
 
+# Before opset 16 these are defined by a function body alone, and ONNX infers nothing through it.
+_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
+
+
 def infer_outputs(
     schema: defs.OpSchema,
     node: ir.Node,
@@ -190,7 +194,9 @@ def infer_outputs(
         UnsupportedOperator: the operator does not take the inputs' element types at this version.
         MapEntryError: the inputs contradict the schema.
     """
-    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+    if node.op_type in _INFERRED_AS and schema.since_version < 16:
+        schema = require_schema("", _INFERRED_AS[node.op_type], schema.since_version)
+    proto = onnx.NodeProto(op_type=schema.name, domain=node.domain)
     proto.input.extend(value.name if value is not None else "" for value in node.inputs)
     proto.output.extend(value.name for value in node.outputs)
     for item in node.attributes.values():

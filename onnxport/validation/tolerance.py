@@ -129,6 +129,11 @@ def from_length(
     scale = _scale(reference, axis)
     absolute: Any = (LENGTH_FACTOR * np.sqrt(_effective(length, eps)) + ULPS) * eps * scale
     origin = f"{LENGTH_FACTOR:g} x eps x sqrt(K={length}) x scale{' of the column' if axis is not None else ''}"
+    if truth is not None and source.shape == truth.shape:
+        own = _column_max(_error(source, truth), axis)
+        if np.max(own, initial=0.0) > 0.0:  # a source that computes in float32 and gives float64, say
+            absolute = absolute + NOISE_FACTOR * own
+            origin += f" + {NOISE_FACTOR:g} x the source's own error against float64"
     if nudged:
         moves = [_column_max(_error(item, reference), axis) for item in nudged]
         limit = np.sqrt(eps) * np.max(scale, initial=0.0)

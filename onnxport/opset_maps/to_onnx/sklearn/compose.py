@@ -1,0 +1,164 @@
+"""Estimators made of estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data
+from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, select
+
+_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
+
+
+def _pipeline() -> Any:
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    x = data()
+    union = make_union(PCA(2), MinMaxScaler())
+    return make_pipeline(StandardScaler(), union, "passthrough", LogisticRegression()).fit(x, x[:, 0] > 0.2)
+
+
+def _columns() -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    parts = [(StandardScaler(), [2, 0]), (MinMaxScaler(), slice(1, 2))]
+    return make_column_transformer(*parts, remainder="passthrough").fit(data())
+
+
+def _lower_pipeline(method: str) -> None:
+    @sklearn.lower(f"Pipeline.{method}", cases=[built(_pipeline, f64(5, 4), dynamic=True)])
+    def pipeline(op: OpBuilder, model: Any, x: Table) -> Any:
+        """The steps one after the other."""
+        *steps, (last_name, last) = model.steps
+        for name, step in steps:
+            if step is not None and step != "passthrough":
+                x = op.call(step, "transform", x, step=name)
+        if last is None or last == "passthrough":
+            return matrix(op, x)
+        return op.call(last, method, x, step=last_name)
+
+
+for _method in _METHODS:
+    _lower_pipeline(_method)
+
+
+@sklearn.lower("FeatureUnion.transform", cases=[built(_pipeline, f64(5, 4))])
+def feature_union(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+    """The transformers' results side by side, each times its weight."""
+    weights = model.transformer_weights or {}
+    parts = []
+    for name, step in model.transformer_list:
+        if step == "drop":
+            continue
+        part = matrix(op, x if step == "passthrough" else op.call(step, "transform", x, step=name))
+        parts.append(op.Mul(part, float(weights[name])) if name in weights else part)
+    return _side_by_side(op, parts)
+
+
+@sklearn.lower("ColumnTransformer.transform", cases=[built(_columns, f64(5, 4), dynamic=True)])
+def column_transformer(op: OpBuilder, model: Any, x: Table) -> ir.Value | Frame:
+    """Each transformer on its own columns, the results side by side."""
+    parts: list[ir.Value] = []
+    for name, step, selected in model.transformers_:
+        indices = _indices(model, selected, x)
+        if (isinstance(step, str) and step == "drop") or not len(indices):
+            continue
+        chosen: Table = select(op, x, indices) if isinstance(x, Frame) else columns(op, x, indices)
+        if isinstance(step, str):
+            parts += list(chosen.parts) if isinstance(chosen, Frame) else [chosen]
+        else:
+            result = op.call(step, "transform", chosen, step=name)
+            parts += list(result.parts) if isinstance(result, Frame) else [result]
+    if {part.dtype for part in parts} >= {ir.DataType.STRING} and len({part.dtype for part in parts}) > 1:
+        return Frame(tuple(f"part{i}" for i in range(len(parts))), tuple(parts))
+    return _side_by_side(op, parts)
+
+
+def _side_by_side(op: OpBuilder, parts: list[ir.Value]) -> ir.Value:
+    if not parts:
+        raise UnsupportedOperator("a transformer without any column")
+    return matrix(op, Frame(tuple(f"part{i}" for i in range(len(parts))), tuple(parts)))
+
+
+def _indices(model: Any, selected: Any, x: Table) -> list[int]:
+    """Positions of the columns that a fitted ColumnTransformer chose by name, position, slice or mask."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    if isinstance(x, Frame) and names:
+        place = {name: i for i, name in enumerate(x.names)}
+    else:
+        place = {name: i for i, name in enumerate(names)}
+    count = int(model.n_features_in_)
+    if isinstance(selected, slice):
+        if isinstance(selected.start, str) or isinstance(selected.stop, str):
+            start = names.index(selected.start) if selected.start is not None else 0
+            stop = names.index(selected.stop) + 1 if selected.stop is not None else count
+            return list(range(start, stop))
+        return list(range(count))[selected]
+    items = np.atleast_1d(np.asarray(selected, object if not isinstance(selected, np.ndarray) else None))
+    if items.dtype == bool or (len(items) and all(isinstance(item, (bool, np.bool_)) for item in items)):
+        return [int(i) for i in np.flatnonzero(items.astype(bool))]
+    found = []
+    for item in items:
+        if isinstance(item, str):
+            if item not in place:
+                raise UnsupportedOperator(
+                    f"ColumnTransformer: the inputs have no column {item!r}; pass a DataFrame as inputs="
+                )
+            found.append(place[item])
+        else:
+            position = int(item) % count
+            found.append(place[names[position]] if names and isinstance(x, Frame) else position)
+    return found
+
+
+def _lower_search(method: str) -> None:
+    @sklearn.lower(
+        *(
+            f"{name}.{method}"
+            for name in ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+        ),
+        cases=[built(_search, f64(5, 4))],
+    )
+    def search(op: OpBuilder, model: Any, x: Table) -> Any:
+        """The best estimator."""
+        return op.call(model.best_estimator_, method, x, step="best_estimator_")
+
+
+def _search() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    x = data()
+    return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2).fit(x, x[:, 0] > 0)
+
+
+for _method in _METHODS:
+    _lower_search(_method)
+
+
+def _identity() -> Any:
+    from sklearn.preprocessing import FunctionTransformer
+
+    return FunctionTransformer().fit(data())
+
+
+@sklearn.lower("FunctionTransformer.transform", cases=[built(_identity, f64(5, 4))])
+def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
+    """The table as it is, for a transformer without a function."""
+    if model.func is not None:
+        raise UnsupportedOperator(
+            f"FunctionTransformer: the function {getattr(model.func, '__qualname__', model.func)!r} has no mapping; "
+            "use a transformer of scikit-learn, or register a mapping for a class of your own"
+        )
+    return x

@@ -1,0 +1,79 @@
+"""Every entry's cases: the method converted by its name, scikit-learn's own numbers, both precisions, zero rows."""
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.sklearn
+
+import onnxport  # noqa: E402
+from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.opset_maps.maps import sklearn as table  # noqa: E402
+from onnxport.request import Request  # noqa: E402
+
+ROWS = [
+    pytest.param(entry.name.rpartition(".")[2], case, id=f"{entry.name}-{index}")
+    for entry in {entry.function: entry for entry in table}.values()
+    for index, case in enumerate(entry.cases)
+]
+
+
+def test_every_entry_has_a_case():
+    assert [entry.name for entry in table if not entry.cases] == []
+
+
+def compare(model, method, rows, converted):
+    expected = getattr(model, method)(rows)
+    expected = expected.toarray() if hasattr(expected, "toarray") else np.asarray(expected)
+    got = converted(rows)
+    assert got.shape == expected.shape
+    if expected.dtype.kind == "f":
+        rtol = 1e-9 if expected.dtype == np.float64 and rows.dtype == np.float64 else 1e-5
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-9 if rtol == 1e-9 else 1e-6)
+    else:
+        assert got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21, 26])
+@pytest.mark.parametrize(("method", "case"), ROWS)
+def test_case(method, case, opset):
+    model = case.call()
+    if not hasattr(model, method):
+        pytest.skip(f"this {type(model).__name__} has no {method}: its entry has another case that does")
+    (rows,) = case.draw()
+    boosted = "Hist" in type(model).__name__
+    if boosted and opset < 21:
+        rows = rows.astype(np.float32)
+    converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
+    onnx.checker.check_model(converted.proto, full_check=True)
+    compare(model, method, rows, converted)
+    compare(model, method, np.concatenate([rows, rows[:1]]), converted)
+    assert len(converted(rows[:0])) == 0
+
+
+def test_labels_and_probabilities():
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    x, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(20, random_state=0).fit(x, y)
+    converted = onnxport.convert(model, inputs=x)
+    label, probabilities = converted(x)
+    assert converted.output_names == ["label", "probabilities"]
+    assert label.tolist() == model.predict(x).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(x), rtol=1e-9)
+    assert converted.report.passed
+
+
+def test_all_that_is_unsupported_is_said_at_once():
+    from sklearn.cluster import MeanShift
+    from sklearn.manifold import Isomap
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import SplineTransformer
+
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    pipeline = make_pipeline(SplineTransformer(), Isomap(n_components=2), MeanShift()).fit(x)
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"(?s)SplineTransformer.*register_to_onnx") as error:
+        onnxport.convert(pipeline, inputs=x)
+    assert len(error.value.operators) >= 2
