@@ -14,6 +14,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common.recurrence import as_recurrence
 from onnxport.opset_maps.to_onnx.tensorflow.tensor_list import blank, merged_shape, stacked, zero
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, LoopVariable, NeedsState, TensorList
 
@@ -233,15 +234,11 @@ def _written(op: OpBuilder, loop: _Loop, cond: Function, body: Function) -> list
     graph = op.body(build)
     first = _truth(op, op.call(cond, arguments)[0])
     trips = _trip_count(op, graph, loop, initial)
-    # `first` decides whether there is a first turn; with a trip count it is implied.
-    made = op.Loop(
-        trips,
-        None if trips is not None else first,
-        *initial.values(),
-        body=graph,
-        outputs=max(len(initial) + len(scans), 1),
-    )
-    outputs = dict(zip([*loop.states, *scans], made if isinstance(made, tuple) else (made,), strict=True))
+    made: Any = as_recurrence(op, graph, list(initial.values()), trips)
+    if made is None:
+        start = None if trips is not None else first  # with a trip count, whether there is a first turn is implied
+        made = op.Loop(trips, start, *initial.values(), body=graph, outputs=max(len(initial) + len(scans), 1))
+    outputs = dict(zip([*loop.states, *scans], made if isinstance(made, (tuple, list)) else (made,), strict=True))
     results: list[Any] = []
     for k, argument in enumerate(arguments):
         if k not in outputs:
