@@ -136,11 +136,14 @@ def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float
 
 
 def _driver(direction: str, framework: Framework) -> ModuleType:
-    if (direction, framework) == ("from_onnx", "sklearn"):
+    try:
+        return _module(f"onnxport.converters.{direction}.{framework}", framework)
+    except ModuleNotFoundError as error:
+        if error.name != f"onnxport.converters.{direction}.{framework}":
+            raise
         raise UnsupportedOperator(
-            "ONNX graphs are not rebuilt into scikit-learn estimators: convert to PyTorch or Keras"
-        )
-    return _module(f"onnxport.converters.{direction}.{framework}", framework)
+            f"ONNX graphs are not yet rebuilt into {_PACKAGES[framework][1]}: convert to PyTorch or TensorFlow"
+        ) from error
 
 
 def require(framework: Framework) -> None:
