@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import elementwise as common
+from onnxport.opset_maps.to_onnx.common import special
 from onnxport.opset_maps.to_onnx.common.elementwise import lower_row
 
 _DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
@@ -187,8 +187,7 @@ def mul_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 @tensorflow.lower("Xlog1py", cases=[case(lambda x, y: tf.math.xlog1py(x, y), f32(2, 3, low=0.1), f32(2, 3, low=0.1))])
 def xlog1py(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x log(1 + y), 0 where x is 0."""
-    zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))
-    return op.Where(zero, op.const(0.0, x.dtype), op.Mul(x, common.log1p(op, y)))
+    return special.xlog1py(op, x, y)
 
 
 @tensorflow.lower("Xdivy", cases=[case(lambda x, y: tf.math.xdivy(x, y), f32(2, 3), f32(2, 3, low=0.1))])

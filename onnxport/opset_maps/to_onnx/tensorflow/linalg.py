@@ -1,0 +1,120 @@
+"""Linear algebra and diagonals."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common import linalg
+from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
+
+_SQUARE = np.array(
+    [[[4.0, 1.0, 0.5], [1.0, 3.0, -0.5], [0.5, -0.5, 2.0]], [[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]]],
+    np.float32,
+)
+
+
+@tensorflow.lower("Cholesky", cases=[case(lambda x: tf.linalg.cholesky(x), _SQUARE)])
+def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The lower triangular factor."""
+    return op.cast_like(linalg.cholesky(op, input), input)
+
+
+@tensorflow.lower("MatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), _SQUARE)])
+def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> ir.Value:
+    """The inverse, by LU factors."""
+    return op.cast_like(linalg.inverse(op, linalg.transposed(op, input) if adjoint else input), input)
+
+
+@tensorflow.lower("MatrixSolve", cases=[case(lambda x, y: tf.linalg.solve(x, y), _SQUARE, f32(2, 3, 2))])
+def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
+    """The solution of a linear system, by LU factors."""
+    return op.cast_like(linalg.solve(op, linalg.transposed(op, matrix) if adjoint else matrix, rhs), matrix)
+
+
+@tensorflow.lower("MatrixDeterminant", cases=[case(lambda x: tf.linalg.det(x), _SQUARE)])
+def matrix_determinant(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """ONNX Det."""
+    return op.Det(input)
+
+
+def _on_diagonal(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """True on the main diagonal of matrices of the shape of `x`."""
+    n = rank(x)
+    rows = op.Range(0, op.Squeeze(op.dim(x, n - 2), [0]), 1)
+    columns = op.Range(0, op.Squeeze(op.dim(x, n - 1), [0]), 1)
+    return op.Equal(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [0]))
+
+
+@tensorflow.lower("MatrixDiag", cases=[case(lambda x: tf.raw_ops.MatrixDiag(diagonal=x), f32(2, 3), dynamic=True)])
+def matrix_diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
+    """Each vector on the main diagonal of zeros."""
+    places = op.Range(0, op.Squeeze(op.dim(diagonal, rank(diagonal) - 1), [0]), 1)
+    on = op.Equal(op.Unsqueeze(places, [1]), op.Unsqueeze(places, [0]))
+    zero = op.const(False) if diagonal.dtype == ir.DataType.BOOL else op.const(0, diagonal.dtype)
+    return op.Where(on, op.Unsqueeze(diagonal, [-1]), zero)
+
+
+@tensorflow.lower("MatrixDiagV2", "MatrixDiagV3", cases=[case(lambda x: tf.linalg.diag(x), f32(2, 3))])
+def matrix_diag_v3(
+    op: OpBuilder,
+    diagonal: ir.Value,
+    k: ir.Value,
+    num_rows: ir.Value,
+    num_cols: ir.Value,
+    padding_value: ir.Value,
+    *,
+    align: str = "RIGHT_LEFT",
+) -> ir.Value:
+    """Each vector on the main diagonal of a square matrix of zeros."""
+    padding = op.constant(padding_value)
+    sizes = [static_ints(op, item, "size") for item in (num_rows, num_cols)]
+    if static_ints(op, k, "k") not in ([0], [0, 0]) or sizes != [[-1], [-1]] or padding is None or padding.any():
+        raise UnsupportedOperator("MatrixDiag: only the main diagonal of a square matrix of zeros has an entry")
+    return matrix_diag(op, diagonal)
+
+
+@tensorflow.lower(
+    "MatrixSetDiag",
+    cases=[case(lambda x, y: tf.raw_ops.MatrixSetDiag(input=x, diagonal=y), f32(2, 3, 4), f32(2, 3))],
+)
+def matrix_set_diag(op: OpBuilder, input: ir.Value, diagonal: ir.Value) -> ir.Value:
+    """The main diagonal replaced: its element of each row, padded to the rows' number."""
+    n = rank(input)
+    rows, length = op.dim(input, n - 2), op.dim(diagonal, n - 2)
+    pads = op.Concat(op.const([0] * (2 * n - 3)), op.Sub(rows, length), axis=0)
+    return op.Where(_on_diagonal(op, input), op.Unsqueeze(op.Pad(diagonal, pads), [-1]), input)
+
+
+@tensorflow.lower(
+    "MatrixSetDiagV2",
+    "MatrixSetDiagV3",
+    cases=[case(lambda x, y: tf.linalg.set_diag(x, y), f32(2, 3, 4), f32(2, 3))],
+)
+def matrix_set_diag_v3(
+    op: OpBuilder, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str = "RIGHT_LEFT"
+) -> ir.Value:
+    """The main diagonal replaced."""
+    if static_ints(op, k, "k") not in ([0], [0, 0]):
+        raise UnsupportedOperator("MatrixSetDiag: a diagonal k other than 0 has no entry")
+    return matrix_set_diag(op, input, diagonal)
+
+
+@tensorflow.lower("Diag", cases=[case(lambda x: tf.raw_ops.Diag(diagonal=x), f32(3))])
+def diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
+    """A vector on the diagonal of zeros."""
+    if rank(diagonal) != 1:
+        raise UnsupportedOperator(f"Diag: an operand of rank {rank(diagonal)}")
+    return matrix_diag(op, diagonal)
+
+
+@tensorflow.lower("Cross", cases=[case(lambda x, y: tf.linalg.cross(x, y), f32(2, 3), f32(2, 3))])
+def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The vector product of the last axis."""
+    a1, a2, b1, b2 = (op.Gather(item, index, axis=-1) for item in (a, b) for index in ([1, 2, 0], [2, 0, 1]))
+    return op.Sub(op.Mul(a1, b2), op.Mul(a2, b1))

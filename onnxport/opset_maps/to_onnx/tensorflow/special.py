@@ -1,0 +1,94 @@
+"""Special functions, bit operations and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Array, case, f32, i32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common import elementwise, special
+
+_UNARY: dict[str, tuple[Callable[[OpBuilder, ir.Value], ir.Value], Array, str]] = {
+    "Lgamma": (special.lgamma, f32(2, 3, low=0.2, high=6.0), "log |gamma(x)|."),
+    "Digamma": (special.digamma, f32(2, 3, low=0.2, high=6.0), "The derivative of log gamma(x)."),
+    "Erfinv": (special.erfinv, f32(2, 3, low=-0.95, high=0.95), "The inverse of erf."),
+    "Ndtri": (special.ndtri, f32(2, 3, low=0.05, high=0.95), "The inverse of the normal distribution function."),
+    "BesselI0": (special.i0, f32(2, 3), "The modified Bessel function of order 0."),
+    "BesselI0e": (special.i0e, f32(2, 3), "The modified Bessel function of order 0, times exp(-|x|)."),
+    "BesselI1": (special.i1, f32(2, 3), "The modified Bessel function of order 1."),
+    "BesselI1e": (special.i1e, f32(2, 3), "The modified Bessel function of order 1, times exp(-|x|)."),
+}
+
+
+def _register(name: str, function: Callable[[OpBuilder, ir.Value], ir.Value], example: Array, summary: str) -> None:
+    call = getattr(tf.raw_ops, name)
+
+    @tensorflow.lower(name, cases=[case(lambda x: call(x=x), example)])
+    def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
+        return function(op, x)
+
+    lower.__doc__ = summary
+
+
+for _name, _row in _UNARY.items():
+    _register(_name, *_row)
+
+
+@tensorflow.lower(
+    "Zeta", cases=[case(lambda x, q: tf.math.zeta(x, q), f32(2, 3, low=1.5, high=4.0), f32(2, 3, low=0.5, high=3.0))]
+)
+def zeta(op: OpBuilder, x: ir.Value, q: ir.Value) -> ir.Value:
+    """The Hurwitz zeta function."""
+    return special.zeta(op, x, q)
+
+
+@tensorflow.lower(
+    "Round", cases=[case(lambda x: tf.round(x), f32(3, 4)), case(lambda x: tf.round(x * 0.0 + 2.5), f32(2))]
+)
+def round_(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """ONNX Round, halves to even; integers are round already."""
+    return op.Round(x) if x.dtype is not None and x.dtype.is_floating_point() else x
+
+
+@tensorflow.lower("Mod", cases=[case(lambda x, y: tf.raw_ops.Mod(x=x, y=y), i32(2, 3), i32(3, low=1, high=4))])
+def mod(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The remainder with the sign of the dividend."""
+    return elementwise.trunc_mod(op, x, y)
+
+
+@tensorflow.lower(
+    "ApproximateEqual",
+    cases=[case(lambda x, y: tf.raw_ops.ApproximateEqual(x=x, y=y, tolerance=0.5), f32(3, 4), f32(3, 4))],
+)
+def approximate_equal(op: OpBuilder, x: ir.Value, y: ir.Value, *, tolerance: float = 1e-5) -> ir.Value:
+    """|x - y| < tolerance."""
+    return op.Less(op.Abs(op.Sub(x, y)), tolerance)
+
+
+@tensorflow.lower(
+    "GuaranteeConst", "Copy", "DebugIdentityV2", cases=[case(lambda x: tf.guarantee_const(x) + 1.0, f32(2))]
+)
+def guarantee_const(op: OpBuilder, input: Any, **_: Any) -> Any:
+    """The operand itself."""
+    return input
+
+
+def _shifts(direction: str) -> Callable[[Any, Any], Any]:
+    return lambda x, y: getattr(tf.raw_ops, direction)(x=tf.cast(x, tf.uint32), y=tf.cast(y, tf.uint32))
+
+
+@tensorflow.lower("LeftShift", cases=[case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5))])
+def left_shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """ONNX BitShift of unsigned integers."""
+    return op.BitShift(x, y, direction="LEFT")
+
+
+@tensorflow.lower("RightShift", cases=[case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5))])
+def right_shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """ONNX BitShift of unsigned integers."""
+    return op.BitShift(x, y, direction="RIGHT")
