@@ -115,7 +115,8 @@ def _cell(
         cell = Cell(name(trained), target, verdict, "", report.max_abs, seconds, latency(result), details=str(report))
     except onnxport.UnsupportedOperator as error:
         # Estimators hold only what they were made for; every other framework has to hold every model here.
-        return None, Cell(name(trained), target, "none" if target == "sklearn" else "fail", str(error))
+        # Without a list of operators it is the whole direction that is refused, by name.
+        return None, Cell(name(trained), target, "fail" if error.operators else "none", str(error))
     except Exception as error:  # a defect is a failed cell, not the end of the demo
         kind = "" if isinstance(error, onnxport.OnnxportError) else f"{type(error).__name__}: "
         return None, Cell(name(trained), target, "fail", f"{kind}{error}")
