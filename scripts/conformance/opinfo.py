@@ -30,6 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from onnx.reference import ReferenceEvaluator
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -138,6 +139,11 @@ def check(info: Any, sample: Any) -> tuple[str, str]:
         results = Session(model.model, optimize=False).run(feeds)
         plain = compare(model, call, expected, results, random=random)
         return (plain[0], "in double with onnxruntime's fusions off") if plain[0] == "right" else verdict
+    if verdict[0] == "wrong" and any(node.op_type == "DFT" for node in model.model.graph.all_nodes()):
+        # onnxruntime's DFT of sizes that are no power of 2 is off by up to 1e-4; the reference evaluator's is not.
+        names_out = [value.name for value in model.model.graph.outputs]
+        plain = compare(model, call, expected, ReferenceEvaluator(model.proto).run(names_out, feeds), random=random)
+        return (plain[0], "in ONNX's reference evaluator") if plain[0] == "right" else verdict
     return verdict
 
 

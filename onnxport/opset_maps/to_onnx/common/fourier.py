@@ -8,6 +8,9 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 
+# Up to this size the transform is a product with the matrix of roots where that is more exact.
+_PRODUCT = 512
+
 
 def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, onesided: bool = False) -> ir.Value:
     """The transform along one axis, not normalised in either direction.
@@ -24,7 +27,7 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     """
     if x.shape is None:
         raise UnsupportedOperator("a Fourier transform of an operand of unknown rank")
-    if op.opset < 17:
+    if op.opset < 17 or _loses_digits(x, axis):
         return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
     batched = op.Unsqueeze(x, op.axes(0))
     place = axis + 1
@@ -37,6 +40,26 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     if not inverse:
         return made
     return op.Mul(made, size_of(op, x, axis))
+
+
+def _loses_digits(x: ir.Value, axis: int) -> bool:
+    """Whether onnxruntime's DFT is noticeably less exact than the product, for sizes of which that is no burden.
+
+    Of sizes that are no power of 2 its transform is off by 5e-6 of the largest result at size 31 and 2e-4 at 1000 in
+    float32, and its inverse by 3e-8 in double (onnxruntime 1.31).
+
+    Raises:
+        UnsupportedOperator: in double, of a size for which there is only that.
+    """
+    size = x.shape[axis] if x.shape is not None else None
+    if isinstance(size, int) and size & (size - 1) == 0:
+        return False
+    small = isinstance(size, int) and size <= _PRODUCT
+    if x.dtype == ir.DataType.DOUBLE and not small:
+        raise UnsupportedOperator(
+            f"a Fourier transform in double of a size that is dynamic, or above {_PRODUCT} and no power of 2"
+        )
+    return small
 
 
 def size_of(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:

@@ -100,6 +100,8 @@ def scatter_reduce(
     op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, *, include_self: bool = True
 ) -> ir.Value:
     """ScatterElements with a reduction; what was there before is first replaced by its neutral element on request."""
+    if x.dtype == ir.DataType.BOOL:
+        raise UnsupportedOperator("scattering booleans with a reduction")
     start = x
     if not include_self:
         start = scattered(op, x, dim, index, op.Expand(_neutral(op, reduce, x), op.shape(index)))

@@ -68,7 +68,9 @@ def index_reduce(
 ) -> ir.Value:
     """scatter_reduce with the same index along the other axes."""
     if not rank(x):
-        raise UnsupportedOperator("aten::index_reduce of a number")
+        one = [op.Reshape(item, [-1]) for item in (x, index, source)]
+        made = index_reduce(op, one[0], 0, one[1], one[2], reduce, include_self=include_self)
+        return op.Reshape(made, np.zeros(0, np.int64))
     axis = dim % rank(x)
     shape = [-1 if i == axis else 1 for i in range(rank(x))]
     places = op.Expand(op.Reshape(op.cast(index, _INT64), shape), op.shape(source))
