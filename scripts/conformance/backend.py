@@ -74,6 +74,20 @@ def cases(match: str = "") -> Iterator[Case]:
                 yield Case(test.name, kind, model, list(_stored(test.model_dir, model)), test.rtol, test.atol)
 
 
+def without_shapes(model: onnx.ModelProto, keep_ranks: bool) -> onnx.ModelProto:
+    """The model with the sizes, or the ranks too, of inputs and values left open."""
+    found = onnx.ModelProto.FromString(model.SerializeToString())
+    for value in [*found.graph.input, *found.graph.output, *found.graph.value_info]:
+        if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
+            continue
+        if keep_ranks:
+            for dim in value.type.tensor_type.shape.dim:
+                dim.Clear()
+        else:
+            value.type.tensor_type.ClearField("shape")
+    return found
+
+
 def _stored(folder: str, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
     initialized = {item.name for item in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in initialized]
@@ -318,19 +332,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--framework", choices=sorted(IMPORTERS), required=True)
     parser.add_argument("--match", default="", help="only tests whose name has this")
+    parser.add_argument("--shapes", choices=("static", "dynamic", "unknown"), default="static")
     parser.add_argument("--verbose", action="store_true", help="print each test that did not pass")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     importer = IMPORTERS[options.framework]()
     outcomes = []
     for case in cases(options.match):
+        if options.shapes != "static":
+            case.model = without_shapes(case.model, options.shapes == "dynamic")
         outcomes.append(run(case, importer))
         if options.verbose and outcomes[-1].verdict != "passed":
             print(f"{outcomes[-1].verdict:12} {outcomes[-1].name}: {outcomes[-1].reason}"[:300], flush=True)
     counts = Counter(item.verdict for item in outcomes)
     print(dict(counts))
     if not options.match:
-        write_page(options.framework, outcomes)
+        suffix = "" if options.shapes == "static" else f", {options.shapes} shapes"
+        write_page(f"{options.framework}{suffix}", outcomes)
     return int(bool(counts["wrong"] or counts["error"]))
 
 

@@ -95,6 +95,7 @@ class Walk:
         Raises:
             UnsupportedOperator: all operators that can't be said, at once.
         """
+        self._unsupported = []
         frame = _Frame({"": 1, **self.model.graph.opset_imports})
         frame.values.update(zip(self.inputs, inputs, strict=True))
         outputs = self._nodes(self.model.graph, frame)
@@ -316,7 +317,9 @@ class Walk:
             body = schema.get_context_dependent_function_with_opset_version(
                 max(versions, default=schema.since_version), proto.SerializeToString(), encoded
             )
-            return _deserialized(body) if body else None
+            if not body:
+                raise UnsupportedOperator("its function body depends on sizes that the model does not say")
+            return _deserialized(body)
         if schema.has_function:
             key = (schema.domain, schema.name, schema.since_version, opset)
             if key not in self._bodies:

@@ -14,7 +14,16 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.call import Call
 from onnxport.opset_maps.from_onnx.namespace import Body, UnknownUntilRun
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Sizes, Traced, dims_of, example, leaves, merged
+from onnxport.opset_maps.from_onnx.pytorch.tracing import (
+    Recorder,
+    Sizes,
+    Traced,
+    dims_of,
+    example,
+    is_constant,
+    leaves,
+    merged,
+)
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
@@ -29,7 +38,11 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
     for node in recorder.graph.nodes:
         if node.op in ("get_attr", "call_module"):
             place(root, node.target, recorder.attributes.get(node.target))
-    return fx.GraphModule(root, recorder.graph, name)
+    found = fx.GraphModule(root, recorder.graph, name)
+    for buffer in found._buffers:
+        if is_constant(buffer):  # a GraphModule makes every buffer persistent
+            found._non_persistent_buffers_set.add(buffer)
+    return found
 
 
 def place(root: nn.Module, target: str, value: Any) -> None:
@@ -47,7 +60,7 @@ def place(root: nn.Module, target: str, value: Any) -> None:
     elif isinstance(value, nn.Parameter):
         module.register_parameter(name, value)
     elif isinstance(value, torch.Tensor):
-        module.register_buffer(name, value, persistent=not name.startswith("_constant_"))
+        module.register_buffer(name, value, persistent=not is_constant(name))
     else:
         setattr(module, name, value)
 

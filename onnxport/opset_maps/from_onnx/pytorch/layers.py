@@ -1,9 +1,365 @@
-"""Calls whose weights are parameters become layers under the parameters' own names."""
+"""Calls whose weights are parameters become layers, where the parameters are named as the layer's would be.
+
+``layer1.0.conv1.weight`` and ``layer1.0.conv1.bias`` in one convolution make ``layer1.0.conv1`` a `torch.nn.Conv2d`, so that
+a state dict goes from torch to ONNX and back under its own keys. Parameters with other names stay where their names
+put them and the call stays a function.
+"""
 
 from __future__ import annotations
 
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, is_constant
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A recorded call with its arguments by the function's parameter names."""
+
+    recorder: Recorder
+    node: fx.Node
+    arguments: dict[str, Any]
+
+    def tensor(self, name: str) -> torch.Tensor | None:
+        """The parameter or buffer given as an argument."""
+        item = self.arguments.get(name)
+        return self.recorder.attributes[item.target] if isinstance(item, fx.Node) else None
 
 
 def recognise(recorder: Recorder) -> None:
-    """Rewrites a finished graph."""
+    """Rewrites a finished graph: products with a parameter to linear, softmax of products to attention, calls to layers."""
+    for node in list(recorder.graph.nodes):
+        if node.op == "call_function" and node.target is torch.matmul:
+            _to_linear(node)
+    for node in list(recorder.graph.nodes):
+        if node.op == "call_function" and node.target is F.linear:
+            _with_bias(recorder, node)
+    for node in list(recorder.graph.nodes):
+        if node.op == "call_function" and node.target is F.softmax:
+            _to_attention(recorder, node)
+    for node in list(recorder.graph.nodes):
+        if node.op == "call_function" and node.target in _LAYERS:
+            _to_layer(recorder, node)
+    for node in reversed(recorder.graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            recorder.graph.erase_node(node)
+
+
+def _is_parameter(item: Any) -> bool:
+    return isinstance(item, fx.Node) and item.op == "get_attr"
+
+
+def _to_linear(node: fx.Node) -> None:
+    """matmul(x, permute(weight, (1, 0))) is linear(x, weight)."""
+    x, turned = node.args
+    if not isinstance(turned, fx.Node) or turned.target is not torch.permute or tuple(turned.args[1]) != (1, 0):
+        return
+    if not _is_parameter(turned.args[0]):
+        return
+    node.target, node.args = F.linear, (x, turned.args[0])
+    if not turned.users:
+        turned.graph.erase_node(turned)
+
+
+def _with_bias(recorder: Recorder, node: fx.Node) -> None:
+    """linear(x, weight) + bias is linear(x, weight, bias)."""
+    if len(node.args) != 2 or len(node.users) != 1:
+        return
+    (user,) = node.users
+    if (
+        user.op != "call_function"
+        or getattr(user.target, "__name__", "") != "add"
+        or len(user.args) != 2
+        or user.kwargs
+    ):
+        return
+    bias = user.args[1] if user.args[0] is node else user.args[0]
+    if not _is_parameter(bias) or not _is_parameter(node.args[1]):
+        return
+    vector, weight = recorder.attributes[bias.target], recorder.attributes[node.args[1].target]
+    if vector.shape != weight.shape[:1] or vector.dtype != weight.dtype:
+        return
+    user.target, user.args = F.linear, (*node.args, bias)
+    node.graph.erase_node(node)
+
+
+def _only_user(node: fx.Node) -> fx.Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _called(item: Any, function: Any) -> bool:
+    return isinstance(item, fx.Node) and item.op == "call_function" and item.target is function
+
+
+def _scalar(recorder: Recorder, item: Any) -> float | None:
+    """A number: as it is, or as a constant of the program."""
+    if isinstance(item, (int, float)):
+        return float(item)
+    if not _is_parameter(item) or not is_constant(item.target):
+        return None
+    content = recorder.attributes[item.target]
+    return float(content) if isinstance(content, torch.Tensor) and content.numel() == 1 else None
+
+
+def _unscaled(recorder: Recorder, item: Any) -> tuple[Any, float]:
+    """A product with a number as its other factor and that number; a quotient likewise."""
+    if isinstance(item, fx.Node) and item.op == "call_function" and len(item.users) == 1 and len(item.args) == 2:
+        number = _scalar(recorder, item.args[1])
+        if number is not None and item.target is operator.mul:
+            return item.args[0], number
+        if number and item.target is operator.truediv:
+            return item.args[0], 1 / number
+    return item, 1.0
+
+
+def _open_mask(recorder: Recorder, item: Any) -> bool:
+    """Whether a mask is a constant that leaves every query a key; otherwise torch's attention gives zeros, not NaN."""
+    if not _is_parameter(item) or not is_constant(item.target):
+        return False
+    content = recorder.attributes[item.target]
+    return bool(content.is_floating_point() and content.dim() and (content > -torch.inf).any(-1).all())
+
+
+def _to_attention(recorder: Recorder, node: fx.Node) -> None:
+    """softmax(q k^T scale + mask) v is scaled dot product attention."""
+    user = _only_user(node)
+    if user is None or not _called(user, torch.matmul) or user.args[0] is not node or node.args[1] not in (3, -1):
+        return
+    scores, mask = node.args[0], None
+    if _called(scores, operator.add) and len(scores.users) == 1 and _open_mask(recorder, scores.args[1]):
+        scores, mask = scores.args
+    scores, scale = _unscaled(recorder, scores)
+    if not _called(scores, torch.matmul) or len(scores.users) != 1:
+        return
+    q, turned = scores.args
+    q, q_scale = _unscaled(recorder, q)
+    turned, k_scale = _unscaled(recorder, turned)
+    if not _called(turned, torch.permute) or tuple(turned.args[1]) != (0, 1, 3, 2):
+        return
+    k, v = turned.args[0], user.args[1]
+    if any(not isinstance(item, fx.Node) or recorder.ranks.get(item) != 4 for item in (q, k, v)):
+        return
+    user.target = F.scaled_dot_product_attention
+    user.args = (q, k, v, mask)
+    user.kwargs = {"scale": scale * q_scale * k_scale}
+    recorder.graph.eliminate_dead_code()
+
+
+def _to_layer(recorder: Recorder, node: fx.Node) -> None:
+    names, build, roles = _LAYERS[node.target]
+    arguments = {**dict(zip(names, node.args)), **node.kwargs}
+    call = _Call(recorder, node, arguments)
+    tensors = {role: arguments.get(name) for name, role in roles.items()}
+    given = {role: item for role, item in tensors.items() if item is not None}
+    if not given or not all(_is_parameter(item) for item in given.values()):
+        return
+    paths = {str(item.target).rpartition(".")[0] for item in given.values()}
+    path = paths.pop()
+    if paths or not path or any(str(item.target) != f"{path}.{role}" for role, item in given.items()):
+        return
+    layer = build(call)
+    if layer is None:
+        return
+    existing = recorder.attributes.get(path)
+    if existing is not None and not _same(existing, layer):
+        return
+    if existing is None:
+        if any(key.startswith(f"{path}.") and key[len(path) + 1 :] not in _own(layer) for key in recorder.attributes):
+            return
+        for role, item in given.items():
+            value = recorder.attributes[item.target]
+            if role in layer._parameters:
+                if not isinstance(value, nn.Parameter):
+                    return
+                layer.register_parameter(role, value)
+            else:
+                layer.register_buffer(role, value.detach() if isinstance(value, nn.Parameter) else value)
+        _with_counter(recorder, path, layer)
+        recorder.attributes[path] = layer
+    with recorder.graph.inserting_before(node):
+        called = recorder.graph.call_module(path, (arguments[names[0]],))
+    if node in recorder.ranks:
+        recorder.ranks[called] = recorder.ranks[node]
+    node.replace_all_uses_with(called)
+    recorder.graph.erase_node(node)
+
+
+def _own(layer: nn.Module) -> set[str]:
+    return {*layer._parameters, *layer._buffers}
+
+
+def _same(a: nn.Module, b: nn.Module) -> bool:
+    return type(a) is type(b) and a.extra_repr() == b.extra_repr()
+
+
+def _with_counter(recorder: Recorder, path: str, layer: nn.Module) -> None:
+    counter = recorder.attributes.get(f"{path}.num_batches_tracked")
+    if counter is not None and "num_batches_tracked" in layer._buffers:
+        layer.register_buffer("num_batches_tracked", counter)
+
+
+def _pairs(value: Any, count: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (int(value),) * count
+
+
+def _static(*items: Any) -> bool:
+    if any(isinstance(item, fx.Node) for item in items):
+        return False
+    return not any(isinstance(part, fx.Node) for item in items if isinstance(item, (list, tuple)) for part in item)
+
+
+def _made(build: Callable[[], nn.Module]) -> nn.Module:
+    """A layer without memory of its own: its parameters are put in afterwards."""
+    with torch.device("meta"):
+        return build()
+
+
+def _conv(kind: type[nn.Module]) -> Callable[[_Call], nn.Module | None]:
+    def build(call: _Call) -> nn.Module | None:
+        weight = call.tensor("weight")
+        assert weight is not None
+        rank = weight.dim() - 2
+        arguments = call.arguments
+        stride, padding = arguments.get("stride", 1), arguments.get("padding", 0)
+        dilation, groups = arguments.get("dilation", 1), arguments.get("groups", 1)
+        if not _static(stride, padding, dilation, groups):
+            return None
+        return _made(
+            lambda: kind(
+                weight.shape[1] * groups,
+                weight.shape[0],
+                tuple(weight.shape[2:]),
+                _pairs(stride, rank),
+                _pairs(padding, rank),
+                _pairs(dilation, rank),
+                groups,
+                bias=arguments.get("bias") is not None,
+            )
+        )
+
+    return build
+
+
+def _conv_transpose(kind: type[nn.Module]) -> Callable[[_Call], nn.Module | None]:
+    def build(call: _Call) -> nn.Module | None:
+        weight = call.tensor("weight")
+        assert weight is not None
+        rank = weight.dim() - 2
+        arguments = call.arguments
+        groups = arguments.get("groups", 1)
+        rest = [arguments.get(name, default) for name, default in _TRANSPOSED_DEFAULTS.items()]
+        if not _static(groups, *rest):
+            return None
+        stride, padding, output_padding, dilation = (_pairs(item, rank) for item in rest)
+        return _made(
+            lambda: kind(
+                weight.shape[0],
+                weight.shape[1] * groups,
+                tuple(weight.shape[2:]),
+                stride,
+                padding,
+                output_padding,
+                groups,
+                bias=arguments.get("bias") is not None,
+                dilation=dilation,
+            )
+        )
+
+    return build
+
+
+_TRANSPOSED_DEFAULTS = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
+
+
+def _linear(call: _Call) -> nn.Module | None:
+    weight = call.tensor("weight")
+    assert weight is not None
+    if weight.dim() != 2:
+        return None
+    return _made(lambda: nn.Linear(weight.shape[1], weight.shape[0], bias=call.arguments.get("bias") is not None))
+
+
+def _embedding(call: _Call) -> nn.Module | None:
+    weight = call.tensor("weight")
+    assert weight is not None
+    return _made(lambda: nn.Embedding(weight.shape[0], weight.shape[1]))
+
+
+def _batch_norm(call: _Call) -> nn.Module | None:
+    mean, weight = call.tensor("running_mean"), call.tensor("weight")
+    x = call.arguments["input"]
+    rank = call.recorder.ranks.get(x) if isinstance(x, fx.Node) else None
+    kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(rank or 0)
+    if (
+        kind is None
+        or mean is None
+        or weight is None
+        or call.tensor("bias") is None
+        or call.tensor("running_var") is None
+    ):
+        return None
+    layer = _made(lambda: kind(mean.shape[0], eps=call.arguments["eps"], momentum=call.arguments["momentum"]))
+    layer.register_buffer("num_batches_tracked", torch.tensor(0))  # _made left it without content
+    return layer
+
+
+def _layer_norm(call: _Call) -> nn.Module | None:
+    shape = call.arguments["normalized_shape"]
+    if not _static(shape) or call.tensor("weight") is None:
+        return None
+    return _made(
+        lambda: nn.LayerNorm(tuple(shape), eps=call.arguments["eps"], bias=call.arguments.get("bias") is not None)
+    )
+
+
+def _group_norm(call: _Call) -> nn.Module | None:
+    weight = call.tensor("weight")
+    if weight is None or call.tensor("bias") is None:
+        return None
+    return _made(lambda: nn.GroupNorm(call.arguments["num_groups"], weight.shape[0], eps=call.arguments["eps"]))
+
+
+def _rms_norm(call: _Call) -> nn.Module | None:
+    shape = call.arguments["normalized_shape"]
+    if not _static(shape):
+        return None
+    return _made(lambda: nn.RMSNorm(tuple(shape), eps=call.arguments["eps"]))
+
+
+def _prelu(call: _Call) -> nn.Module | None:
+    weight = call.tensor("weight")
+    assert weight is not None
+    return _made(lambda: nn.PReLU(weight.numel())) if weight.dim() == 1 else None
+
+
+_Build = Callable[[_Call], nn.Module | None]
+_CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+_TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+_AFFINE = {"weight": "weight", "bias": "bias"}
+# For each function: its parameters' names, the layer it becomes, which arguments are which parameters of the layer.
+_LAYERS: dict[Any, tuple[Sequence[str], _Build, dict[str, str]]] = {
+    F.conv1d: (_CONV, _conv(nn.Conv1d), _AFFINE),
+    F.conv2d: (_CONV, _conv(nn.Conv2d), _AFFINE),
+    F.conv3d: (_CONV, _conv(nn.Conv3d), _AFFINE),
+    F.conv_transpose1d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose1d), _AFFINE),
+    F.conv_transpose2d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose2d), _AFFINE),
+    F.conv_transpose3d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose3d), _AFFINE),
+    F.linear: (("input", "weight", "bias"), _linear, _AFFINE),
+    F.embedding: (("input", "weight"), _embedding, {"weight": "weight"}),
+    F.batch_norm: (
+        ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+        _batch_norm,
+        {"running_mean": "running_mean", "running_var": "running_var", **_AFFINE},
+    ),
+    F.layer_norm: (("input", "normalized_shape", "weight", "bias", "eps"), _layer_norm, _AFFINE),
+    F.group_norm: (("input", "num_groups", "weight", "bias", "eps"), _group_norm, _AFFINE),
+    F.rms_norm: (("input", "normalized_shape", "weight", "eps"), _rms_norm, {"weight": "weight"}),
+    F.prelu: (("input", "weight"), _prelu, {"weight": "weight"}),
+}

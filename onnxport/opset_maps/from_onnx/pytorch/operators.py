@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.axes import resolved
 from onnxport.opset_maps.from_onnx.namespace import Host, Known, known
+from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
 from onnxport.opset_maps.from_onnx.semantics.attention import attention_bias, heads_first, heads_last
@@ -36,6 +37,14 @@ def _floats(xp: TorchNamespace, *xs: Tensor) -> bool:
 
 def _parameter(x: Tensor) -> bool:
     return isinstance(x, Traced) and x.node.op == "get_attr"
+
+
+def as_buffer(x: Tensor) -> None:
+    """Makes a parameter that is not trained (running statistics) a buffer."""
+    if isinstance(x, Traced) and x.node.op == "get_attr":
+        content = x.recorder.attributes[str(x.node.target)]
+        if isinstance(content, torch.nn.Parameter):
+            x.recorder.attributes[str(x.node.target)] = content.detach()
 
 
 # -- activations -------------------------------------------------------------------------------------------------------------
@@ -111,6 +120,24 @@ def gather(xp: TorchNamespace, x: Tensor, indices: Known, *, axis: int = 0) -> T
     if axis == 0 and _parameter(x) and xp.ndim(x) == 2 and xp.dtype(x).is_floating_point():
         return xp.call(F.embedding, indices, x)
     return xp.call(operator.getitem, x, (*lead, indices))
+
+
+@pytorch_native.op("GatherElements", versions=(11, 13))
+def gather_elements(xp: TorchNamespace, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    """torch's gather, negative indices counted from the end."""
+    return xp.call(functions.gather_elements, x, indices, resolved(axis, xp.ndim(x)))
+
+
+@pytorch_native.op("GatherND", versions=(11, 12, 13))
+def gather_nd(xp: TorchNamespace, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    """torch's own indexing, whatever the length of the index tuples."""
+    return xp.call(functions.gather_nd, x, indices, batch_dims)
+
+
+@pytorch_native.op("ScatterND", versions=(11, 13, 16, 18))
+def scatter_nd(xp: TorchNamespace, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+    """Slices replaced, whatever the length of the index tuples."""
+    return xp.call(functions.scatter_nd, x, indices, updates, reduction)
 
 
 # -- linear algebra ----------------------------------------------------------------------------------------------------------
@@ -268,6 +295,8 @@ def batch_normalization(
     training = training_mode if xp.version >= 14 else xp.output_count > 1
     if training or not spatial or not _floats(xp, x, scale, bias, mean, var):
         return NotImplemented
+    for statistic in (mean, var):
+        as_buffer(statistic)
     return xp.call(F.batch_norm, x, mean, var, scale, bias, False, 1 - momentum, epsilon)
 
 

@@ -46,6 +46,8 @@ class Traced(fx.Proxy):
         self.recorder = recorder
         self.worlds = worlds
         self.opaque = opaque
+        if worlds is not None and isinstance(worlds[0], torch.Tensor):
+            recorder.ranks[node] = worlds[0].dim()
 
     def world(self) -> World:
         """The first world's value.
@@ -61,9 +63,37 @@ class Traced(fx.Proxy):
         raise UnknownUntilRun(f"the value of {self.node.name!r} is known only when the model runs")
 
     __bool__ = __iter__ = __len__ = __int__ = __float__ = __index__ = __contains__ = _unknown
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
 
     def __hash__(self) -> int:
         return id(self)
+
+    def _recorded(self, function: Callable[..., Any], *operands: Any) -> Any:
+        return self.recorder.record(function, operands, {})
+
+    def __add__(self, other: Any) -> Any:
+        return self._recorded(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._recorded(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._recorded(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._recorded(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._recorded(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._recorded(operator.mul, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._recorded(operator.floordiv, self, other)
+
+    def __neg__(self) -> Any:
+        return self._recorded(operator.neg, self)
 
     @property
     def is_tensor(self) -> bool:
@@ -122,6 +152,7 @@ class Recorder(TracerBase):
     Attributes:
         attributes: modules, parameters and buffers of the graph's module by target.
         captures: values of the enclosing graph that this one takes after its own inputs.
+        ranks: rank of each node that is known to be a tensor.
     """
 
     def __init__(self, sizes: Sizes, outer: Recorder | None = None) -> None:
@@ -131,6 +162,7 @@ class Recorder(TracerBase):
         self.outer = outer
         self.attributes: dict[str, Any] = {}
         self.captures: list[Traced] = []
+        self.ranks: dict[fx.Node, int] = {}
         self._captured: dict[fx.Node, Traced] = {}
         self._constants: dict[int, tuple[Any, fx.Node]] = {}
         self._dims: dict[tuple[fx.Node, int], Traced] = {}
@@ -398,7 +430,10 @@ def _fallback(
         fixed = [pair for pair in wide if pair[0] == pair[1]]
         merged.append(fixed[0] if fixed else wide[0] if wide else (1, 1))
     try:
-        scalars = [torch.empty((1,), dtype=_in_world(i, 0).dtype, device=META) if i in tensors else i for i in args]
+        scalars = [
+            torch.empty((1,), dtype=_in_world(i, 0).dtype, device=META) if isinstance(i, (Traced, torch.Tensor)) else i
+            for i in args
+        ]
         dtype = function(*scalars, **kwargs).dtype
     except Exception:  # nothing more to try: the type stays unknown
         return None
@@ -440,3 +475,8 @@ def dims_of(value: ir.Value) -> list[int | str | None] | None:
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+
+
+def is_constant(target: str) -> bool:
+    """Whether an attribute is a constant of the program, which is no part of the state dict."""
+    return target.startswith("_constant_")
