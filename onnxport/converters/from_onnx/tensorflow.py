@@ -12,8 +12,9 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.converters.from_onnx.walk import Walk
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.namespace import HostValue
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
 
@@ -39,7 +40,11 @@ class OnnxModule(tf.Module):
         for value in _initializers(walk.model):
             self._hold(value)
         self._specs = [_spec(value, name) for value, name in zip(walk.inputs, self.input_names, strict=True)]
-        self._call = self._traced(walk)
+        self._walk = walk
+        self._namespace = TensorFlowNamespace()
+        self._deciding: list[int] = []
+        self._by_values: dict[tuple[Any, ...], Any] = {}
+        self._call = self._traced()
 
     def _hold(self, value: ir.Value) -> None:
         tensor = value.const_value
@@ -53,17 +58,44 @@ class OnnxModule(tf.Module):
             held = held_array(array, dtype)
             self.variables_by_name[name] = tf.Variable(held, trainable=True, name=_identifier(name))
 
-    def _traced(self, walk: Walk) -> Any:
-        def call(*inputs: Any) -> Any:
-            walk.xp = TensorFlowNamespace({**self._constants, **self.variables_by_name})
-            outputs = [_declared(item, value) for item, value in zip(walk.run(list(inputs)), walk.outputs, strict=True)]
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
+    def _traced(self) -> Any:
+        """The model as a traced function of all its inputs, or one that traces for the values of some."""
         if None in self._specs:  # how many tensors a sequence holds is known when it is given
-            return tf.function(call, autograph=False)
-        function = tf.function(call, input_signature=self._specs, autograph=False)
-        function.get_concrete_function()  # all that can't be said is refused here, not at the first call
+            self._deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
+            return self._call_by_values
+        function = tf.function(self._run, input_signature=self._specs, autograph=False)
+        try:
+            function.get_concrete_function()  # all that can't be said is refused here, not at the first call
+        except UnsupportedOperator as error:
+            deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
+            if not deciding or sum(item.count for item in error.operators) > self._namespace.deferred:
+                raise
+            self._deciding = deciding
+            return self._call_by_values
         return function
+
+    def _run(self, *inputs: Any) -> Any:
+        """The walk, in whatever graph is being traced."""
+        walk = self._walk
+        walk.xp = self._namespace = TensorFlowNamespace({**self._constants, **self.variables_by_name})
+        outputs = [_declared(item, value) for item, value in zip(walk.run(list(inputs)), walk.outputs, strict=True)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _call_by_values(self, *inputs: Any) -> Any:
+        """A graph whose structure follows from values of its inputs, as the axes of a reduction: traced for each of them."""
+        arrays = {i: inputs[i].numpy() for i in self._deciding}
+        key = tuple((i, array.shape, array.tobytes()) for i, array in arrays.items())
+        if key not in self._by_values:
+            known = {i: HostValue(array, ir.DataType.from_numpy(array.dtype)) for i, array in arrays.items()}
+
+            def call(*others: Any) -> Any:
+                rest = iter(others)
+                return self._run(*(known[i] if i in known else next(rest) for i in range(len(self._specs))))
+
+            specs = [spec for i, spec in enumerate(self._specs) if i not in known]
+            signature = {} if None in specs else {"input_signature": specs}
+            self._by_values[key] = tf.function(call, autograph=False, **signature)
+        return self._by_values[key](*(item for i, item in enumerate(inputs) if i not in arrays))
 
     def __call__(self, *inputs: Any) -> Any:
         """The model's outputs.
@@ -80,15 +112,24 @@ class OnnxModule(tf.Module):
         return self._call(*(_fitted(item, spec) for item, spec in zip(inputs, self._specs, strict=True)))
 
     def signature(self) -> Any:
-        """The model as a function of keyword tensors that gives a dict, both named as in the graph."""
-        names = self.input_names
+        """The model as a function of keyword tensors that gives a dict, both named as in the graph.
+
+        Raises:
+            UnsupportedOperator: values of its inputs decide what the graph does, which one traced function can't follow.
+        """
+        if self._deciding:
+            names = ", ".join(self.input_names[i] for i in self._deciding)
+            raise UnsupportedOperator(
+                f"the values of {names} decide what the model computes: a SavedModel can't hold it"
+            )
+        keys = self.input_names
 
         def serving(**inputs: tf.Tensor) -> dict[str, Any]:
-            result = self._call(*(inputs[name] for name in names))
+            result = self._call(*(inputs[name] for name in keys))
             outputs = result if isinstance(result, tuple) else (result,)
             return dict(zip(self.output_names, outputs, strict=True))
 
-        specs = dict(zip(names, self._specs, strict=True))
+        specs = dict(zip(keys, self._specs, strict=True))
         return tf.function(serving, autograph=False).get_concrete_function(**specs)
 
 
@@ -124,6 +165,11 @@ def _spec(value: ir.Value, name: str) -> tf.TensorSpec | None:
     return tf.TensorSpec(shape, held_in(value.type.dtype), name=name)
 
 
+def _may_decide(spec: tf.TensorSpec | None) -> bool:
+    """Whether an input may hold axes, counts or a flag."""
+    return spec is not None and spec.dtype != tf.string and spec.shape.rank is not None and spec.shape.rank <= 1
+
+
 def _declared(item: Any, value: ir.Value) -> Any:
     """An output in the element type that the graph declares."""
     if isinstance(item, tf.Tensor) and value.dtype is not None:
@@ -149,6 +195,6 @@ def _fitted(item: Any, spec: tf.TensorSpec | None) -> Any:
 
 
 def _identifier(name: str) -> str:
-    """A name that TensorFlow accepts for a variable or function argument."""
-    cleaned = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
-    return cleaned if re.match(r"[A-Za-z0-9.]", cleaned) else f"v{cleaned}"
+    """A name that TensorFlow accepts for a module, which must be a Python identifier, and for a variable."""
+    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return cleaned if re.match(r"[A-Za-z]", cleaned) else f"v{cleaned}"

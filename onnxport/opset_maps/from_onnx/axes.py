@@ -44,7 +44,21 @@ def number(item: Any) -> int:
 def scalar(operand: Host) -> Any:
     """The only element of a host operand: a Python number, or a dynamic int."""
     item = operand.reshape(-1)[0]
-    return item.item() if (hasattr(item, "item") and known(item)) or isinstance(item, float) else item
+    if not isinstance(item, np.generic):
+        return item
+    found = item.item()
+    return found if isinstance(found, (bool, int, float, complex)) else float(found)  # bfloat16 and its like
+
+
+def real(item: Any) -> float:
+    """A host element that must be known at import, as a Python float.
+
+    Raises:
+        UnknownUntilRun: it is dynamic.
+    """
+    if not isinstance(item, (int, float, np.generic)):
+        raise UnknownUntilRun("a scale or region is known only when the model runs")
+    return float(item)
 
 
 def sizes(operand: Host | Sequence[int]) -> list[Int]:

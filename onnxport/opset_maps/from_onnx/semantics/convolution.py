@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import per_axis, sizes
+from onnxport.opset_maps.from_onnx.axes import number, per_axis, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import windows
@@ -217,7 +217,7 @@ def col2im(
     strides: tuple[int, ...] | None = None,
 ) -> Tensor:
     """Columns of window elements added back to the images they were taken from."""
-    image, block = sizes(image_shape), tuple(int(k) for k in sizes(block_shape))
+    image, block = sizes(image_shape), tuple(number(k) for k in sizes(block_shape))
     rank = len(block)
     form = windows(xp, image, block, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
     n, channels, _ = xp.shape(x)

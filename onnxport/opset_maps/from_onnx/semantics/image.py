@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import resolved, sizes
+from onnxport.opset_maps.from_onnx.axes import real, resolved, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, host_array, known
 from onnxport.opset_maps.maps import onnx
@@ -243,7 +243,7 @@ def resize(
             a=cubic_coeff_a,
             exclude_outside=bool(exclude_outside),
             antialias=bool(antialias),
-            roi=(float(roi[i]), float(roi[i + count])) if crop and roi is not None else None,
+            roi=(real(roi[i]), real(roi[i + count])) if crop and roi is not None else None,
             extrapolation_value=extrapolation_value,
         )
     return x
@@ -261,7 +261,7 @@ def upsample(
     factors = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]] if scales is None else list(scales)
     mode = {"bilinear": "linear"}.get(mode, mode)
     ours = xp.shape(x)
-    array = host_array([float(item) for item in factors], float)
+    array = host_array([real(item) for item in factors], float)
     for axis, (size, scale) in enumerate(targets(xp, ours, array, None, "stretch")):
         if scale != 1.0:
             x = resample(xp, x, axis, size, scale, mode=mode, transform="asymmetric", nearest_mode="floor")

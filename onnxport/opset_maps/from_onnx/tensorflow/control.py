@@ -24,6 +24,8 @@ Step = Callable[..., tuple[Any, ...]]
 class Control(Windows):
     """Branches and loops; each body is traced into a graph of its own."""
 
+    deferred: int
+
     def inner_graph(self) -> AbstractContextManager[None]:
         """What stands around the tracing of a body."""
         return nullcontext()
@@ -42,6 +44,7 @@ class Control(Windows):
             if "structure" not in str(error) and "branch" not in str(error):
                 raise
             reason = str(error).splitlines()[0]
+            self.deferred += 1
             raise UnsupportedOperator(f"its branches give different kinds of results ({reason})") from error
 
     def loop(

@@ -38,6 +38,7 @@ NATIVE: dict[ir.DataType, tf.DType] = {
     ir.DataType.COMPLEX64: tf.complex64,
     ir.DataType.COMPLEX128: tf.complex128,
 }
+HALVES = (tf.float16, tf.bfloat16)
 OF_TF: dict[tf.DType, ir.DataType] = {held: dtype for dtype, held in NATIVE.items()}
 
 
@@ -91,8 +92,6 @@ def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
         return x if x.dtype == held else _written(x) if held == tf.string else _read(x, held)
     if dtype in _MINIFLOAT:
         return _minifloat(tf.cast(x, tf.float32), dtype, saturate)
-    if dtype == ir.DataType.FLOAT8E8M0:
-        raise UnsupportedOperator("TensorFlow has no float8e8m0")
     if held in _FLOAT8 and x.dtype != held:
         return _to_float8(tf.cast(x, tf.float32), held, saturate)
     if dtype in _NARROW and x.dtype != tf.bool:
@@ -102,6 +101,13 @@ def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
     if held == tf.bool and x.dtype in _FLOAT8:
         x = tf.cast(x, tf.float32)
     return tf.cast(x, held)
+
+
+def power_of_two(x: tf.Tensor) -> tf.Tensor:
+    """The FLOAT that the UINT8 bits of a float8e8m0 say: an exponent, 255 is NaN."""
+    bits = tf.bitwise.left_shift(tf.cast(x, tf.int32), 23)
+    bits = tf.where(x == 0, 0x00400000, tf.where(x == 255, 0x7FC00000, bits))
+    return tf.bitcast(bits, tf.float32)
 
 
 def _written(x: tf.Tensor) -> tf.Tensor:
@@ -154,7 +160,8 @@ def _minifloat(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
         result = tf.where(result == 0.0, 0.0, result)
         if not saturate:
             result = tf.where(tf.abs(rounded) > top, tf.constant(math.nan), result)
-    return tf.where(tf.math.is_nan(x), x, result)
+        return tf.where(tf.math.is_nan(x), x, result)
+    return tf.where(tf.math.is_nan(x), tf.constant(-0.0), result)  # these have no NaN; onnx's reference makes it -0
 
 
 # Where to go when an operator has no kernel for a type: into these, in order, each holding all of its values.

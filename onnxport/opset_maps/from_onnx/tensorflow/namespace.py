@@ -10,7 +10,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import Tensor
+from onnxport.opset_maps.from_onnx.namespace import Tensor, UnknownUntilRun
 from onnxport.opset_maps.from_onnx.tensorflow.control import Control
 from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size_vector
@@ -21,6 +21,7 @@ class TensorFlowArrays(Control):
 
     Attributes:
         parameters: the model's initializers by name: variables, or constants where they are no numbers to be trained.
+        deferred: how many operators were refused for want of a value that only the running model has.
     """
 
     framework = "tensorflow"
@@ -28,6 +29,7 @@ class TensorFlowArrays(Control):
     def __init__(self, parameters: Mapping[str, tf.Variable | tf.Tensor] | None = None) -> None:
         super().__init__()
         self.parameters = parameters or {}
+        self.deferred = 0
         self._reads: dict[tuple[str, tf.Graph | None], tf.Tensor] = {}
 
     def parameter(self, value: ir.Value) -> Tensor:
@@ -44,6 +46,9 @@ class TensorFlowArrays(Control):
 
     def elementwise(self, name: str, *xs: Tensor) -> Tensor:
         return elementwise(name, *_tensors(xs))
+
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.elementwise("Add", _as_bias(a, b), _as_bias(b, a))
 
     def _apply(self, key: str, function: Callable[..., Tensor], *xs: Any, exact: bool = True) -> Tensor:
         tensors = _tensors(xs)
@@ -91,6 +96,12 @@ class TensorFlowArrays(Control):
         if tensors[0].dtype == tf.string:
             return tf.equal(*tensors)
         return widened("equal", raw_op("Equal"), [[1], [1]], tensors)
+
+    # -- what only the running model knows ------------------------------------------------------------------------------
+
+    def defer(self, call: Any, operands: Any, outputs: Any, error: UnknownUntilRun) -> Any:
+        self.deferred += 1
+        return super().defer(call, operands, outputs, error)
 
     # -- strings -------------------------------------------------------------------------------------------------------
 
@@ -155,6 +166,15 @@ def _tensors(xs: Any) -> list[tf.Tensor]:
     return [x if isinstance(x, (tf.Tensor, tf.Variable)) else tf.cast(x, dtype) for x in xs]
 
 
+def _as_bias(x: Any, other: Any) -> Any:
+    """A row [1, n] added to a matrix as a vector: TensorFlow 2.21 fuses a product and the row, and then refuses the row."""
+    if not isinstance(x, tf.Tensor) or not isinstance(other, tf.Tensor):
+        return x
+    return (
+        tf.reshape(x, [x.shape[1]]) if x.shape.rank == other.shape.rank == 2 and x.shape[0] == 1 and x.shape[1] else x
+    )
+
+
 def _power(a: Any, b: Any) -> tf.Tensor:
     """a to the b in the type of a; integers to a floating-point power go through double precision, as C's pow does."""
     if not isinstance(a, (tf.Tensor, tf.Variable)):
@@ -173,7 +193,12 @@ def _power(a: Any, b: Any) -> tf.Tensor:
 
 
 def _shifted(shift: Callable[..., tf.Tensor], a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """A shift, nothing left of a number that is shifted by its width or more."""
+    """A shift; by the width or more, or by a negative number, nothing is left but the sign of a number shifted right."""
     width = tf.cast(8 * a.dtype.size, b.dtype)
     beyond = b >= width
-    return tf.where(beyond, tf.zeros_like(a), shift(a, tf.where(beyond, tf.zeros_like(b), b)))
+    if not b.dtype.is_unsigned:
+        beyond = tf.logical_or(beyond, b < tf.zeros_like(b))
+    rest = tf.zeros_like(a)
+    if shift is tf.bitwise.right_shift and not a.dtype.is_unsigned:
+        rest = tf.where(a < rest, -tf.ones_like(a), rest)
+    return tf.where(beyond, rest, shift(a, tf.where(beyond, tf.zeros_like(b), b)))

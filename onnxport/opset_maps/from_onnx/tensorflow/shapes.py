@@ -23,9 +23,16 @@ from onnxport.opset_maps.from_onnx.namespace import (
     host_array,
     known,
 )
-from onnxport.opset_maps.from_onnx.tensorflow.elements import OF_TF, converted, held_in, tensor_of, widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import (
+    HALVES,
+    OF_TF,
+    converted,
+    held_in,
+    power_of_two,
+    tensor_of,
+    widened,
+)
 
-_HALVES = (tf.float16, tf.bfloat16)
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,
     "prod": tf.reduce_prod,
@@ -90,6 +97,10 @@ _INT_OPS: dict[str, Callable[..., tf.Tensor]] = {
 class Shapes(Namespace):
     """What is known of a tensor, making, conversion, shape and reduction."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: list[tf.Tensor] = []
+
     # -- what is known -------------------------------------------------------------------------------------------------
 
     def is_tensor(self, x: Any) -> bool:
@@ -107,7 +118,12 @@ class Shapes(Namespace):
         if None not in static:
             return tuple(static)
         dynamic = tf.shape(x, out_type=tf.int64)
-        return tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
+        found = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
+        self._sizes.extend(n for n in found if not known(n))
+        return found
+
+    def is_size(self, n: Int) -> bool:
+        return any(n is size for size in self._sizes)
 
     def static_shape(self, x: Tensor) -> tuple[int | None, ...] | None:
         return None if x.shape.rank is None else tuple(x.shape.as_list())
@@ -173,7 +189,10 @@ class Shapes(Namespace):
         return converted(x, dtype, saturate)
 
     def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
-        return tf.bitcast(x, held_in(dtype))
+        if dtype == ir.DataType.FLOAT8E8M0:
+            return power_of_two(x)
+        bits = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
+        return tf.cast(bits, tf.bool) if dtype == ir.DataType.BOOL else tf.bitcast(bits, held_in(dtype))
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:
         return tf.complex(real, imag)
@@ -293,7 +312,7 @@ def _reduce(name: str, x: tf.Tensor, axis: Axes, keepdims: bool) -> tf.Tensor:
         count = tf.reduce_sum(tf.ones_like(x, tf.int64), places, keepdims)
         return tf.cast(tf.raw_ops.TruncateDiv(x=total, y=count), x.dtype)
     function = _REDUCTIONS[name]
-    if x.dtype in _HALVES and name in ("sum", "prod", "mean"):  # a half holds no sum of more than a few thousand
+    if x.dtype in HALVES and name in ("sum", "prod", "mean"):  # a half holds no sum of more than a few thousand
         return tf.cast(function(tf.cast(x, tf.float32), places, keepdims), x.dtype)
     return widened(f"reduce_{name}", lambda y: function(y, places, keepdims), [[1] * x.shape.rank], [x])
 

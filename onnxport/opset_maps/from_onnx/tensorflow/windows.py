@@ -9,13 +9,14 @@ Convolutions are computed channels-last, since TensorFlow has no others on the C
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Int, Pads, Tensor, known
-from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
+from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, size_vector, with_shape
 
@@ -27,7 +28,10 @@ class Windows(Indexing):
         left, right = self.ndim(a) == 1, self.ndim(b) == 1
         x = tf.expand_dims(a, 0) if left else a
         y = tf.expand_dims(b, 1) if right else b
-        product = widened("matmul", tf.linalg.matmul, [[1, 1], [1, 1]], [x, y])
+        if x.dtype in HALVES:  # a half holds no sum of many products
+            product = tf.cast(tf.linalg.matmul(tf.cast(x, tf.float32), tf.cast(y, tf.float32)), x.dtype)
+        else:
+            product = widened("matmul", tf.linalg.matmul, [[1, 1], [1, 1]], [x, y])
         dropped = ([-2] if left else []) + ([-1] if right else [])
         return tf.squeeze(product, dropped) if dropped else product
 
@@ -38,6 +42,8 @@ class Windows(Indexing):
         return widened("det", tf.linalg.det, [[1, 1]], [x])
 
     def fft(self, x: Tensor, axis: int, inverse: bool = False) -> Tensor:
+        if x.dtype == tf.complex64:  # kernels of single precision lose half of its digits
+            return tf.cast(self.fft(tf.cast(x, tf.complex128), axis, inverse), tf.complex64)
         rank = self.ndim(x)
         swap = [i for i in range(rank) if i != axis] + [axis]
         function = tf.signal.ifft if inverse else tf.signal.fft
@@ -171,7 +177,7 @@ def _convolved(
     x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
 ) -> tf.Tensor:
     """Convolution of a channels-last, padded image with a kernel (k1, ..., in/groups, out)."""
-    if not x.dtype.is_floating or x.dtype in (tf.float16, tf.bfloat16):  # sums of products, in a type that holds them
+    if not x.dtype.is_floating or x.dtype in HALVES:  # sums of products, in a type that holds them
         wide = tf.float32 if x.dtype.is_floating else tf.float64
         y = _convolved(tf.cast(x, wide), tf.cast(kernel, wide), strides, dilations, groups)
         return tf.cast(y, x.dtype)
@@ -194,12 +200,13 @@ def _depthwise(
     return tf.nn.depthwise_conv2d(x, filters, [1, *strides, 1], "VALID", dilations=list(dilations))
 
 
+_MAX_POOLS = (tf.nn.max_pool1d, tf.nn.max_pool2d, tf.nn.max_pool3d)
+_MEAN_POOLS = (tf.nn.avg_pool1d, tf.nn.avg_pool2d, tf.nn.avg_pool3d)
+
+
 def _max_pool(x: tf.Tensor, kernel: list[int], strides: list[int]) -> tf.Tensor:
-    return tf.nn.pool(x, kernel, "MAX", strides=strides, padding="VALID")
+    return _MAX_POOLS[len(kernel) - 1](x, kernel, strides, "VALID")
 
 
 def _sum_pool(x: tf.Tensor, kernel: list[int], strides: list[int]) -> tf.Tensor:
-    count = 1
-    for k in kernel:
-        count *= k
-    return tf.nn.pool(x, kernel, "AVG", strides=strides, padding="VALID") * tf.cast(count, x.dtype)
+    return _MEAN_POOLS[len(kernel) - 1](x, kernel, strides, "VALID") * tf.cast(math.prod(kernel), x.dtype)
