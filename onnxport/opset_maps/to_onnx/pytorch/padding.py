@@ -62,7 +62,10 @@ def pad(
             return op.cast(made, x.dtype)
         return op.Pad(x, op.shape_vector(_pads(x, pad)), fill)
     if x.shape is not None and 0 in x.shape:
-        raise UnsupportedOperator(f"padding of no elements in mode {mode!r}")
+        said = op.result.shape
+        if said is None or not all(isinstance(size, int) for size in said) or 0 not in said:
+            raise UnsupportedOperator(f"padding of no elements in mode {mode!r}")
+        return op.Expand(op.const(0, x.dtype), op.shape_vector([size for size in said if isinstance(size, int)]))
     pads = _pads(x, pad)
     made = op.Pad(
         x, op.shape_vector([item if isinstance(item, ir.Value) else max(item, 0) for item in pads]), mode=_MODES[mode]

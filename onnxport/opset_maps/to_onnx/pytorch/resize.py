@@ -205,4 +205,6 @@ def _antialiased(
 ) -> ir.Value:
     if op.opset < 18:
         raise UnsupportedOperator("resampling with antialias needs opset 18")
+    if align_corners:
+        raise UnsupportedOperator("antialias with aligned corners: onnxruntime's filter differs from PyTorch's")
     return _smooth(op, x, size, align_corners, scales)
