@@ -144,7 +144,8 @@ def run(case: Case, importer: Any) -> Outcome:
 
 def _told(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''} ({Path(last.filename).name}:{last.lineno})"
+    said = str(error).splitlines()[0] if str(error) else ""
+    return f"{type(error).__name__}: {said} ({Path(last.filename).name}:{last.lineno})"
 
 
 def _given(item: Any, kind: onnx.TypeProto) -> Any:
@@ -232,6 +233,7 @@ class PyTorch:
         self.build = pytorch.build
 
     def call(self, built: Any, inputs: list[Any]) -> list[Any]:
+        """What the built model gives, as NumPy arrays."""
         import torch
 
         from onnxport.opset_maps.from_onnx.pytorch.dtypes import from_numpy
@@ -272,6 +274,7 @@ class TensorFlow:
         self.build = tensorflow.build
 
     def call(self, built: Any, inputs: list[Any]) -> list[Any]:
+        """What the built model gives, as NumPy arrays."""
         result = built(*inputs)
         return [_numpy(item) for item in (result if isinstance(result, tuple) else (result,))]
 

@@ -347,7 +347,13 @@ def feature_transforms() -> list[Any]:
     rows += [ml("FeatureVectorizer", [X, floats(9, 2)], inputdimensions=[4, 2])]
     rows += [
         ml("LabelEncoder", words, (INT64,), keys_strings=["a", "ü"], values_int64s=[5, 6], default_int64=-7),
-        ml("LabelEncoder", strings(*many, "none", "w3").reshape(-1, 1), (INT64,), keys_strings=many, values_int64s=list(range(40))),
+        ml(
+            "LabelEncoder",
+            strings(*many, "none", "w3").reshape(-1, 1),
+            (INT64,),
+            keys_strings=many,
+            values_int64s=list(range(40)),
+        ),
         ml("LabelEncoder", words, (FLOAT,), keys_strings=["a", "b"], values_floats=[0.5, 6.0], default_float=-7.0),
         ml("LabelEncoder", whole, (STRING,), keys_int64s=[-1, 2], values_strings=["n", "p"]),
         ml("LabelEncoder", whole, (INT64,), keys_int64s=[-1, 2], values_int64s=[11, 12]),
@@ -371,7 +377,7 @@ IDS = [f"{i}-{row.op}" for i, row in enumerate(ROWS)]
 
 
 def truth(row: Node) -> list[np.ndarray]:
-    """onnxruntime's results, but TreeEnsemble's post_transform, whose numbers it reads in another order than the specification."""
+    """onnxruntime's results, but for TreeEnsemble's post_transform, whose numbers it reads in another order."""
     transform = row.attributes.get("post_transform") if row.op == "TreeEnsemble" else 0
     if not transform:
         return row.truth()
