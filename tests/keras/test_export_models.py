@@ -31,11 +31,13 @@ def ints(*shape, high=20):
 
 
 def randomized(model):
+    """The model with no weight at its initial 0 or 1; kernels are scaled by their fan-in, so that rounding does not grow."""
+    rng = np.random.default_rng(7)
     for variable in model.weights:
         if np.issubdtype(np.dtype(variable.dtype), np.floating):
-            variable.assign(
-                RNG.uniform(0.2, 0.9, variable.shape) * RNG.choice([-1, 1] if "variance" not in variable.path else [1])
-            )
+            signs = rng.choice([-1, 1] if "variance" not in variable.path else [1], variable.shape)
+            scale = 1 / np.sqrt(np.prod(variable.shape[:-1])) if len(variable.shape) > 1 else 1.0
+            variable.assign(rng.uniform(0.2, 0.9, variable.shape) * signs * scale)
     return model
 
 
