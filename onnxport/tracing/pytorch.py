@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.tracing import pytorch_fakes
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
@@ -183,6 +184,7 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
 
 def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out."""
+    pytorch_fakes.register()
     printed, complained = io.StringIO(), io.StringIO()
     with (
         torch.no_grad(),
