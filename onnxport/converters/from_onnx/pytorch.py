@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError
+from onnxport.graph.external_data import atomic_file
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
 from onnxport.opset_maps.from_onnx.pytorch.control import graph_module
@@ -81,42 +82,46 @@ def save(module: Any, path: str | os.PathLike[str]) -> None:
         InvalidInputError: the suffix says none of these, or the module has no example inputs to export with.
     """
     place = Path(path)
-    part = place.with_name(f".{place.name}.part")
     match place.suffix.lower():
         case ".pt2":
-            program = torch.export.export(module, *_example_call(module))
-            torch.export.save(program, part)
+            inputs, dynamic = _example_call(module)
+            program = torch.export.export(module, inputs, dynamic_shapes=dynamic)
+            with atomic_file(place) as file:
+                torch.export.save(program, file)
         case ".pt" | ".pth":
-            torch.save(module.state_dict(), part)
+            with atomic_file(place) as file:
+                torch.save(module.state_dict(), file)
         case ".safetensors":
-            from safetensors.torch import save_model
+            from safetensors.torch import save as serialized
 
-            save_model(module, str(part))
+            # A tensor that stands under two names is written under both.
+            tensors = {name: item.contiguous().clone() for name, item in module.state_dict().items()}
+            with atomic_file(place) as file:
+                file.write(serialized(tensors))
         case suffix:
             raise InvalidInputError(
                 f"a PyTorch model is saved as .pt2 (exported program), .pt or .pth (state dict) or .safetensors, not {suffix!r}"
             )
-    os.replace(part, place)
 
 
-def _example_call(module: nn.Module) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+def _example_call(module: nn.Module) -> tuple[tuple[Any, ...], Any]:
     """Example inputs of an imported module, and which of their dimensions are dynamic."""
     signature = getattr(module, "onnxport_inputs", None)
     if signature is None:
         raise InvalidInputError("only a module that onnxport imported can be saved as .pt2; use torch.export.export")
-    named: dict[str, Any] = {}
     tensors, dynamic = [], []
-    for dtype, dims in signature:
+    named: dict[Any, int] = {}  # sizes that need not be equal differ, else the export would take them for one
+    for index, (dtype, dims) in enumerate(signature):
         if dtype is None or dims is None:
             raise InvalidInputError("an input is no tensor of known rank; save as .pt or .safetensors")
-        sizes = [dim if isinstance(dim, int) else 2 + index for index, dim in enumerate(dims)]
+        sizes = [
+            dim if isinstance(dim, int) else named.setdefault(dim or (index, axis), 2 + len(named))
+            for axis, dim in enumerate(dims)
+        ]
         tensors.append(torch.zeros(sizes, dtype=dtype))
-        marks = {}
-        for axis, dim in enumerate(dims):
-            if not isinstance(dim, int):
-                marks[axis] = named.setdefault(dim or f"free_{len(named)}", torch.export.Dim.AUTO)
-        dynamic.append(marks)
-    return tuple(tensors), {}, tuple(dynamic)
+        free = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+        dynamic.append(dict.fromkeys(free, torch.export.Dim.AUTO))
+    return tuple(tensors), tuple(dynamic)
 
 
 def _boundary_dtype(value: ir.Value) -> torch.dtype | None:

@@ -22,7 +22,7 @@ _VERSIONS: dict[str, tuple[int, ...]] = {
     "ReduceL2": (1, 11, 13, 18),
     "ReduceLogSum": (1, 11, 13, 18, 28),
     "ReduceLogSumExp": (1, 11, 13, 18, 28),
-    "ReduceSumSquare": (1, 11, 13, 18, 28),
+    "ReduceSumSquare": (1, 11, 13, 18),
 }
 
 

@@ -1,0 +1,213 @@
+"""ONNX models as torch modules: calling convention, parameters, layers, shapes, control flow, files."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper, parser
+from torch import nn
+
+import onnxport
+from onnxport.converters.from_onnx import pytorch
+from onnxport.errors import InvalidInputError, UnsupportedOperator
+
+pytestmark = pytest.mark.pytorch
+
+
+def built(text, initializers=()):
+    proto = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]>\n{text}')
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers)
+    return pytorch.build(ir.from_proto(proto))
+
+
+class Residual(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return torch.relu(x + self.bn1(self.conv1(x)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2)
+        self.layer1 = nn.Sequential(Residual(8), Residual(8))
+        self.up = nn.ConvTranspose2d(8, 6, 2, stride=2)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.head(self.up(self.layer1(self.stem(x))).mean((2, 3)))
+
+
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.lstm = nn.LSTM(8, 6, num_layers=2, batch_first=True, bidirectional=True)
+        self.norm = nn.LayerNorm(12)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.lstm(self.embedding(ids))[0]))
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu")
+        self.encoder = nn.TransformerEncoder(layer, 2)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+MODELS = [
+    (Net, lambda n: torch.randn(n, 3, 16, 16), {nn.Conv2d, nn.BatchNorm2d, nn.ConvTranspose2d, nn.Linear}),
+    (Text, lambda n: torch.randint(0, 11, (n, 5)), {nn.Embedding, nn.LayerNorm, nn.Linear}),
+    (Encoder, lambda n: torch.randn(n, 7, 16), {nn.LayerNorm, nn.Linear}),
+]
+
+
+@pytest.mark.parametrize("build, draw, layers", MODELS)
+def test_a_module_comes_back_with_its_layers_its_keys_and_its_numbers(build, draw, layers):
+    torch.manual_seed(0)
+    module = build().eval()
+    back = onnxport.convert(onnxport.convert(module, inputs=(draw(2),), validate=False), to="pytorch", validate=False)
+    ours, theirs = back.state_dict(), module.state_dict()
+    assert {key: value.shape for key, value in ours.items()} == {key: value.shape for key, value in theirs.items()}
+    assert layers <= {type(item) for item in back.modules()}
+    other = build().eval()
+    back.load_state_dict(other.state_dict())
+    for size in (2, 5):
+        x = draw(size)
+        torch.testing.assert_close(back(x), other(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("build, draw, layers", MODELS)
+def test_gradients_reach_every_parameter(build, draw, layers):
+    module = build().eval()
+    back = onnxport.convert(onnxport.convert(module, inputs=(draw(2),), validate=False), to="pytorch", validate=False)
+    x = draw(2)
+    back(x).square().sum().backward()
+    module(x).square().sum().backward()
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(back.get_parameter(name).grad, parameter.grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("build, draw", [(Net, MODELS[0][1]), (Encoder, MODELS[2][1])])
+def test_an_imported_module_exports_with_a_dynamic_batch(build, draw):
+    module = build().eval()
+    back = onnxport.convert(onnxport.convert(module, inputs=(draw(2),), validate=False), to="pytorch", validate=False)
+    program = torch.export.export(back, (draw(2),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    x = draw(6)
+    torch.testing.assert_close(program.module()(x), module(x), rtol=1e-5, atol=1e-5)
+
+
+def test_an_input_may_be_an_output_and_an_output_may_come_twice():
+    net = built("g (float[n] x, float[n] y) => (float[n] x, float[n] z, float[n] z) { z = Add(x, y) }")
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+    a, b, c = net(x, y)
+    assert a is x
+    assert torch.equal(b, torch.tensor([4.0, 7.0]))
+    assert torch.equal(c, b)
+
+
+def test_a_graph_without_inputs_and_inputs_with_initializers():
+    nothing = built("g () => (float[2] z) { z = Constant <value_floats=[1.0, 2.0]> () }")
+    assert torch.equal(nothing(), torch.tensor([1.0, 2.0]))
+    given = built("g (float[2] x, float[2] w) => (float[2] z) { z = Mul(x, w) }", [("w", np.float32([2, 3]))])
+    assert torch.equal(given(torch.ones(2)), torch.tensor([2.0, 3.0]))
+    assert list(given.state_dict()) == ["w"]
+
+
+@pytest.mark.parametrize("name", ["a.b.weight", "/model/conv/weight", "training", "onnx::MatMul_12", "x..y", "1.2"])
+def test_any_initializer_name_becomes_a_parameter(name):
+    node = helper.make_node("Mul", ["x", name], ["z"])
+    x, z = (helper.make_tensor_value_info(item, TensorProto.FLOAT, [2]) for item in "xz")
+    weight = numpy_helper.from_array(np.float32([2, 3]), name)
+    model = helper.make_model(helper.make_graph([node], "g", [x], [z], [weight]), ir_version=10)
+    net = pytorch.build(ir.from_proto(model))
+    assert torch.equal(net(torch.ones(2)), torch.tensor([2.0, 3.0]))
+    assert len(list(net.parameters())) == 1
+
+
+def test_shape_arithmetic_stays_out_of_the_graph():
+    net = built("""g (float[n, 4, m] x) => (float[a, b] z) <int64[1] four = {4}, int64[1] zero = {0}, int64[1] two = {2}> {
+        s = Shape(x)  n = Gather(s, zero)  m = Gather(s, two)  wide = Mul(m, four)
+        shape = Concat <axis=0> (n, wide)  z = Reshape(x, shape) }""")
+    assert net(torch.zeros(3, 4, 5)).shape == (3, 20)
+    targets = [node.target for node in net.graph.nodes if node.op == "call_function"]
+    assert torch.reshape in targets
+    assert not any(target in targets for target in (torch.cat, torch.tensor))
+    assert not list(net.children())
+
+
+def test_what_is_unknown_until_the_model_runs_is_decided_then():
+    net = built(
+        """g (float x, int64[k] shape) => (float z) { z = Reshape(x, shape) }""".replace("float x", "float[a, b] x")
+    )
+    assert net(torch.zeros(2, 6), torch.tensor([3, -1])).shape == (3, 4)
+    assert net(torch.zeros(2, 6), torch.tensor([0, 3, 2])).shape == (2, 3, 2)
+
+
+def test_a_loop_with_a_scan_output_and_captured_values():
+    net = built("""g (int64 trips, float[2] x, float[2] w) => (float[2] last, float[t, 2] all) {
+        keep = Constant <value_int=1> ()  going = Cast <to=9> (keep)
+        last, all = Loop (trips, going, x) <body = b (int64 i, bool c, float[2] v) => (bool c2, float[2] v2, float[2] s) {
+            c2 = Identity(c)  v2 = Mul(v, w)  s = Identity(v2) }> }""")
+    w = torch.tensor([2.0, 3.0], requires_grad=True)
+    last, every = net(torch.tensor(3), torch.ones(2), w)
+    assert torch.equal(last, torch.tensor([8.0, 27.0]))
+    assert torch.equal(every, torch.tensor([[2.0, 3.0], [4.0, 9.0], [8.0, 27.0]]))
+    last.sum().backward()
+    assert torch.equal(w.grad, torch.tensor([12.0, 27.0]))
+    assert net(torch.tensor(0), torch.ones(2), w)[1].shape == (0, 2)
+
+
+def test_a_branch_is_chosen_when_the_model_runs_or_at_import_if_known():
+    text = """g (bool c, float[2] x) => (float[2] z) {{ {made}
+        z = If ({name}) <
+            then_branch = t () => (float[2] a) {{ a = Neg(x) }}, else_branch = e () => (float[2] b) {{ b = Exp(x) }}> }}"""
+    net = built(text.format(made="", name="c"))
+    x = torch.tensor([0.0, 1.0])
+    assert torch.equal(net(torch.tensor(True), x), -x)
+    assert torch.equal(net(torch.tensor(False), x), x.exp())
+    known = built(text.format(made="one = Constant <value_int=1> () k = Cast <to=9> (one)", name="k"))
+    assert torch.equal(known(torch.tensor(False), x), -x)
+    assert not list(known.children())
+
+
+def test_all_unsupported_operators_are_named_at_once():
+    with pytest.raises(UnsupportedOperator) as caught:
+        built("g (float[n] x) => (float[n] z) { a = Foo(x) b = Bar(x) z = Add(a, b) }")
+    assert {item.op for item in caught.value.operators} == {"Foo", "Bar"}
+
+
+def test_unsigned_types_come_out_as_declared():
+    net = built("g (uint32[n] x, uint32[n] y) => (uint32[n] z) { z = Add(x, y) }")
+    z = net(torch.tensor([1, 2**32 - 1], dtype=torch.uint32), torch.tensor([2, 1], dtype=torch.uint32))
+    assert z.dtype == torch.uint32
+    assert z.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".pt", ".safetensors"])
+def test_saving(tmp_path, suffix):
+    net = built("g (float[n, 2] x) => (float[n, 3] z) { z = MatMul(x, w) }", [("w", np.ones((2, 3), np.float32))])
+    path = tmp_path / f"net{suffix}"
+    pytorch.save(net, path)
+    x = torch.ones(5, 2)
+    if suffix == ".pt2":
+        assert torch.equal(torch.export.load(path).module()(x), net(x))
+    elif suffix == ".pt":
+        assert list(torch.load(path, weights_only=True)) == ["w"]
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+def test_an_unknown_suffix_is_refused(tmp_path):
+    net = built("g (float[n] x) => (float[n] z) { z = Neg(x) }")
+    with pytest.raises(InvalidInputError, match=r"\.pt2"):
+        pytorch.save(net, tmp_path / "net.xyz")
+    assert not list(tmp_path.iterdir())
