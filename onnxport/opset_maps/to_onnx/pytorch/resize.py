@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import torch.nn.functional as F
 
@@ -27,13 +29,33 @@ def _resized(
     if scales and all(scale is not None for scale in scales):
         if any(isinstance(scale, ir.Value) for scale in scales):
             raise UnsupportedOperator("resampling by a factor that depends on the input")
-        factors = [1.0, 1.0, *(float(scale) for scale in scales if scale is not None)]
+        given = list(x.shape or ())[2:]
+        wanted = list(op.result.shape or [None] * rank(x))[2:]
+        factors = [
+            1.0,
+            1.0,
+            *(_factor(float(item), *sizes) for item, *sizes in zip(scales, given, wanted) if item is not None),
+        ]
         return op.Resize(x, None, op.const(factors, ir.DataType.FLOAT), **attributes)
     if size is None:
         raise UnsupportedOperator("resampling without a size")
     if op.opset >= 18:
         return op.Resize(x, None, None, op.shape_vector(list(size)), axes=list(range(2, 2 + spatial)), **attributes)
     return op.Resize(x, None, None, op.shape_vector([op.dim(x, 0), op.dim(x, 1), *size]), **attributes)
+
+
+def _factor(scale: float, given: object, wanted: object) -> float:
+    """The factor in float32 that gives torch's size (0.9 x 20 is 18, not 17), counted in float32 and in double.
+
+    onnxruntime multiplies in the one, ONNX's shape inference in the other.
+    """
+    if not isinstance(given, int) or not isinstance(wanted, int):
+        return scale
+    near = np.float32(scale)
+    for factor in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))):
+        if math.floor(np.float32(given) * factor) == math.floor(given * float(factor)) == wanted:
+            return float(factor)
+    raise UnsupportedOperator(f"resampling of size {given} to {wanted} by the factor {scale}")
 
 
 _NEAREST = [
@@ -137,6 +159,7 @@ _SMOOTH = [
     case(lambda x: F.interpolate(x, size=(7, 5), mode="bilinear"), f32(2, 3, 4, 6), dynamic=True),
     case(lambda x: F.interpolate(x, size=(7, 1), mode="bilinear", align_corners=True), f32(2, 3, 4, 6)),
     case(lambda x: F.interpolate(x, scale_factor=1.6, mode="bilinear"), f32(2, 3, 4, 6)),
+    case(lambda x: F.interpolate(x, scale_factor=(1.7, 0.9), mode="bilinear"), f32(2, 3, 10, 20)),
     case(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), f32(2, 3, 5)),
     case(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear", align_corners=True), f32(1, 2, 3, 4, 3)),
     case(lambda x: F.interpolate(x, size=(7, 5), mode="bicubic"), f32(2, 3, 4, 6)),
