@@ -101,8 +101,12 @@ class OpsetMap:
         if self._families is not None:
             package, self._families = self._families, None
             earlier = dict(self._entries)
-            _import_families(package)
-            _load_entry_points(self.framework)
+            try:
+                _import_families(package)
+                _load_entry_points(self.framework)
+            except BaseException:
+                self._families = package  # a family that fails to import must fail again, not leave half a map
+                raise
             self._entries.update(earlier)  # what the user registered before the first conversion wins
 
 
@@ -179,8 +183,12 @@ class Semantics:
             package, self._families = self._families, None
             earlier = {key: list(entries) for key, entries in self._entries.items()}
             self._entries.clear()
-            _import_families(package)
-            _load_entry_points("onnx")
+            try:
+                _import_families(package)
+                _load_entry_points("onnx")
+            except BaseException:
+                self._families, self._entries = package, earlier
+                raise
             for key, entries in earlier.items():
                 self._entries.setdefault(key, []).extend(entries)
 

@@ -58,3 +58,15 @@ def test_what_the_user_registered_first_survives_the_loading_of_the_package(tmp_
     toy_home.table.lower("toy::add")(lambda op: "user")
     assert toy_home.table.find("toy::sub").function(None) == "package"
     assert toy_home.table.find("toy::add").function(None) == "user"
+
+
+def test_a_family_that_fails_to_import_fails_every_time(tmp_path, monkeypatch):
+    package = tmp_path / "broken_families"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "basic.py").write_text("import no_such_module_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for table in (OpsetMap("toy", "broken_families"), Semantics("broken_families")):
+        for _ in range(2):
+            with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
+                list(table)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import sklearn
-from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
@@ -18,13 +20,14 @@ from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import sklearn as table
 from onnxport.opset_maps.registry import Entry
+from onnxport.opset_maps.to_onnx.sklearn.arrays import one_value
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix
 from onnxport.request import Request
 from onnxport.tracing.sklearn import columns_of
 
 _WAY_OUT = "add a mapping with onnxport.register_to_onnx('sklearn', '<Estimator.method>')"
-# Methods that a class outside scikit-learn may override without changing what is inferred.
 _OWN = "sklearn"
+_FAMILIES = "onnxport.opset_maps.to_onnx.sklearn."
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -41,7 +44,7 @@ def export(model: Any, request: Request) -> OnnxModel:
     columns = columns_of(request.inputs if request.inputs is not None else request.kwargs, model)
     names = _named([column.name for column in columns], request.input_names, "input")
     outputs = outputs_of(model, request.methods)
-    output_names = _named([name for name, _, _ in outputs], request.output_names, "output")
+    output_names = _named([output.name for output in outputs], request.output_names, "output")
     op = OpBuilder(request.target_opset)
     values = [
         op.input(name, column.dtype, ["batch"] if column.width is None else ["batch", column.width])
@@ -52,7 +55,7 @@ def export(model: Any, request: Request) -> OnnxModel:
     if len(values) == 1 and hasattr(request.inputs, "columns"):
         x = Frame((columns[0].name,), (values[0],))
     lowering = Lowering(op)
-    tables = [lowering.method(op, model, method, x, index) for _, method, index in outputs]
+    tables = [lowering.method(op, model, output.method, x, output.index) for output in outputs]
     lowering.raise_refused()
     results = [matrix(op, item) for item in tables]
     finished = finish(op, results, final_names)
@@ -60,31 +63,74 @@ def export(model: Any, request: Request) -> OnnxModel:
     return OnnxModel(finished)
 
 
-def outputs_of(model: Any, methods: Sequence[str] | None) -> list[tuple[str, str, int | None]]:
-    """For each output its name, the method behind it and which of the method's results it is.
+@dataclass(frozen=True)
+class Output:
+    """One output of the graph.
 
-    A classifier gives ``label`` and ``probabilities`` (only ``label`` where it has no probabilities), anything else
-    ``variable``; with `methods` the outputs bear the methods' names.
+    Attributes:
+        name: its name.
+        method: the method behind it.
+        index: which of the method's results it is; None for the only one.
+    """
+
+    name: str
+    method: str
+    index: int | None = None
+
+
+# Methods whose results are several, by the results' names.
+_SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
+# Methods of the map that are an estimator's method with an option, and that method.
+_VARIANTS = {"predict_std": "predict"}
+
+
+def outputs_of(model: Any, methods: Sequence[str] | None) -> list[Output]:
+    """The graph's outputs for an estimator.
+
+    A classifier gives ``label`` and ``probabilities`` (only ``label`` where it has no probabilities), a mixture likewise, a
+    clusterer ``label``, an outlier detector ``label`` and ``scores`` (its decision function), anything else ``variable``,
+    what `predict` or else `transform` gives; nearest neighbours their distances and indices. With `methods` the outputs
+    bear the methods' names.
     """
     if methods:
-        found: list[tuple[str, str, int | None]] = []
-        for method in methods:
-            if method in ("kneighbors", "radius_neighbors"):
-                found += [(f"{method}_distances", method, 0), (f"{method}_indices", method, 1)]
-            elif method == "predict_std":
-                found.append((method, "predict_std", None))
-            elif not hasattr(model, method):
-                raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
-            else:
-                found.append((method, method, None))
-        return found
-    if is_classifier(model):
-        scores = [("probabilities", "predict_proba", None)] if hasattr(model, "predict_proba") else []
-        return [("label", "predict", None), *scores]
-    method = "predict" if hasattr(model, "predict") else "transform"
-    if not hasattr(model, method):
-        raise InvalidInputError(f"{type(model).__name__} has neither predict nor transform for new rows")
-    return [("variable", method, None)]
+        return [output for method in methods for output in _outputs_of_method(model, method, method)]
+    kind = get_tags(model).estimator_type
+    if hasattr(model, "predict") and kind in ("classifier", "clusterer", "outlier_detector", "density_estimator"):
+        second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
+        title = "probabilities" if second == "predict_proba" else "scores"
+        more = kind != "clusterer" and hasattr(model, second)
+        return [Output("label", "predict"), *(_outputs_of_method(model, second, title) if more else [])]
+    for method in ("predict", "transform"):
+        if hasattr(model, method):
+            return [Output("variable", method)]
+    for method in ("score_samples", "kneighbors", "mahalanobis"):
+        if hasattr(model, method):
+            return _outputs_of_method(model, method, method)
+    raise InvalidInputError(f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform")
+
+
+def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
+    if not hasattr(model, _VARIANTS.get(method, method)):
+        raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
+    names: Sequence[Any] = _SEVERAL.get(method, ())
+    if method in ("predict_proba", "predict_log_proba"):
+        names = range(_lists_of_classes(model))
+    if not names:
+        return [Output(title, method)]
+    return [Output(f"{title}_{name}", method, index) for index, name in enumerate(names)]
+
+
+def _lists_of_classes(model: Any) -> int:
+    """How many arrays of probabilities an estimator of several label columns gives; 0 where it gives one array."""
+    inner = getattr(model, "best_estimator_", None) or (model.steps[-1][1] if hasattr(model, "steps") else model)
+    if inner is not model:
+        return _lists_of_classes(inner)
+    classes = getattr(model, "classes_", None)
+    in_lists = not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
+    chained = hasattr(model, "order_") or hasattr(model, "multilabel_")
+    if isinstance(classes, list) and in_lists and not chained and not hasattr(model, "out_activation_"):
+        return len(classes)
+    return 0
 
 
 class Lowering:
@@ -100,9 +146,9 @@ class Lowering:
         self, op: OpBuilder, estimator: Any, method: str, x: Table, index: int | None = None, *, step: str = ""
     ) -> Any:
         """What ``estimator.method(x)`` gives, or one of its results."""
-        key = (id(estimator), method, x)
+        key = (id(op), id(estimator), method, x)
         if key not in self._done:
-            self._kept.append(estimator)  # an id is one object's only while that lives
+            self._kept.append((op, estimator))  # an id is one object's only while that lives
             self._done[key] = self._lower(op, estimator, method, x, step)
         result = self._done[key]
         return result if index is None or isinstance(result, _Refused) else result[index]
@@ -113,21 +159,25 @@ class Lowering:
         source = Source(
             name, module=".".join(part for part in (outer, step) if part), name=step or type(estimator).__name__
         )
-        entry = find(estimator, method)
-        if entry is None:
-            self._refused.append(Unsupported("sklearn", name, where=source.where))
-            return _Refused()
+        before = len(self._refused)
         try:
+            entry = find(estimator, method)
+            if entry is None:
+                raise UnsupportedOperator("")
             with op.at(source):
-                return entry.function(op, estimator, x)
+                return _values(entry.function(op, estimator, x))
         except UnsupportedOperator as error:
-            if not error.operators:
+            if not error.operators and not self._follows(before, x):
                 self._refused.append(Unsupported("sklearn", name, str(error), source.where))
-            return _Refused()
-        except AttributeError:
-            if self._refused:  # a consequence of a part that was refused
-                return _Refused()
-            raise
+        except Exception:
+            if not self._follows(before, x):
+                raise
+        return _Refused(_expected_shape(estimator, method))
+
+    def _follows(self, before: int, x: Table) -> bool:
+        """Whether an error may only follow from a part that was refused."""
+        parts = x.parts if isinstance(x, Frame) else (x,)
+        return len(self._refused) > before or any(isinstance(part, _Refused) for part in parts)
 
     def raise_refused(self) -> None:
         """One error for everything that was refused."""
@@ -135,27 +185,76 @@ class Lowering:
             raise UnsupportedOperator.of(self._refused, way_out=_WAY_OUT)
 
 
+def _values(result: Any) -> Any:
+    if isinstance(result, (tuple, list)):
+        return tuple(one_value(item) for item in result)
+    return one_value(result)
+
+
 class _Refused(ir.Value):
     """Stands for what could not be lowered, so that the rest of the estimator is looked at all the same."""
 
-    def __init__(self) -> None:
-        super().__init__(name="refused", type=ir.TensorType(ir.DataType.DOUBLE))
+    def __init__(self, shape: Sequence[int | None]) -> None:
+        super().__init__(name="refused", type=ir.TensorType(ir.DataType.DOUBLE), shape=ir.Shape(shape))
+
+
+def _expected_shape(estimator: Any, method: str) -> list[int | None]:
+    if method in ("predict_proba", "predict_log_proba") and np.ndim(getattr(estimator, "classes_", 0)) == 1:
+        return [None, len(estimator.classes_)]
+    if method == "transform":
+        try:
+            return [None, len(estimator.get_feature_names_out())]
+        except (AttributeError, TypeError, ValueError, NotFittedError):
+            return [None, None]
+    return [None]
+
+
+# Methods that say nothing about inference: a class outside scikit-learn may override them.
+_FITTING = frozenset(
+    "fit fit_transform fit_predict partial_fit score get_params set_params get_metadata_routing set_output "
+    "get_feature_names_out cv_results_ staged_predict warm_start".split()
+)
 
 
 def find(estimator: Any, method: str) -> Entry | None:
-    """The entry for a method: that of the class, else of the class it inherits the method from.
+    """The entry for a method: the one for its class, else for the class that it inherits the method from.
 
-    A class outside scikit-learn that overrides the method, or anything else but its constructor, is not looked through.
+    Raises:
+        UnsupportedOperator: a class outside scikit-learn overrides something that inference may rely on.
     """
-    for kind in type(estimator).__mro__:
-        entry = table.find(f"{kind.__name__}.{method}")
+    kind = type(estimator)
+    for base in kind.__mro__:
+        entry = _registered(base, method)
         if entry is not None:
+            _require_inherited(kind, base)
             return entry
-        if kind.__module__.partition(".")[0] != _OWN and any(
-            callable(item) and not name.startswith("__") for name, item in vars(kind).items()
-        ):
+        if _VARIANTS.get(method, method) in vars(base):
             return None
     return None
+
+
+def _registered(kind: type, method: str) -> Entry | None:
+    package = kind.__module__.partition(".")[0]
+    entry = table.find(f"{package}.{kind.__name__}.{method}")
+    if entry is None:
+        entry = table.find(f"{kind.__name__}.{method}")
+        if entry is not None and package != _OWN and entry.function.__module__.startswith(_FAMILIES):
+            return None  # another package's class of the same name
+    return entry
+
+
+def _require_inherited(kind: type, base: type) -> None:
+    for foreign in kind.__mro__[: kind.__mro__.index(base)]:
+        if foreign.__module__.partition(".")[0] == _OWN:
+            continue
+        overridden = sorted(
+            name
+            for name, item in vars(foreign).items()
+            if callable(item) and not name.startswith("__") and name not in _FITTING and not name.startswith("set_")
+            if any(hasattr(other, name) for other in foreign.__mro__[1:])
+        )
+        if overridden:
+            raise UnsupportedOperator(f"{foreign.__name__} overrides {', '.join(overridden)} of scikit-learn's class")
 
 
 def _named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 
-def take_class(op: OpBuilder, classes: np.ndarray, index: ir.Value) -> ir.Value:
-    """The labels at `index` (a vector of integers)."""
-    if classes.dtype.kind not in "iufbOUS":
-        raise UnsupportedOperator(f"labels of type {classes.dtype}")
-    labels = op.const(classes.astype(np.int64) if classes.dtype.kind in "iu" else classes)
-    return op.Gather(labels, index, axis=0)
+def take_class(classes: Any, index: Array) -> Array:
+    """The labels at `index`."""
+    labels = np.asarray(classes)
+    if labels.dtype == object and not all(isinstance(item, str) for item in labels):
+        kinds = {type(item) for item in labels}
+        if not kinds <= {int, bool, float}:
+            raise UnsupportedOperator(f"labels of types {', '.join(sorted(kind.__name__ for kind in kinds))}")
+        labels = np.asarray(labels.tolist())
+    return index.of(index.op.Gather(index.op.const(labels), index.value, axis=0))
 
 
-def label_of_scores(op: OpBuilder, classes: np.ndarray, scores: ir.Value) -> ir.Value:
+def label_of_scores(classes: Any, scores: Array) -> Array:
     """The label of the greatest score of each row, the first among equals, or by the sign of a vector of scores."""
-    if scores.shape is not None and scores.shape.rank() == 1:
-        positive = op.Greater(scores, op.const(0.0, scores.dtype))
-        return take_class(op, classes, op.cast(positive, ir.DataType.INT64))
-    return take_class(op, classes, op.ArgMax(scores, axis=1, keepdims=0))
+    if scores.ndim == 1:
+        return take_class(classes, (scores > 0).astype(np.int64))
+    return take_class(classes, np.argmax(scores, axis=1))
 
 
-def both_classes(op: OpBuilder, positive: ir.Value) -> ir.Value:
+def both_classes(positive: Array) -> Array:
     """Probabilities of two classes from a vector of those of the second: columns 1 - p and p."""
-    p = op.Unsqueeze(positive, op.axes(1))
-    return op.Concat(op.Sub(op.const(1.0, p.dtype), p), p, axis=1)
+    return np.stack([1 - positive, positive], axis=1)  # type: ignore[no-any-return]
 
 
-def normalized(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Rows divided by their sum."""
-    return op.Div(x, op.reduce("ReduceSum", x, [1], keepdims=True))
+def softmax(scores: Array) -> Array:
+    """exp(scores) divided by the row's sum."""
+    return scores.of(scores.op.Softmax(scores.value, axis=1))
+
+
+def logsumexp(x: Array, axis: int = 1, *, keepdims: bool = False) -> Array:
+    """log of the sum of exp(x) along an axis, from the greatest term, which must not be -inf in every place."""
+    top = np.max(x, axis=axis, keepdims=True)
+    total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return total if keepdims else np.squeeze(total, axis=axis)  # type: ignore[no-any-return]
+
+
+def normalized(x: Array) -> Array:
+    """Rows divided by their sum; equal shares where that is 0."""
+    total = np.sum(x, axis=1, keepdims=True)
+    empty = total == 0
+    return np.where(empty, 1, x) / np.where(empty, x.shape[1], total)  # type: ignore[no-any-return]
+
+
+def spread(labels: Array, classes: Any) -> Array:
+    """Booleans, one column for each class: whether the label is that class (numbers and booleans)."""
+    return labels[:, None] == np.asarray(classes)[None]  # type: ignore[no-any-return]

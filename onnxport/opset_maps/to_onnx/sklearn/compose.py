@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, select
+from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, select, side_by_side
 
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
 
@@ -54,41 +54,31 @@ for _method in _METHODS:
 
 
 @sklearn.lower("FeatureUnion.transform", cases=[built(_pipeline, f64(5, 4))])
-def feature_union(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+def feature_union(op: OpBuilder, model: Any, x: Table) -> Table:
     """The transformers' results side by side, each times its weight."""
     weights = model.transformer_weights or {}
-    parts = []
+    parts: list[Table] = []
     for name, step in model.transformer_list:
-        if step == "drop":
+        if isinstance(step, str) and step == "drop":
             continue
-        part = matrix(op, x if step == "passthrough" else op.call(step, "transform", x, step=name))
-        parts.append(op.Mul(part, float(weights[name])) if name in weights else part)
-    return _side_by_side(op, parts)
+        part = x if isinstance(step, str) else op.call(step, "transform", x, step=name)
+        if name in weights:
+            part = (Array(op, matrix(op, part)) * weights[name]).value
+        parts.append(part)
+    return side_by_side(op, parts)
 
 
 @sklearn.lower("ColumnTransformer.transform", cases=[built(_columns, f64(5, 4), dynamic=True)])
-def column_transformer(op: OpBuilder, model: Any, x: Table) -> ir.Value | Frame:
+def column_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side."""
-    parts: list[ir.Value] = []
+    parts: list[Table] = []
     for name, step, selected in model.transformers_:
         indices = _indices(model, selected, x)
         if (isinstance(step, str) and step == "drop") or not len(indices):
             continue
         chosen: Table = select(op, x, indices) if isinstance(x, Frame) else columns(op, x, indices)
-        if isinstance(step, str):
-            parts += list(chosen.parts) if isinstance(chosen, Frame) else [chosen]
-        else:
-            result = op.call(step, "transform", chosen, step=name)
-            parts += list(result.parts) if isinstance(result, Frame) else [result]
-    if {part.dtype for part in parts} >= {ir.DataType.STRING} and len({part.dtype for part in parts}) > 1:
-        return Frame(tuple(f"part{i}" for i in range(len(parts))), tuple(parts))
-    return _side_by_side(op, parts)
-
-
-def _side_by_side(op: OpBuilder, parts: list[ir.Value]) -> ir.Value:
-    if not parts:
-        raise UnsupportedOperator("a transformer without any column")
-    return matrix(op, Frame(tuple(f"part{i}" for i in range(len(parts))), tuple(parts)))
+        parts.append(chosen if isinstance(step, str) else op.call(step, "transform", chosen, step=name))
+    return side_by_side(op, parts)
 
 
 def _indices(model: Any, selected: Any, x: Table) -> list[int]:
@@ -145,20 +135,3 @@ def _search() -> Any:
 
 for _method in _METHODS:
     _lower_search(_method)
-
-
-def _identity() -> Any:
-    from sklearn.preprocessing import FunctionTransformer
-
-    return FunctionTransformer().fit(data())
-
-
-@sklearn.lower("FunctionTransformer.transform", cases=[built(_identity, f64(5, 4))])
-def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
-    """The table as it is, for a transformer without a function."""
-    if model.func is not None:
-        raise UnsupportedOperator(
-            f"FunctionTransformer: the function {getattr(model.func, '__qualname__', model.func)!r} has no mapping; "
-            "use a transformer of scikit-learn, or register a mapping for a class of your own"
-        )
-    return x

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -40,46 +43,58 @@ def width(x: ir.Value) -> int:
     return size
 
 
+def count(x: Table) -> int:
+    """Number of columns of a table."""
+    return sum(x.widths) if isinstance(x, Frame) else width(x)
+
+
 def matrix(op: OpBuilder, x: Table) -> ir.Value:
-    """The table as one matrix, in the common element type of its columns: strings, else the widest float."""
+    """The table as one matrix, in NumPy's common type of its columns."""
     if isinstance(x, ir.Value):
         return x
-    dtypes = {part.dtype for part in x.parts}
     if len(x.parts) == 1:
         return x.parts[0]
-    if ir.DataType.STRING in dtypes:
-        if len(dtypes) > 1:
-            raise UnsupportedOperator(
-                "columns of strings and of numbers stand in one matrix: select them by a ColumnTransformer"
-            )
-        common = ir.DataType.STRING
-    elif len(dtypes) == 1:
-        common = x.parts[0].dtype or ir.DataType.FLOAT
-    elif dtypes <= {
-        ir.DataType.FLOAT,
-        ir.DataType.FLOAT16,
-        ir.DataType.INT8,
-        ir.DataType.INT16,
-        ir.DataType.UINT8,
-        ir.DataType.BOOL,
-    }:
-        common = ir.DataType.FLOAT
-    else:  # NumPy's promotion of int32 or int64 with any float
-        common = ir.DataType.DOUBLE
-    return op.Concat(*(op.cast(part, common) for part in x.parts), axis=1)
+    kinds = [Array(op, part).dtype for part in x.parts]
+    if any(kind == object for kind in kinds) and not all(kind == object for kind in kinds):
+        raise UnsupportedOperator(
+            "columns of strings and of numbers stand in one matrix: select them by a ColumnTransformer"
+        )
+    common = np.result_type(*kinds)
+    if common != object:
+        parts = [Array(op, part).astype(common).value for part in x.parts]
+    else:
+        parts = list(x.parts)
+    return op.Concat(*parts, axis=1)  # type: ignore[no-any-return]
 
 
-def floating(op: OpBuilder, x: Table) -> ir.Value:
-    """The table as a matrix of floats: float32 and float64 as they are, anything else as scikit-learn does, in float64."""
-    value = matrix(op, x)
-    if value.dtype == ir.DataType.STRING:
+def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
+    """The table as a matrix of numbers, as scikit-learn's check_array makes it.
+
+    Args:
+        op: the builder.
+        x: the table.
+        dtypes: the element types that are kept, the first for all others; none keeps every number type.
+    """
+    array = Array(op, matrix(op, x))
+    if array.dtype == object:
         raise UnsupportedOperator("numbers are needed, the input holds strings")
-    return value if value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else op.cast(value, ir.DataType.DOUBLE)
+    wanted = [np.dtype(item) for item in dtypes]
+    return array if not wanted or array.dtype in wanted else array.astype(wanted[0])
 
 
-def double(op: OpBuilder, x: Table) -> ir.Value:
-    """The table as a matrix of float64, in which scikit-learn computes where a fitted attribute is float64."""
-    return op.cast(floating(op, x), ir.DataType.DOUBLE)
+def floats(op: OpBuilder, x: Table) -> Array:
+    """The table as float64, or float32 where it is that: scikit-learn's FLOAT_DTYPES."""
+    return numbers(op, x, np.float64, np.float32)
+
+
+def doubles(op: OpBuilder, x: Table) -> Array:
+    """The table as float64."""
+    return numbers(op, x, np.float64)
+
+
+def called(op: OpBuilder, estimator: Any, method: str, x: Table, index: int | None = None, *, step: str = "") -> Array:
+    """What a method of an estimator gives on the table."""
+    return Array(op, matrix(op, op.call(estimator, method, x, index, step=step)))
 
 
 def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:
@@ -88,7 +103,7 @@ def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:
         return matrix(op, select(op, x, indices))
     if list(indices) == list(range(width(x))):
         return x
-    return op.Gather(x, list(indices), axis=1)
+    return op.Gather(x, np.asarray(indices, np.int64), axis=1)  # type: ignore[no-any-return]
 
 
 def select(op: OpBuilder, x: Frame, indices: Sequence[int]) -> Frame:
@@ -99,5 +114,19 @@ def select(op: OpBuilder, x: Frame, indices: Sequence[int]) -> Frame:
         part, inner = flat[index]
         names.append(x.names[part])
         value = x.parts[part]
-        parts.append(value if width(value) == 1 else op.Gather(value, [inner], axis=1))
+        parts.append(value if width(value) == 1 else op.Gather(value, np.asarray([inner], np.int64), axis=1))
     return Frame(tuple(names), tuple(parts))
+
+
+def side_by_side(op: OpBuilder, parts: Sequence[Table]) -> Table:
+    """Tables of the same rows as one: a matrix, or a frame where strings stand beside numbers."""
+    names: list[str] = []
+    values: list[ir.Value] = []
+    for part in parts:
+        names += part.names if isinstance(part, Frame) else ["matrix"]
+        values += part.parts if isinstance(part, Frame) else [part]
+    if not values:
+        raise UnsupportedOperator("a transformer without any column")
+    frame = Frame(tuple(names), tuple(values))
+    strings = {value.dtype == ir.DataType.STRING for value in values}
+    return frame if len(strings) > 1 else matrix(op, frame)

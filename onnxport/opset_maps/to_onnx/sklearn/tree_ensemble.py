@@ -1,19 +1,53 @@
 """Trees as arrays, and their ONNX form: which leaf a row reaches, or the sum of what the leaves hold.
 
-From ai.onnx.ml 5 on TreeEnsemble compares and adds in float64, so thresholds and leaf values stay what they are. Before,
-thresholds are float32: for float32 rows each is rounded down, to the greatest float32 not above it, and x <= threshold then
-says the same for every float32 x; float64 rows are refused.
+A row's path is decided by comparisons alone, so a leaf's number is exact in float32 however the leaves' values are then
+summed. Float32 rows are compared in float32 with each threshold rounded down, to the greatest float32 not above it: x <=
+threshold then says the same for every float32 x. Float64 rows are compared in float64: by TreeEnsemble from ai.onnx.ml 5 on, by
+TreeEnsembleRegressor from 3 on, and before that by the number of thresholds below the value, which is small and exact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import reduced, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+
+# Whole numbers below this are exact in float32.
+_EXACT = 1 << 24
+_LEQ, _MEMBER = 0, 6
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One binary tree, as arrays over its nodes; the root is node 0.
+
+    Attributes:
+        feature: column that a node compares, int [nodes].
+        threshold: value that it compares with, x <= threshold goes left, float64 [nodes].
+        missing: NaN goes left, bool [nodes].
+        left: next node, int [nodes].
+        right: next node, int [nodes].
+        leaf: the node is a leaf, bool [nodes].
+        value: what a leaf holds, float64 [nodes, K].
+        members: for the nodes that ask for membership the values that go left.
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    leaf: np.ndarray
+    value: np.ndarray
+    members: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -30,7 +64,9 @@ class Trees:
         false_leaf: bool [nodes].
         roots: first node of each tree.
         leaf_tree: tree that each leaf belongs to, [leaves].
+        leaf_node: number of each leaf among its own tree's nodes, [leaves].
         leaf_value: what each leaf holds, float64 [leaves, K].
+        members: for nodes that ask for membership the values that go to `true`.
     """
 
     feature: np.ndarray
@@ -42,120 +78,170 @@ class Trees:
     false_leaf: np.ndarray
     roots: np.ndarray
     leaf_tree: np.ndarray
+    leaf_node: np.ndarray
     leaf_value: np.ndarray
+    members: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
 
 
-def join(trees: list[tuple[np.ndarray, ...]]) -> Trees:
-    """One `Trees` of several trees given as arrays over their nodes, the root at 0.
-
-    Args:
-        trees: feature, threshold, missing goes left, left child, right child, is leaf, value [nodes, K] of each tree.
-    """
+def join(trees: Sequence[Tree]) -> Trees:
+    """One `Trees` of several trees."""
     nodes: list[tuple[np.ndarray, ...]] = []
-    roots, leaf_trees, values = [], [], []
+    roots, leaf_trees, leaf_nodes, values = [], [], [], []
+    members: dict[int, np.ndarray] = {}
     node_count = leaf_count = 0
-    for index, (feature, threshold, missing, left, right, leaf, value) in enumerate(trees):
-        if leaf[0]:  # a tree that is one leaf: a node whose branches both lead there
-            feature, threshold, missing = np.zeros(2, int), np.zeros(2), np.zeros(2, bool)
-            left, right, leaf, value = (
-                np.array([1, 0]),
-                np.array([1, 0]),
-                np.array([False, True]),
-                np.stack([value[0], value[0]]),
-            )
-        number = np.where(leaf, np.cumsum(leaf) - 1 + leaf_count, np.cumsum(~leaf) - 1 + node_count)
-        inner = ~leaf
-        to_left, to_right = left[inner], right[inner]
+    for index, tree in enumerate(trees):
+        if tree.leaf[0]:
+            tree = _split_leaf(tree)
+        leaf, inner = tree.leaf, ~tree.leaf
+        number = np.where(leaf, np.cumsum(leaf) - 1 + leaf_count, np.cumsum(inner) - 1 + node_count)
+        to_left, to_right = tree.left[inner], tree.right[inner]
         nodes.append(
             (
-                feature[inner],
-                threshold[inner],
-                missing[inner],
+                tree.feature[inner],
+                tree.threshold[inner],
+                tree.missing[inner],
                 number[to_left],
                 leaf[to_left],
                 number[to_right],
                 leaf[to_right],
             )
         )
+        members.update({int(number[node]): item for node, item in tree.members.items()})
         roots.append(node_count)
         leaf_trees.append(np.full(int(leaf.sum()), index))
-        values.append(value[leaf])
+        leaf_nodes.append(np.flatnonzero(leaf))
+        values.append(tree.value[leaf])
         node_count += int(inner.sum())
         leaf_count += int(leaf.sum())
     columns = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
-    columns += [np.array(roots), np.concatenate(leaf_trees), np.concatenate(values)]
-    return Trees(*columns)
+    return Trees(
+        *columns,
+        np.array(roots),
+        np.concatenate(leaf_trees),
+        np.concatenate(leaf_nodes),
+        np.concatenate(values),
+        members,
+    )
 
 
-def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> ir.Value:
-    """The number of the leaf that each row reaches in each tree, INT64 [N, trees]."""
-    numbers = np.arange(len(trees.leaf_tree), dtype=np.float64)
-    reached = _ensemble(op, trees, x, trees.leaf_tree, numbers, len(trees.roots))
-    return op.cast(reached, ir.DataType.INT64)
+def _split_leaf(tree: Tree) -> Tree:
+    """A tree that is one leaf as a node whose branches both lead there."""
+    return Tree(
+        np.zeros(2, int),
+        np.zeros(2),
+        np.zeros(2, bool),
+        np.ones(2, int),
+        np.ones(2, int),
+        np.array([False, True]),
+        np.repeat(tree.value[:1], 2, axis=0),
+    )
 
 
-def values(op: OpBuilder, trees: Trees, x: ir.Value) -> ir.Value:
+def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
+    """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
+    first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
+    within = np.arange(len(trees.leaf_tree)) - first[trees.leaf_tree]
+    reached = Array(op, _ensemble(op, trees, x, trees.leaf_tree, within, trees.count)).astype(np.int64)
+    return reached + first if trees.count > 1 else reached  # type: ignore[no-any-return]
+
+
+def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """What the reached leaves hold, float64 [N, trees, K]."""
-    return op.Gather(op.const(trees.leaf_value), leaves(op, trees, x), axis=0)
+    found = leaves(op, trees, x)
+    return take(found.const(trees.leaf_value), found, axis=0)  # type: ignore[no-any-return]
 
 
-def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int) -> ir.Value:
+def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int) -> Array:
     """The sum over trees of the reached leaves' single values, float64 [N, count]; `targets` is the column of each tree."""
     if op.ml_opset >= 5:
-        return _ensemble(op, trees, x, targets[trees.leaf_tree], trees.leaf_value[:, 0], count)
-    reached = op.Squeeze(values(op, trees, x), op.axes(2))
-    membership = (targets[:, None] == np.arange(count)).astype(np.float64)
-    return op.MatMul(reached, membership)
+        wide = op.cast(x, ir.DataType.DOUBLE)
+        return Array(op, _ensemble(op, trees, wide, targets[trees.leaf_tree], trees.leaf_value[:, 0], count))
+    reached = values(op, trees, x)[:, :, 0]
+    return reached @ (targets[:, None] == np.arange(count)).astype(np.float64)  # type: ignore[no-any-return]
 
 
 def _ensemble(
     op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, weights: np.ndarray, count: int
 ) -> ir.Value:
-    batch = batch_of(x)
-    if op.ml_opset >= 5:
-        result = op.ml.TreeEnsemble(
-            op.cast(x, ir.DataType.DOUBLE),
-            n_targets=count,
-            aggregate_function=1,
-            post_transform=0,
-            nodes_featureids=trees.feature,
-            nodes_splits=np.asarray(trees.threshold, np.float64),
-            nodes_modes=np.zeros(len(trees.feature), np.uint8),
-            nodes_truenodeids=trees.true,
-            nodes_trueleafs=trees.true_leaf,
-            nodes_falsenodeids=trees.false,
-            nodes_falseleafs=trees.false_leaf,
-            nodes_missing_value_tracks_true=trees.missing if trees.missing.any() else None,
-            leaf_targetids=targets,
-            leaf_weights=np.asarray(weights, np.float64),
-            tree_roots=trees.roots,
-        )
-        return op.typed(result, ir.DataType.DOUBLE, [batch, count])
-    if x.dtype != ir.DataType.FLOAT:
+    """The summed weights of the reached leaves for each target, in the type of `x`."""
+    batch = x.shape[0] if x.shape is not None else None
+    if x.dtype == ir.DataType.DOUBLE and op.ml_opset < 3:
+        trees, x = _ranked(op, trees, x)
+    dtype = np.dtype(x.dtype.numpy()) if x.dtype is not None else np.dtype(np.float64)
+    if dtype == np.float32 and np.max(np.abs(weights), initial=0) >= _EXACT:
+        x, dtype = op.cast(x, ir.DataType.DOUBLE), np.dtype(np.float64)
+    kind = ir.DataType.from_numpy(dtype)
+    levels = rounded_down(trees.threshold) if dtype == np.float32 else np.asarray(trees.threshold, np.float64)
+    if op.ml_opset < 5:
+        return _older(op, trees, x, levels, targets, weights, count, batch)
+    modes = np.full(len(trees.feature), _LEQ, np.uint8)
+    modes[list(trees.members)] = _MEMBER
+    asked = [np.append(trees.members[node], np.nan) for node in sorted(trees.members)]
+    result = op.ml.TreeEnsemble(
+        x,
+        n_targets=count,
+        aggregate_function=1,
+        post_transform=0,
+        nodes_featureids=trees.feature,
+        nodes_splits=levels,
+        nodes_modes=modes,
+        nodes_truenodeids=trees.true,
+        nodes_trueleafs=trees.true_leaf,
+        nodes_falsenodeids=trees.false,
+        nodes_falseleafs=trees.false_leaf,
+        nodes_missing_value_tracks_true=trees.missing if trees.missing.any() else None,
+        membership_values=np.concatenate(asked).astype(dtype) if asked else None,
+        leaf_targetids=targets,
+        leaf_weights=np.asarray(weights, dtype),
+        tree_roots=trees.roots,
+    )
+    return op.typed(result, kind, [batch, count])
+
+
+def _ranked(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
+    """The same trees on the number of thresholds below each value: x <= t is #{s < x} <= #{s < t}."""
+    rows = Array(op, x)
+    features, place = np.unique(trees.feature, return_inverse=True)
+    threshold = np.zeros(len(trees.feature))
+    columns = []
+    for index, feature in enumerate(features):
+        mine = place == index
+        if any(mine[node] for node in trees.members):
+            columns.append(rows[:, int(feature)].astype(np.float32))
+            threshold[mine] = trees.threshold[mine]
+            continue
+        levels = np.unique(trees.threshold[mine])
+        threshold[mine] = np.searchsorted(levels, trees.threshold[mine])
+        value = rows[:, int(feature)]
+        below = reduced((value[:, None] > levels[None]).astype(np.int32), "ReduceSum", 1).astype(np.float32)
+        columns.append(np.where(np.isnan(value), np.float32(np.nan), below))
+    return replace(trees, feature=place, threshold=threshold), np.stack(columns, axis=1).value  # type: ignore[attr-defined]
+
+
+def _older(
+    op: OpBuilder,
+    trees: Trees,
+    x: ir.Value,
+    levels: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    batch: object,
+) -> ir.Value:
+    """TreeEnsembleRegressor, whose result is float32 always: the weights must be whole numbers."""
+    if trees.members:
         raise UnsupportedOperator(
-            "trees on float64 rows need ai.onnx.ml 5, which comes with opset 21: ask for target_opset=21 or give float32 inputs"
+            "trees that ask for categories need ai.onnx.ml 5, which comes with opset 21: ask for target_opset=21"
         )
-    # The older operator can't add in float64: it says which leaf of each tree is reached, an exact small number.
-    return op.cast(_older(op, trees, x, batch), ir.DataType.DOUBLE) if targets is trees.leaf_tree else _refuse_sums()
-
-
-def batch_of(x: ir.Value) -> int | ir.SymbolicDim | None:
-    """The number of rows as the graph names it."""
-    size = x.shape[0] if x.shape is not None else None
-    return size if isinstance(size, (int, ir.SymbolicDim)) else None
-
-
-def _refuse_sums() -> ir.Value:
-    raise UnsupportedOperator("sums of leaves need ai.onnx.ml 5")
-
-
-def _older(op: OpBuilder, trees: Trees, x: ir.Value, batch: int | ir.SymbolicDim | None) -> ir.Value:
-    """TreeEnsembleRegressor with a target a tree, whose weights are the leaves' numbers within their tree."""
-    count = len(trees.roots)
     tree_of_node = np.searchsorted(trees.roots, np.arange(len(trees.feature)), side="right") - 1
-    first_leaf = np.searchsorted(trees.leaf_tree, np.arange(count))
+    first_leaf = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
     node_in_tree = np.arange(len(trees.feature)) - trees.roots[tree_of_node]
-    nodes_of_tree = np.bincount(tree_of_node, minlength=count)
+    nodes_of_tree = np.bincount(tree_of_node, minlength=trees.count)
     leaf_in_tree = np.arange(len(trees.leaf_tree)) - first_leaf[trees.leaf_tree]
     leaf_id = leaf_in_tree + nodes_of_tree[trees.leaf_tree]
 
@@ -165,13 +251,19 @@ def _older(op: OpBuilder, trees: Trees, x: ir.Value, batch: int | ir.SymbolicDim
         return np.where(is_leaf, leaf_id[outer], inner - trees.roots[tree_of_node])
 
     blank = np.zeros(len(leaf_id), np.int64)
+    splits = np.concatenate([levels, blank.astype(levels.dtype)])
+    wide = levels.dtype == np.float64
+    given: dict[str, Any] = (
+        {"nodes_values_as_tensor": splits, "target_weights_as_tensor": np.asarray(weights, np.float64)}
+        if wide
+        else {"nodes_values": splits, "target_weights": weights}
+    )
     result = op.ml.TreeEnsembleRegressor(
         x,
         n_targets=count,
         nodes_treeids=np.concatenate([tree_of_node, trees.leaf_tree]),
         nodes_nodeids=np.concatenate([node_in_tree, leaf_id]),
         nodes_featureids=np.concatenate([trees.feature, blank]),
-        nodes_values=np.concatenate([rounded_down(trees.threshold), blank.astype(np.float32)]),
         nodes_modes=["BRANCH_LEQ"] * len(trees.feature) + ["LEAF"] * len(leaf_id),
         nodes_truenodeids=np.concatenate([child(trees.true, trees.true_leaf), blank]),
         nodes_falsenodeids=np.concatenate([child(trees.false, trees.false_leaf), blank]),
@@ -180,11 +272,10 @@ def _older(op: OpBuilder, trees: Trees, x: ir.Value, batch: int | ir.SymbolicDim
         else None,
         target_treeids=trees.leaf_tree,
         target_nodeids=leaf_id,
-        target_ids=trees.leaf_tree,
-        target_weights=leaf_in_tree,
+        target_ids=targets,
+        **given,
     )
-    result = op.typed(result, ir.DataType.FLOAT, [batch, count])
-    return op.Add(op.cast(result, ir.DataType.DOUBLE), first_leaf.astype(np.float64))
+    return op.typed(result, ir.DataType.FLOAT, [batch, count])
 
 
 def rounded_down(thresholds: np.ndarray) -> np.ndarray:
@@ -193,5 +284,6 @@ def rounded_down(thresholds: np.ndarray) -> np.ndarray:
     >>> rounded_down(np.array([0.1, 0.5])) <= np.array([0.1, 0.5])
     array([ True,  True])
     """
-    nearest = thresholds.astype(np.float32)
+    with np.errstate(over="ignore"):
+        nearest = np.asarray(thresholds, np.float64).astype(np.float32)
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)

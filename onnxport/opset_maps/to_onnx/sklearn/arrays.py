@@ -1,0 +1,464 @@
+"""Values of the graph that compute as NumPy arrays do: promotion, broadcasting, ufuncs and functions.
+
+An estimator's lowering can then be written as scikit-learn writes its method, and gets the types that scikit-learn gets:
+``x @ model.coef_.T + model.intercept_`` is float64 on float32 rows where the coefficients are float64. A user's NumPy function
+(FunctionTransformer) is traced by the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.common import elementwise, special
+
+_BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
+# Element types that every arithmetic kernel of a runtime takes; others are computed in the next wider of these.
+_COMPUTED = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64))
+Function = Callable[..., ir.Value]
+
+
+def _in_float(operator: str) -> Function:
+    """An operator that runtimes have in float32 only; double operands are refused, since float32's digits are not theirs."""
+
+    def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
+        if x.dtype == _DOUBLE:
+            raise UnsupportedOperator(f"ONNX {operator} has no kernel for float64: give float32 inputs")
+        return op.node(operator, x)
+
+    return lower
+
+
+def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    exponent = op.constant(y)
+    if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
+        return op.Mul(x, x)
+    return op.Pow(x, y)
+
+
+def _tan(op: OpBuilder, x: ir.Value) -> ir.Value:
+    return op.Div(op.Sin(x), op.Cos(x)) if x.dtype == _DOUBLE else op.Tan(x)
+
+
+def _hyperbolic_sine(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """(u + u / (u + 1)) / 2 with u = expm1(x)."""
+    u = elementwise.expm1(op, x)
+    return op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
+
+
+def _hyperbolic_cosine(op: OpBuilder, x: ir.Value) -> ir.Value:
+    e = op.Exp(op.Abs(x))
+    return op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
+
+
+def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """min(x, 0) - log1p(exp(-|x|))."""
+    tail = elementwise.log1p(op, op.Exp(op.Neg(op.Abs(x))))
+    return op.Sub(op.Min(x, op.const(0.0, x.dtype)), tail)
+
+
+def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    # runtimes' MatMul by a vector fails on no rows
+    if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
+        return op.MatMul(x, y)  # type: ignore[no-any-return]
+    return op.Squeeze(op.MatMul(x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))  # type: ignore[no-any-return]
+
+
+def _ignoring_nan(operator: str) -> Function:
+    def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
+
+    return lower
+
+
+def _plain(operator: str) -> Function:
+    return lambda op, *values: op.node(operator, *values)
+
+
+# NumPy's and SciPy's ufuncs by name, on operands of the loop's type.
+_UFUNCS: dict[str, Function] = {
+    "add": _plain("Add"),
+    "subtract": _plain("Sub"),
+    "multiply": _plain("Mul"),
+    "divide": _plain("Div"),
+    "floor_divide": elementwise.floor_div,
+    "remainder": elementwise.floor_mod,
+    "fmod": elementwise.trunc_mod,
+    "power": _power,
+    "negative": _plain("Neg"),
+    "positive": lambda op, x: x,
+    "absolute": _plain("Abs"),
+    "fabs": _plain("Abs"),
+    "sign": _plain("Sign"),
+    "sqrt": _plain("Sqrt"),
+    "square": elementwise.square,
+    "reciprocal": _plain("Reciprocal"),
+    "exp": _plain("Exp"),
+    "exp2": elementwise.exp2,
+    "expm1": elementwise.expm1,
+    "log": _plain("Log"),
+    "log2": elementwise.log2,
+    "log10": elementwise.log10,
+    "log1p": elementwise.log1p,
+    "logaddexp": elementwise.logaddexp,
+    "sin": _plain("Sin"),
+    "cos": _plain("Cos"),
+    "tan": _tan,
+    "arcsin": _in_float("Asin"),
+    "arccos": _in_float("Acos"),
+    "arctan": _in_float("Atan"),
+    "arctan2": elementwise.atan2,
+    "sinh": _hyperbolic_sine,
+    "cosh": _hyperbolic_cosine,
+    "tanh": _plain("Tanh"),
+    "arcsinh": _in_float("Asinh"),
+    "arccosh": _in_float("Acosh"),
+    "arctanh": _in_float("Atanh"),
+    "hypot": elementwise.hypot,
+    "deg2rad": lambda op, x: op.Mul(x, float(np.pi / 180)),
+    "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),
+    "rad2deg": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    "degrees": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    "maximum": _plain("Max"),
+    "minimum": _plain("Min"),
+    "fmax": _ignoring_nan("Max"),
+    "fmin": _ignoring_nan("Min"),
+    "equal": _plain("Equal"),
+    "not_equal": elementwise.not_equal,
+    "less": _plain("Less"),
+    "less_equal": _plain("LessOrEqual"),
+    "greater": _plain("Greater"),
+    "greater_equal": _plain("GreaterOrEqual"),
+    "logical_and": _plain("And"),
+    "logical_or": _plain("Or"),
+    "logical_xor": _plain("Xor"),
+    "logical_not": _plain("Not"),
+    "bitwise_and": _plain("And"),
+    "bitwise_or": _plain("Or"),
+    "bitwise_xor": _plain("Xor"),
+    "invert": _plain("Not"),
+    "isnan": _plain("IsNaN"),
+    "isinf": elementwise.isinf,
+    "isfinite": elementwise.isfinite,
+    "floor": _plain("Floor"),
+    "ceil": _plain("Ceil"),
+    "rint": _plain("Round"),
+    "trunc": elementwise.trunc,
+    "matmul": _product,
+    # scipy.special
+    "expit": _plain("Sigmoid"),
+    "logit": lambda op, x: op.Log(op.Div(x, op.Sub(op.const(1.0, x.dtype), x))),
+    "log_expit": _log_expit,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "gammaln": special.lgamma,
+    "psi": special.digamma,
+    "xlogy": elementwise.xlogy,
+    "ndtr": special.ndtr,
+    "ndtri": special.ndtri,
+}
+# What NumPy's arithmetic does to booleans.
+_OF_BOOLEANS = {"add": "Or", "multiply": "And", "maximum": "Or", "minimum": "And"}
+_LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
+
+
+class Array(np.lib.mixins.NDArrayOperatorsMixin):
+    """A value of the graph as a NumPy array.
+
+    Attributes:
+        op: the builder that writes what is computed with it.
+        value: the graph's value; an in-place operation replaces it.
+
+    >>> op = OpBuilder(21)
+    >>> x = Array(op, op.input("x", ir.DataType.FLOAT, ["batch", 3]))
+    >>> (np.exp(x) @ np.ones((3, 2))).dtype, (x * 2).dtype, np.sum(x > 0, axis=1).dtype
+    (dtype('float64'), dtype('float32'), dtype('int64'))
+    """
+
+    __slots__ = ("op", "value")
+
+    def __init__(self, op: OpBuilder, value: ir.Value) -> None:
+        self.op = op
+        self.value = value
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Its element type."""
+        if self.value.dtype is None:
+            raise UnsupportedOperator(f"the type of {self.value.name!r} is not known")
+        return np.dtype(object) if self.value.dtype == ir.DataType.STRING else np.dtype(self.value.dtype.numpy())
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Its sizes, None where they are known only at run time."""
+        if self.value.shape is None:
+            raise UnsupportedOperator(f"the rank of {self.value.name!r} is not known")
+        return tuple(size if isinstance(size, int) else None for size in self.value.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def T(self) -> Array:
+        """Transposed."""
+        return self.of(self.op.Transpose(self.value, perm=list(range(self.ndim))[::-1]))
+
+    def of(self, value: ir.Value) -> Array:
+        """Another value of the same graph."""
+        return Array(self.op, value)
+
+    def const(self, value: Any, dtype: Any = None) -> Array:
+        """A constant, of NumPy's own type for it unless said otherwise."""
+        array = np.asarray(value, dtype)
+        return self.of(self.op.const(array))
+
+    def __len__(self) -> int:
+        raise UnsupportedOperator("the number of rows is known only at run time")
+
+    def __bool__(self) -> bool:
+        raise UnsupportedOperator("a condition on the data's values has no form in the graph: use numpy.where")
+
+    def __iter__(self) -> Any:
+        raise UnsupportedOperator("a loop over the data's rows has no form in the graph")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise UnsupportedOperator("a function that is not built of NumPy's ufuncs and functions can't be traced")
+
+    # -- NumPy's protocols ---------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        if method != "__call__" or kwargs.keys() - {"dtype", "casting"}:
+            raise UnsupportedOperator(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs)} has no mapping")
+        result = self._ufunc(ufunc, inputs, kwargs.get("dtype"))
+        if out is None:
+            return result
+        (target,) = out
+        if not isinstance(target, Array):
+            raise UnsupportedOperator(f"numpy.{ufunc.__name__} writes into an array that is not in the graph")
+        target.value = result.astype(target.dtype).value
+        return target
+
+    def _ufunc(self, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Array:
+        name = ufunc.__name__
+        lower = _UFUNCS.get(name)
+        if lower is None:
+            raise UnsupportedOperator(f"the function numpy.{name} has no mapping")
+        if name in ("equal", "not_equal") and any(getattr(item, "dtype", None) == object for item in inputs):
+            return self._compare_strings(name, inputs)
+        kinds = [_kind(item) for item in inputs]
+        signature: dict[str, Any] = {} if dtype is None else {"signature": (*[None] * len(kinds), np.dtype(dtype))}
+        *loop, result_dtype = ufunc.resolve_dtypes((*kinds, None), **signature)
+        if dtype is not None:
+            result_dtype = np.dtype(dtype)
+        if name in _LOGICAL:
+            loop = [np.dtype(bool)] * len(inputs)
+        operands = [self._as(item, kind) for item, kind in zip(inputs, loop, strict=True)]
+        if loop[0] == bool and name in _OF_BOOLEANS:
+            return self.of(self.op.node(_OF_BOOLEANS[name], *operands))
+        comparing = result_dtype == bool
+        if loop[0] not in _COMPUTED and loop[0] != bool:
+            wide = np.result_type(loop[0], np.float32 if loop[0].kind == "f" else np.int64)
+            operands = [self._as(self.of(item), wide) for item in operands]
+        result = self.of(lower(self.op, *operands))
+        return result if comparing else result.astype(result_dtype)
+
+    def _compare_strings(self, name: str, inputs: Sequence[Any]) -> Array:
+        values = [item.value if isinstance(item, Array) else self.op.const(np.asarray(item, object)) for item in inputs]
+        if self.op.opset < 19:
+            raise UnsupportedOperator("strings are compared from opset 19 on: ask for a newer target_opset")
+        equal = self.op.Equal(*values)
+        return self.of(equal if name == "equal" else self.op.Not(equal))
+
+    def _as(self, item: Any, dtype: np.dtype) -> ir.Value:
+        if isinstance(item, Array):
+            return item.astype(dtype).value
+        return self.op.const(np.asarray(item).astype(dtype))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from onnxport.opset_maps.to_onnx.sklearn import array_functions
+
+        found = array_functions.TABLE.get(function)
+        if found is None:
+            raise UnsupportedOperator(f"the function numpy.{function.__name__} has no mapping")
+        try:
+            return found(*args, **kwargs)
+        except TypeError as error:
+            raise UnsupportedOperator(f"numpy.{function.__name__}: {error}") from error
+
+    # -- methods of an array -------------------------------------------------------------------------------------------
+
+    def astype(self, dtype: Any, **_: Any) -> Array:
+        """In another element type."""
+        wanted = np.dtype(dtype)
+        if wanted == self.dtype:
+            return self
+        if wanted.kind in "OUS":
+            raise UnsupportedOperator("numbers are turned into strings: that has no exact ONNX form")
+        if self.dtype == object:
+            raise UnsupportedOperator("strings are turned into numbers: that has no exact ONNX form")
+        return self.of(self.op.cast(self.value, ir.DataType.from_numpy(wanted)))
+
+    def copy(self, *_: Any) -> Array:
+        """The same value, apart from in-place operations."""
+        return self.of(self.value)
+
+    def reshape(self, *shape: Any) -> Array:
+        """In another shape; -1 stands for the rest."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if any(size is None for size in sizes):
+            raise UnsupportedOperator("a shape that is known only at run time")
+        return self.of(self.op.Reshape(self.value, [int(size) for size in sizes]))
+
+    def ravel(self) -> Array:
+        """In one dimension."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def dot(self, other: Any) -> Array:
+        """Matrix product."""
+        return self @ other  # type: ignore[no-any-return]
+
+    def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
+        from onnxport.opset_maps.to_onnx.sklearn import array_functions
+
+        return array_functions.TABLE[getattr(np, name)](self, *args, **kwargs)  # type: ignore[no-any-return]
+
+    def sum(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.sum."""
+        return self._function("sum", axis, **kwargs)
+
+    def mean(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.mean."""
+        return self._function("mean", axis, **kwargs)
+
+    def max(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.max."""
+        return self._function("max", axis, **kwargs)
+
+    def min(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.min."""
+        return self._function("min", axis, **kwargs)
+
+    def std(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.std."""
+        return self._function("std", axis, **kwargs)
+
+    def argmax(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.argmax."""
+        return self._function("argmax", axis, **kwargs)
+
+    def argmin(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.argmin."""
+        return self._function("argmin", axis, **kwargs)
+
+    def any(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.any."""
+        return self._function("any", axis, **kwargs)
+
+    def all(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.all."""
+        return self._function("all", axis, **kwargs)
+
+    def clip(self, low: Any = None, high: Any = None) -> Array:
+        """numpy.clip."""
+        return self._function("clip", low, high)
+
+    def __getitem__(self, key: Any) -> Array:
+        """Basic indexing, and one integer or boolean index array."""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        plain = sum(item is not None and item is not Ellipsis for item in keys)
+        if Ellipsis in [item if item is Ellipsis else None for item in keys]:
+            place = next(i for i, item in enumerate(keys) if item is Ellipsis)
+            keys[place : place + 1] = [slice(None)] * (self.ndim - plain)
+        value, axis, squeezed = self.value, 0, []
+        fresh: list[int] = []
+        for place, item in enumerate(keys):
+            if item is None:
+                fresh.append(place)
+                continue
+            if isinstance(item, slice):
+                value = _sliced(self.op, value, item, axis)
+            elif isinstance(item, (int, np.integer)):
+                squeezed.append(axis)
+                value = self.op.Gather(value, np.asarray([int(item)], np.int64), axis=axis)
+            else:
+                value = self.op.Gather(value, _index(self.op, item), axis=axis)
+            axis += 1
+        if squeezed:
+            value = self.op.Squeeze(value, self.op.axes(*squeezed))
+        if fresh:
+            before = [sum(isinstance(item, (int, np.integer)) for item in keys[:place]) for place in fresh]
+            value = self.op.Unsqueeze(value, self.op.axes(*(f - b for f, b in zip(fresh, before, strict=True))))
+        return self.of(value)
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        """Writes whole columns: x[:, i] = ..., x[:, [i, j]] = ..., or where a mask of the same shape is true."""
+        if isinstance(key, Array) and key.dtype == bool:
+            new = self._as(item, self.dtype)
+            self.value = self.op.Where(_aligned(key, self.ndim).value, new, self.value)
+            return
+        if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
+            key = (slice(None), slice(None))
+        rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
+        width = self.shape[1] if self.ndim == 2 else None
+        if rows != slice(None) or width is None:
+            raise UnsupportedOperator("writing into some rows of the data has no mapping: use numpy.where")
+        places = np.atleast_1d(np.arange(width)[columns])
+        part = item if isinstance(item, Array) else self.of(self.op.const(np.asarray(item)))
+        part = part.astype(self.dtype)
+        if part.ndim == 1 and not isinstance(columns, slice | list | np.ndarray):
+            part = part[:, None]
+        written = np.zeros(width, bool)
+        written[places] = True
+        source = np.zeros(width, np.int64)
+        source[places] = np.arange(len(places))
+        spread = part[:, source] if part.shape[-1] == len(places) and len(places) > 1 else part
+        self.value = self.op.Where(self.op.const(written), spread.value, self.value)
+
+
+def _aligned(mask: Array, rank: int) -> Array:
+    return mask if mask.ndim == rank else mask[(slice(None), *[None] * (rank - mask.ndim))]
+
+
+def _kind(item: Any) -> Any:
+    """What NumPy's promotion looks at: a dtype, or the type of a Python number (NEP 50)."""
+    if isinstance(item, (Array, np.ndarray, np.generic)):
+        return item.dtype
+    if type(item) in (int, float):
+        return type(item)
+    return np.asarray(item).dtype
+
+
+def _sliced(op: OpBuilder, value: ir.Value, item: slice, axis: int) -> ir.Value:
+    if item == slice(None):
+        return value
+    step = 1 if item.step is None else int(item.step)
+    far = np.iinfo(np.int64).max
+    start = (0 if step > 0 else far) if item.start is None else int(item.start)
+    stop = (far if step > 0 else -far) if item.stop is None else int(item.stop)
+    return op.Slice(value, [start], [stop], [axis], [step])
+
+
+def _index(op: OpBuilder, item: Any) -> ir.Value:
+    if isinstance(item, Array):
+        if item.dtype == bool:
+            raise UnsupportedOperator("rows are chosen by their values: the number of rows would change")
+        return op.cast(item.value, _INT64)
+    array = np.asarray(item)
+    return op.const(np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64))
+
+
+def one_value(x: Any) -> ir.Value:
+    """The graph's value of an array."""
+    return x.value if isinstance(x, Array) else x  # type: ignore[no-any-return]

@@ -1,0 +1,204 @@
+"""Distances of rows to fixed rows, kernels, and the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+
+_SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
+# Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
+_MARGIN = 8
+# From this many numbers on a table of all differences is summed column by column instead.
+_WIDE = 1 << 12
+
+
+def distances(
+    x: Array,
+    rows: Any,
+    metric: str = "euclidean",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    squared: bool = False,
+    ranking: bool = False,
+) -> Array:
+    """Distances of the rows of `x` to fixed `rows`, float64 [N, M].
+
+    Args:
+        x: [N, F].
+        rows: [M, F].
+        metric: scikit-learn's name of it.
+        parameters: the metric's own: p, w, V, VI.
+        squared: the square of a Euclidean distance.
+        ranking: only the order within a row of the result matters.
+    """
+    metric = _SAME.get(metric, metric)
+    parameters = dict(parameters or {})
+    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
+    if metric == "minkowski" and parameters.get("w") is None:
+        metric = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(parameters.get("p", 2), metric)
+    if metric in ("euclidean", "sqeuclidean"):
+        found = squared_euclidean(x, rows)
+        return found if squared or ranking or metric == "sqeuclidean" else np.sqrt(found)
+    if metric == "cosine":
+        return 1.0 - _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+    if metric == "correlation":
+        x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
+        return 1.0 - _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+    if metric in ("seuclidean", "mahalanobis"):
+        x, rows = _whitened(x, rows, metric, parameters)
+        return np.sqrt(squared_euclidean(x, rows))  # type: ignore[no-any-return]
+    return elementwise_distance(x[:, None, :], rows[None], metric, parameters)
+
+
+def _unit(rows: Any) -> Any:
+    norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
+    return rows / np.where(norm == 0, 1.0, norm)
+
+
+def _whitened(x: Any, rows: Any, metric: str, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+    if metric == "seuclidean":
+        scale = np.sqrt(np.asarray(parameters["V"], np.float64))
+        return x / scale, rows / scale
+    inverse = parameters.get("VI")
+    inverse = np.linalg.inv(parameters["V"]) if inverse is None else inverse
+    factor = np.linalg.cholesky(np.asarray(inverse, np.float64))
+    return x @ factor, rows @ factor
+
+
+def squared_euclidean(x: Array, rows: np.ndarray) -> Array:
+    """|x|^2 - 2 x y + |y|^2, at least 0, of rows moved to the fixed rows' mean (which keeps distances)."""
+    centre = rows.mean(axis=0) if len(rows) else 0.0
+    x, rows = x - centre, rows - centre
+    found = np.sum(x * x, axis=1, keepdims=True) - 2.0 * (x @ rows.T) + np.sum(rows * rows, axis=1)
+    return np.maximum(found, 0.0)  # type: ignore[no-any-return]
+
+
+def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
+    """Distances of vectors along the last axis, by their elements."""
+    metric = _SAME.get(metric, metric)
+    if metric == "minkowski" and parameters.get("w") is None:
+        metric = {1: "manhattan", 2: "euclidean"}.get(parameters.get("p", 2), metric)
+    match metric:
+        case "euclidean":
+            gap = x - y
+            return np.sqrt(np.sum(gap * gap, axis=-1))  # type: ignore[no-any-return]
+        case "sqeuclidean":
+            gap = x - y
+            return np.sum(gap * gap, axis=-1)  # type: ignore[no-any-return]
+        case "manhattan":
+            return _over_columns(x, y, lambda a, b: np.abs(a - b))
+        case "chebyshev":
+            return np.max(np.abs(x - y), axis=-1)  # type: ignore[no-any-return]
+        case "minkowski":
+            p, w = float(parameters.get("p", 2)), parameters.get("w")
+            terms = np.abs(x - y) ** p
+            return np.sum(terms if w is None else terms * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)  # type: ignore[no-any-return]
+        case "canberra":
+            total = np.abs(x) + np.abs(y)
+            return np.sum(np.abs(x - y) / np.where(total == 0, 1.0, total), axis=-1)  # type: ignore[no-any-return]
+        case "braycurtis":
+            return np.sum(np.abs(x - y), axis=-1) / np.sum(np.abs(x + y), axis=-1)  # type: ignore[no-any-return]
+        case "hamming":
+            return np.mean((x != y).astype(np.float64), axis=-1)  # type: ignore[no-any-return]
+        case "cosine":
+            dot = np.sum(x * y, axis=-1)
+            scale = np.sqrt(np.sum(x * x, axis=-1)) * np.sqrt(np.sum(y * y, axis=-1))
+            return 1.0 - dot / np.where(scale == 0, 1.0, scale)  # type: ignore[no-any-return]
+    raise UnsupportedOperator(f"metric={metric!r} has no mapping")
+
+
+def _over_columns(x: Array, y: Any, term: Any) -> Array:
+    size = x.shape[-1]
+    constant = isinstance(y, np.ndarray) and size is not None and size <= 64 and y.size > _WIDE
+    if not constant:
+        return np.sum(term(x, y), axis=-1)  # type: ignore[no-any-return]
+    total = term(x[..., 0], y[..., 0])
+    for column in range(1, int(size or 1)):
+        total = total + term(x[..., column], y[..., column])
+    return total  # type: ignore[no-any-return]
+
+
+def nearest(
+    x: Array, rows: Any, k: int, metric: str = "euclidean", parameters: Mapping[str, Any] | None = None
+) -> tuple[Array, Array]:
+    """Distances to the `k` nearest of fixed `rows`, ascending, and their numbers: float64 and int64 [N, k].
+
+    Candidates are ranked by one matrix product where the metric allows it; their distances are then computed from the
+    differences, since a small distance is lost in the product's rounding.
+    """
+    parameters = dict(parameters or {})
+    rows = np.asarray(rows, np.float64)
+    metric = _SAME.get(metric, metric)
+    ranks = distances(x, rows, metric, parameters, ranking=True)
+    euclidean = metric in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis") or (
+        metric == "minkowski" and parameters.get("p", 2) == 2
+    )
+    if not euclidean:
+        return _least(ranks, k)
+    _, candidates = _least(ranks, min(k + _MARGIN, len(rows)))
+    candidates = _ascending(candidates)
+    x = x.astype(np.float64)
+    space: Any = rows
+    if metric in ("seuclidean", "mahalanobis"):
+        x, space = _whitened(x, rows, metric, parameters)
+        metric = "euclidean"
+    gap = x[:, None, :] - take(x.const(space), candidates, axis=0)
+    found = np.sum(gap * gap, axis=2)
+    if metric != "sqeuclidean":
+        found = np.sqrt(found)
+    values, places = _least(found, k)
+    return values, np.take_along_axis(candidates, places, axis=1)
+
+
+def _least(values: Array, k: int) -> tuple[Array, Array]:
+    least, places = values.op.TopK(values.value, [k], axis=1, largest=0, sorted=1)
+    return values.of(least), values.of(places)
+
+
+def _ascending(index: Array) -> Array:
+    """Sorted within each row, so that of rows at equal distance the first in the fitted order wins."""
+    values, _ = index.op.TopK(index.value, [index.shape[1]], axis=1, largest=0, sorted=1)
+    return index.of(values)
+
+
+def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
+    """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
+    rows = np.asarray(rows)
+    gamma = parameters.get("gamma")
+    gamma = 1.0 / rows.shape[1] if gamma is None else float(gamma)
+    coef0, degree = float(parameters.get("coef0", 1)), parameters.get("degree", 3)
+    match name:
+        case "linear":
+            return x @ rows.T  # type: ignore[no-any-return]
+        case "poly" | "polynomial":
+            base = x @ rows.T * gamma + coef0
+            return base ** (int(degree) if float(degree).is_integer() else degree)  # type: ignore[no-any-return]
+        case "sigmoid":
+            return np.tanh(x @ rows.T * gamma + coef0)  # type: ignore[no-any-return]
+        case "rbf":
+            return np.exp(-gamma * _like(squared_euclidean(x.astype(np.float64), rows.astype(np.float64)), x, rows))  # type: ignore[no-any-return]
+        case "laplacian":
+            return np.exp(-gamma * _like(distances(x, rows, "manhattan"), x, rows))  # type: ignore[no-any-return]
+        case "cosine":
+            return _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+        case "chi2" | "additive_chi2":
+            first, second = x.astype(np.float64)[:, None, :], rows.astype(np.float64)[None]
+            total = first + second
+            terms = (first - second) ** 2 / np.where(total == 0, 1.0, total)
+            found = -np.sum(terms, axis=2)
+            chi2_gamma = parameters.get("gamma")
+            if name == "additive_chi2":
+                return found  # type: ignore[no-any-return]
+            return np.exp(found * (1.0 if chi2_gamma is None else float(chi2_gamma)))  # type: ignore[no-any-return]
+    raise UnsupportedOperator(f"kernel={name!r} has no mapping")
+
+
+def _like(found: Array, x: Array, rows: np.ndarray) -> Array:
+    """In float32 where either side is that, as scikit-learn's distances are."""
+    return found.astype(np.float32) if np.float32 in (x.dtype, rows.dtype) else found

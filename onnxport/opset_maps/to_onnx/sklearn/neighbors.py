@@ -1,0 +1,344 @@
+"""Nearest neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
+from onnxport.opset_maps.to_onnx.sklearn.distances import distances, nearest
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
+
+_HERE = "neighbors"
+
+
+def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> tuple[Array, Array]:
+    """Distances and numbers of the nearest fitted rows, [N, k]."""
+    rows = numbers(op, x)
+    k = int(k or model.n_neighbors)
+    metric, parameters = _metric(model)
+    if metric == "precomputed":
+        found = rows.astype(np.float64)
+        least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
+        return rows.of(least), rows.of(places)
+    found, index = nearest(rows, _fitted(model), k, metric, parameters)
+    return _as_scikit(model, rows, found), index
+
+
+def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
+    """Distances in float32 where scikit-learn measures a float32 row against all fitted rows."""
+    narrow = rows.dtype == np.float32 and model._fit_method == "brute" and model._fit_X.dtype != np.float32
+    return found.astype(np.float32) if narrow and model.effective_metric_ == "euclidean" else found
+
+
+def _metric(model: Any) -> tuple[str, dict[str, Any]]:
+    if callable(model.effective_metric_):
+        raise UnsupportedOperator(f"{type(model).__name__}: a function as metric has no mapping; use a metric by name")
+    if model.effective_metric_ == "nan_euclidean":
+        raise UnsupportedOperator(f"{type(model).__name__}: metric='nan_euclidean' has no mapping")
+    return model.effective_metric_, dict(model.effective_metric_params_ or {})
+
+
+def _fitted(model: Any) -> np.ndarray:
+    rows = model._fit_X
+    if hasattr(rows, "toarray"):
+        rows = rows.toarray()
+    return np.asarray(rows)
+
+
+@sklearn.lower(
+    "KNeighborsMixin.kneighbors",
+    cases=[
+        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
+        *cases(regressor, _HERE, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
+    ],
+)
+def kneighbors(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+    """Distances and numbers of the nearest fitted rows."""
+    return neighbours_of(op, model, x)
+
+
+def _weights(distance: Array, weights: Any) -> Array | None:
+    if weights in (None, "uniform"):
+        return None
+    if weights != "distance":
+        raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
+    zero = distance == 0.0
+    found = 1.0 / np.where(zero, 1.0, distance)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)  # type: ignore[return-value]
+
+
+def _targets(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    y = np.asarray(model._y)
+    several = getattr(model, "outputs_2d_", False)
+    return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if several else [model.classes_])
+
+
+def _votes(model: Any, distance: Array, index: Array) -> list[Array]:
+    """For each label column the summed weights of the classes among the neighbours, [N, K]."""
+    weights = _weights(distance, model.weights)
+    y, classes = _targets(model)
+    found = []
+    for column, labels in enumerate(classes):
+        shares = take(index.const(np.eye(len(labels))[y[:, column]]), index, axis=0)
+        if weights is not None:
+            shares = shares * weights[:, :, None]
+        found.append(np.sum(shares, axis=1))
+    return found
+
+
+@sklearn.lower(
+    "KNeighborsClassifier.predict_proba",
+    cases=[
+        *cases(classifier, _HERE, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
+        *cases(classifier, _HERE, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
+    ],
+)
+def neighbour_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """Shares of the classes among the neighbours."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    found = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
+    return found if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "KNeighborsClassifier.predict",
+    cases=cases(classifier, _HERE, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
+)
+def neighbour_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class with the most votes, the first among equals."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    _, classes = _targets(model)
+    found = [
+        take_class(labels, np.argmax(votes, axis=1))
+        for labels, votes in zip(classes, _votes(model, distance, index), strict=True)
+    ]
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "KNeighborsRegressor.predict",
+    cases=[
+        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
+        *cases(regressor, _HERE, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
+    ],
+)
+def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The mean of the neighbours' values, weighted."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    y = np.asarray(model._y)
+    values = take(index.const(y if y.ndim > 1 else y[:, None]), index, axis=0)
+    weights = _weights(distance, model.weights)
+    if weights is None:
+        found = np.mean(values, axis=1)
+    else:
+        total = np.sum(values * weights[:, :, None], axis=1)
+        found = (total / np.sum(weights, axis=1, keepdims=True)).astype(np.float64)
+    return found if y.ndim > 1 else found.reshape(-1)  # type: ignore[no-any-return]
+
+
+# -- within a radius -------------------------------------------------------------------------------------------------------
+
+
+def _within(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+    """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
+    metric, parameters = _metric(model)
+    rows = numbers(op, x)
+    if metric == "precomputed":
+        raise UnsupportedOperator(f"{type(model).__name__}: metric='precomputed' has no mapping")
+    if metric in ("euclidean", "sqeuclidean") or parameters.get("p") == 2:
+        gap = rows.astype(np.float64)[:, None, :] - _fitted(model)[None].astype(np.float64)
+        found = np.sum(gap * gap, axis=2)
+        found = found if metric == "sqeuclidean" else np.sqrt(found)
+    else:
+        found = distances(rows, _fitted(model), metric, parameters)
+    return found, found <= float(model.radius)
+
+
+def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
+    if weights in (None, "uniform"):
+        return inside.astype(np.float64)
+    if weights != "distance":
+        raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
+    zero = (distance == 0.0) & inside
+    found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "RadiusNeighborsClassifier.predict_proba",
+    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
+)
+def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """Shares of the classes within the radius; where there is no row, all to the outlier label.
+
+    Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
+    """
+    distance, inside = _within(op, model, x)
+    weights = _radius_weights(distance, inside, model.weights)
+    empty = ~np.any(inside, axis=1, keepdims=True)
+    y, classes = _targets(model)
+    found = []
+    for column, labels in enumerate(classes):
+        votes = weights @ np.eye(len(labels))[y[:, column]]
+        if model.outlier_label_ is not None:
+            outlier = np.asarray(labels == model.outlier_label_[column], np.float64)
+            votes = np.where(empty, outlier[None], votes)
+        total = np.sum(votes, axis=1, keepdims=True)
+        found.append(votes / np.where(total == 0.0, 1.0, total))
+    return found if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "RadiusNeighborsClassifier.predict",
+    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 7}),
+)
+def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest share; the outlier label where there is none."""
+    shares = op.call(model, "predict_proba", x)
+    _, classes = _targets(model)
+    found = []
+    for column, item in enumerate(shares if model.outputs_2d_ else [shares]):
+        votes = Array(op, item)
+        label = take_class(classes[column], np.argmax(votes, axis=1))
+        if model.outlier_label_ is not None:
+            nothing = np.all(votes == 0, axis=1)
+            outlier = op.const(np.asarray(model.outlier_label_[column], np.asarray(classes[column]).dtype))
+            label = label.of(op.Where(nothing.value, outlier, label.value))
+        found.append(label)
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "RadiusNeighborsRegressor.predict",
+    cases=cases(regressor, _HERE, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
+)
+def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The weighted mean of the values within the radius; NaN where there is no row."""
+    distance, inside = _within(op, model, x)
+    y = np.asarray(model._y)
+    values = y if y.ndim > 1 else y[:, None]
+    if values.dtype.kind != "f":
+        raise UnsupportedOperator("RadiusNeighborsRegressor fitted on integers gives no NaN where it finds no row")
+    weights = _radius_weights(distance, inside, model.weights)
+    total = np.sum(weights, axis=1, keepdims=True)
+    empty = total == 0.0
+    found = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
+    return found if y.ndim > 1 else found.reshape(-1)  # type: ignore[union-attr, return-value]
+
+
+# -- graphs, outliers, densities ---------------------------------------------------------------------------------------------
+
+
+@sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, _HERE, "KNeighborsTransformer"))
+def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
+    distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
+    filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
+    zeros = full(index, (None, int(model.n_samples_fit_)), 0.0, filled.dtype)
+    return zeros.of(op.ScatterElements(zeros.value, index.value, filled.value, axis=1))
+
+
+@sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
+def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
+    distance, inside = _within(op, model, x)
+    return np.where(inside, distance if model.mode == "distance" else 1.0, 0.0)  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "LocalOutlierFactor.score_samples", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
+)
+def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The opposite of the mean ratio of the neighbours' densities to the row's own."""
+    distance, index = neighbours_of(op, model, x, model.n_neighbors_)
+    if numbers(op, x).dtype == np.float32:
+        distance = distance.astype(np.float32)
+    reach = np.maximum(distance, take(model._distances_fit_X_[:, model.n_neighbors_ - 1], index))
+    density = 1.0 / (np.mean(reach, axis=1, keepdims=True) + 1e-10)
+    return -np.mean(take(model._lrd, index) / density, axis=1)  # type: ignore[no-any-return]
+
+
+@sklearn.lower(
+    "LocalOutlierFactor.decision_function", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
+)
+def local_outlier_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The scores less the offset."""
+    return called(op, model, "score_samples", x) - model.offset_  # type: ignore[no-any-return]
+
+
+@sklearn.lower("LocalOutlierFactor.predict", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True}))
+def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """1 for an inlier, -1 for an outlier."""
+    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "NeighborhoodComponentsAnalysis.transform",
+    cases=cases(classifier, _HERE, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
+)
+def neighbourhood_components(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X components'."""
+    return numbers(op, x) @ model.components_.T  # type: ignore[no-any-return]
+
+
+_KERNEL_NORMS = {
+    "gaussian": lambda h, d: 0.5 * d * np.log(2 * np.pi) + d * np.log(h),
+    "tophat": lambda h, d: _log_ball(d) + d * np.log(h),
+    "epanechnikov": lambda h, d: _log_ball(d) + np.log(2.0 / (d + 2.0)) + d * np.log(h),
+    "exponential": lambda h, d: _log_sphere(d - 1) + _log_gamma(d) + d * np.log(h),
+    "linear": lambda h, d: _log_ball(d) - np.log(d + 1.0) + d * np.log(h),
+}
+
+
+def _log_gamma(x: float) -> float:
+    from scipy.special import gammaln
+
+    return float(gammaln(x))
+
+
+def _log_ball(d: int) -> float:
+    return 0.5 * d * np.log(np.pi) - _log_gamma(0.5 * d + 1)
+
+
+def _log_sphere(d: int) -> float:
+    return np.log(2 * np.pi) + _log_ball(d - 1)
+
+
+@sklearn.lower(
+    "KernelDensity.score_samples",
+    cases=cases(regressor, _HERE, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
+)
+def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
+    """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""
+    if model.kernel not in _KERNEL_NORMS:
+        raise UnsupportedOperator(f"KernelDensity: kernel={model.kernel!r} has no mapping")
+    rows = np.asarray(model.tree_.data)
+    h = float(model.bandwidth_)
+    weights = model.tree_.sample_weight
+    gap = distances(doubles(op, x), rows, model.metric, model.metric_params)
+    match model.kernel:
+        case "gaussian":
+            logs = -0.5 * (gap * gap) / (h * h)
+        case "exponential":
+            logs = -gap / h
+        case "tophat":
+            logs = np.where(gap < h, 0.0, -np.inf)
+        case "epanechnikov":
+            logs = np.where(gap < h, np.log(np.maximum(1.0 - (gap * gap) / (h * h), 1e-300)), -np.inf)
+        case _:
+            logs = np.where(gap < h, np.log(np.maximum(1.0 - gap / h, 1e-300)), -np.inf)
+    total = float(len(rows))
+    if weights is not None:
+        logs = logs + np.log(np.asarray(weights))
+        total = float(np.sum(weights))
+    top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
+    found = np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)
+    return found - _KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(total)  # type: ignore[no-any-return]

@@ -1,0 +1,504 @@
+"""Scalers, polynomials, splines and other functions of single columns."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
+
+_HERE = "preprocessing"
+
+
+@sklearn.lower("StandardScaler.transform", cases=cases(transformer, _HERE, "StandardScaler", {}, {"with_mean": False}))
+def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """(x - mean) / scale, in the type of x."""
+    rows = floats(op, x)
+    if model.with_mean:
+        rows = rows - model.mean_.astype(rows.dtype)
+    return rows / model.scale_.astype(rows.dtype) if model.with_std else rows  # type: ignore[no-any-return]
+
+
+@sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, _HERE, "StandardScaler"))
+def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x scale + mean."""
+    rows = floats(op, x)
+    if model.with_std:
+        rows = rows * model.scale_.astype(rows.dtype)
+    return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows  # type: ignore[no-any-return]
+
+
+# NumPy's in-place operations compute in the wider type and store in the array's own: so do these.
+
+
+@sklearn.lower("RobustScaler.transform", cases=cases(transformer, _HERE, "RobustScaler", {}, {"unit_variance": True}))
+def robust_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """(x - center) / scale."""
+    rows = floats(op, x).copy()
+    if model.with_centering:
+        rows -= model.center_
+    if model.with_scaling:
+        rows /= model.scale_
+    return rows
+
+
+@sklearn.lower("RobustScaler.inverse_transform", cases=cases(transformer, _HERE, "RobustScaler"))
+def robust_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x scale + center."""
+    rows = floats(op, x).copy()
+    if model.with_scaling:
+        rows *= model.scale_
+    if model.with_centering:
+        rows += model.center_
+    return rows
+
+
+@sklearn.lower(
+    "MinMaxScaler.transform",
+    cases=cases(transformer, _HERE, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
+)
+def min_max_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x scale + min, clipped to the feature range on request."""
+    rows = floats(op, x).copy()
+    rows *= model.scale_
+    rows += model.min_
+    if model.clip:
+        low, high = (rows.dtype.type(item) for item in model.feature_range)
+        rows = np.clip(rows, low, high)
+    return rows
+
+
+@sklearn.lower("MinMaxScaler.inverse_transform", cases=cases(transformer, _HERE, "MinMaxScaler"))
+def min_max_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """(x - min) / scale."""
+    rows = floats(op, x).copy()
+    rows -= model.min_
+    rows /= model.scale_
+    return rows
+
+
+@sklearn.lower("MaxAbsScaler.transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
+def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x / scale."""
+    rows = floats(op, x).copy()
+    rows /= model.scale_
+    return np.clip(rows, -1.0, 1.0) if getattr(model, "clip", False) else rows  # type: ignore[no-any-return]
+
+
+@sklearn.lower("MaxAbsScaler.inverse_transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
+def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x scale."""
+    rows = floats(op, x).copy()
+    rows *= model.scale_
+    return rows
+
+
+@sklearn.lower(
+    "Normalizer.transform", cases=cases(transformer, _HERE, "Normalizer", {}, {"norm": "l1"}, {"norm": "max"})
+)
+def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Rows divided by their norm; rows of zeros stay."""
+    rows = floats(op, x)
+    if model.norm == "l2":
+        norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
+    elif model.norm == "l1":
+        norm = np.sum(np.abs(rows), axis=1, keepdims=True)
+    else:
+        norm = np.max(np.abs(rows), axis=1, keepdims=True)
+    # sklearn.preprocessing._data._handle_zeros_in_scale: a norm within rounding of 0 counts as 0
+    least = 10 * np.finfo(rows.dtype).eps
+    return rows / np.where(norm < least, rows.dtype.type(1), norm)  # type: ignore[no-any-return]
+
+
+@sklearn.lower("Binarizer.transform", cases=cases(transformer, _HERE, "Binarizer", {"threshold": 0.3}))
+def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """1 where x > threshold, else 0, in the type of x."""
+    rows = numbers(op, x)
+    threshold = float(model.threshold)
+    found = rows > (threshold if rows.dtype.kind == "f" else np.float64(threshold))
+    return found.astype(rows.dtype)  # type: ignore[no-any-return]
+
+
+@sklearn.lower(
+    "PolynomialFeatures.transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "PolynomialFeatures",
+        {},
+        {"degree": 3, "interaction_only": True},
+        {"degree": (2, 3), "include_bias": False},
+        {"degree": 0},
+    ),
+)
+def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Products of powers of the columns, one for each row of `powers_`: each degree from the one before."""
+    rows = floats(op, x)
+    powers = [tuple(int(item) for item in row) for row in model.powers_]
+    blocks: list[Array] = []
+    place: dict[tuple[int, ...], int] = {}
+    count = len(powers[0]) if powers else 0
+    level = {(0,) * count: full(rows, (None, 1), 1, rows.dtype)[:, 0]} if (0,) * count in powers else {}
+    if level:
+        place[(0,) * count] = 0
+        blocks.append(full(rows, (None, 1), 1, rows.dtype))
+    units = [tuple(int(i == j) for i in range(count)) for j in range(count)]
+    frontier, block = {unit: i for i, unit in enumerate(units)}, rows
+    width = len(blocks)
+    for degree in range(1, max((sum(row) for row in powers), default=0) + 1):
+        if degree > 1:
+            needed = sorted({_lower_powers(row, d) for row in powers for d in [degree] if sum(row) >= degree})
+            pairs = [(frontier[_without_last(row)], _last(row)) for row in needed]
+            block = block[:, [a for a, _ in pairs]] * rows[:, [b for _, b in pairs]]
+            frontier = {row: i for i, row in enumerate(needed)}
+        wanted = [row for row in powers if sum(row) == degree]
+        if wanted:
+            blocks.append(block[:, [frontier[row] for row in wanted]])
+            place.update({row: width + i for i, row in enumerate(wanted)})
+            width += len(wanted)
+    joined = np.concatenate(blocks, axis=1)
+    order = [place[row] for row in powers]
+    return joined if order == list(range(width)) else joined[:, order]  # type: ignore[no-any-return]
+
+
+def _last(row: tuple[int, ...]) -> int:
+    return max(i for i, power in enumerate(row) if power)
+
+
+def _without_last(row: tuple[int, ...]) -> tuple[int, ...]:
+    last = _last(row)
+    return tuple(power - (i == last) for i, power in enumerate(row))
+
+
+def _lower_powers(row: tuple[int, ...], degree: int) -> tuple[int, ...]:
+    while sum(row) > degree:
+        row = _without_last(row)
+    return row
+
+
+@sklearn.lower(
+    "KBinsDiscretizer.transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "KBinsDiscretizer",
+        {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"},
+        {"quantile_method": "averaged_inverted_cdf"},
+        {"strategy": "uniform", "encode": "onehot-dense"},
+    ),
+)
+def bins(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The number of inner edges not above the value; as ones among zeros where it is encoded so."""
+    rows = floats(op, x) if model.dtype is None else numbers(op, x, model.dtype)
+    counts, shown = [], []
+    for column, edges in enumerate(model.bin_edges_):
+        passed = rows[:, column : column + 1] >= np.asarray(edges[1:-1])[None]
+        counts.append(np.sum(passed.astype(np.int64), axis=1, keepdims=True))
+        shown.append((counts[-1] == np.arange(len(edges) - 1)).astype(rows.dtype))
+    found = np.concatenate(counts, axis=1).astype(rows.dtype) if model.encode == "ordinal" else None
+    return np.concatenate(shown, axis=1) if found is None else found  # type: ignore[no-any-return]
+
+
+@sklearn.lower(
+    "KBinsDiscretizer.inverse_transform",
+    cases=[
+        built(
+            lambda: made(_HERE, "KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
+            np.array([[0.0, 1, 2, 3], [4, 3, 2, 1]]),
+        )
+    ],
+)
+def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The middle of each bin."""
+    rows = floats(op, x)
+    if "onehot" in model.encode:
+        sizes = [len(edges) - 1 for edges in model.bin_edges_]
+        starts = np.cumsum([0, *sizes])
+        codes = [np.argmax(rows[:, a:b], axis=1) for a, b in pairwise(starts)]
+        rows = np.stack(codes, axis=1).astype(np.float64)
+    found = []
+    for column, edges in enumerate(model.bin_edges_):
+        centres = ((edges[1:] + edges[:-1]) * 0.5).astype(rows.dtype)
+        found.append(take(centres, rows[:, column].astype(np.int64)))
+    return np.stack(found, axis=1)  # type: ignore[return-value]
+
+
+# -- power and quantile transforms -------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "PowerTransformer.transform",
+    cases=[
+        *cases(transformer, _HERE, "PowerTransformer", {}, {"standardize": False}),
+        *cases(
+            transformer, _HERE, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, low=0.1)
+        ),
+    ],
+)
+def power_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Box and Cox's or Yeo and Johnson's power of each column, then standardised."""
+    rows = floats(op, x)
+    wide = rows.astype(np.float64)
+    columns = [_power(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
+    found = np.stack(columns, axis=1).astype(rows.dtype)
+    return called(op, model._scaler, "transform", found.value) if model.standardize else found
+
+
+def _power(x: Array, power: float, method: str) -> Array:
+    if method == "box-cox":
+        return np.log(x) if abs(power) < 1e-19 else np.expm1(power * np.log(x)) / power  # type: ignore[no-any-return]
+    above = np.log1p(np.maximum(x, 0.0))
+    below = np.log1p(np.maximum(-x, 0.0))
+    positive = above if abs(power) < np.spacing(1.0) else np.expm1(power * above) / power
+    rest = 2 - power
+    negative = -below if abs(rest) < np.spacing(1.0) else -np.expm1(rest * below) / rest
+    found = np.where(x >= 0, positive, negative)
+    return np.where(np.isnan(x), x, found)  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "PowerTransformer.inverse_transform",
+    cases=[
+        *cases(transformer, _HERE, "PowerTransformer", {}, rows=f64(7, 4, low=-0.5, high=0.5)),
+        *cases(transformer, _HERE, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
+    ],
+)
+def power_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The inverse powers of the columns."""
+    rows = floats(op, x)
+    if model.standardize:
+        rows = called(op, model._scaler, "inverse_transform", x)
+    wide = rows.astype(np.float64)
+    columns = [_unpower(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
+    return np.stack(columns, axis=1).astype(rows.dtype)  # type: ignore[no-any-return]
+
+
+def _unpower(x: Array, power: float, method: str) -> Array:
+    if method == "box-cox":
+        return np.exp(x) if power == 0 else np.exp(np.log1p(power * x) / power)  # type: ignore[no-any-return]
+    positive = np.exp(x) - 1 if abs(power) < np.spacing(1.0) else np.power(x * power + 1, 1 / power) - 1
+    rest = 2 - power
+    negative = 1 - np.exp(-x) if abs(rest) <= np.spacing(1.0) else 1 - np.power(-rest * x + 1, 1 / rest)
+    return np.where(x >= 0, positive, negative)  # type: ignore[return-value]
+
+
+def interpolated(x: Array, points: np.ndarray, values: np.ndarray) -> Array:
+    """numpy.interp: the piecewise linear function through ascending `points`, constant beyond them."""
+    points, values = np.asarray(points, np.float64), np.asarray(values, np.float64)
+    wide = x.astype(np.float64)
+    if len(points) == 1:
+        return full(wide, wide.shape, values[0], np.float64)
+    passed = np.sum((wide[:, None] >= points[None]).astype(np.int64), axis=1)
+    place = np.clip(passed - 1, 0, len(points) - 2)
+    gap = points[1:] - points[:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(gap > 0, (values[1:] - values[:-1]) / np.where(gap > 0, gap, 1.0), 0.0)
+    inside = take(slope, place) * (wide - take(points[:-1], place)) + take(values[:-1], place)
+    return np.where(wide >= points[-1], values[-1], np.where(wide < points[0], values[0], inside))  # type: ignore[return-value]
+
+
+_BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
+
+
+@sklearn.lower(
+    "QuantileTransformer.transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "QuantileTransformer",
+        {"n_quantiles": 20},
+        {"n_quantiles": 20, "output_distribution": "normal"},
+    ),
+)
+def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The share of fitted values below, interpolated; as a normal deviate on request."""
+    from scipy.special import ndtri
+    from scipy.stats import norm
+
+    rows = floats(op, x)
+    found = []
+    for index in range(model.quantiles_.shape[1]):
+        column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
+        low, high = levels[0], levels[-1]
+        up = interpolated(column, levels, shares)
+        down = interpolated(-column, -levels[::-1], -shares[::-1])
+        value = (0.5 * (up - down)).astype(rows.dtype)
+        normal = model.output_distribution == "normal"
+        below = column - _BOUND < low if normal else column == low
+        above = column + _BOUND > high if normal else column == high
+        value = np.where(below, 0.0, np.where(above, 1.0, value))
+        if normal:
+            limits = norm.ppf(_BOUND - np.spacing(1)), norm.ppf(1 - (_BOUND - np.spacing(1)))
+            value = np.clip(ndtri(value.astype(np.float64)), *limits).astype(rows.dtype)
+        found.append(np.where(np.isnan(column), column, value))
+    return np.stack(found, axis=1)  # type: ignore[return-value]
+
+
+@sklearn.lower(
+    "QuantileTransformer.inverse_transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "QuantileTransformer",
+        {"n_quantiles": 20},
+        {"n_quantiles": 20, "output_distribution": "normal"},
+        rows=f64(7, 4, low=0, high=1),
+    ),
+)
+def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The fitted value below which the given share lies."""
+    from scipy.special import ndtr
+
+    rows = floats(op, x)
+    found = []
+    for index in range(model.quantiles_.shape[1]):
+        column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
+        normal = model.output_distribution == "normal"
+        share = ndtr(column.astype(np.float64)).astype(column.dtype) if normal else column
+        below = share - _BOUND < 0 if normal else share == 0
+        above = share + _BOUND > 1 if normal else share == 1
+        value = interpolated(share, shares, levels).astype(rows.dtype)
+        value = np.where(below, rows.dtype.type(levels[0]), np.where(above, rows.dtype.type(levels[-1]), value))
+        found.append(np.where(np.isnan(column), column, value))
+    return np.stack(found, axis=1)  # type: ignore[return-value]
+
+
+# -- splines ---------------------------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "SplineTransformer.transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "SplineTransformer",
+        {},
+        {"extrapolation": "linear", "degree": 2},
+        {"extrapolation": "continue"},
+        {"extrapolation": "periodic", "include_bias": False},
+        {"degree": 0},
+        {"degree": 1, "extrapolation": "linear"},
+    ),
+)
+def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """B-splines of each column: on each interval of the knots a polynomial; beyond them as `extrapolation` says."""
+    rows = numbers(op, x)
+    dtype = rows.dtype if rows.dtype in (np.float64, np.float32) else np.dtype(np.float64)
+    wide = rows.astype(np.float64)
+    blocks = []
+    for index in range(len(model.bsplines_)):
+        column = wide[:, index]
+        block = _splines(model, model.bsplines_[index], column)
+        if getattr(model, "handle_missing", "error") == "zeros":
+            block = np.where(np.isnan(column)[:, None], 0.0, block)
+        blocks.append(block)
+    found = np.concatenate(blocks, axis=1).astype(dtype)
+    if model.include_bias:
+        return found  # type: ignore[no-any-return]
+    count = model.bsplines_[0].c.shape[1]
+    return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]  # type: ignore[no-any-return]
+
+
+def _splines(model: Any, spline: Any, x: Array) -> Array:
+    k, knots = spline.k, np.asarray(spline.t, np.float64)
+    low, high = knots[k], knots[-k - 1]
+    mode = model.extrapolation
+    if mode == "periodic":
+        n = len(knots) - k - 1
+        period = knots[n] - knots[k]
+        x = knots[k] + (x - knots[k]) % period
+        return _piecewise(spline, x)
+    if mode in ("continue", "error"):
+        return _piecewise(spline, x)
+    inside = _piecewise(spline, np.clip(x, low, high))
+    first, last = spline(low), spline(high)
+    below, above = (x < low)[:, None], (x > high)[:, None]
+    count, degree = spline.c.shape[1], model.degree
+    head, tail = np.arange(count) < degree, np.arange(count) >= count - degree
+    if mode == "constant":
+        return np.where(below, np.where(head, first, 0.0), np.where(above, np.where(tail, last, 0.0), inside))  # type: ignore[return-value]
+    reach = degree + 1 if degree <= 1 else degree
+    head, tail = np.arange(count) < reach, np.arange(count) >= count - reach
+    slope_first, slope_last = spline(low, nu=1), spline(high, nu=1)
+    lower = np.where(head, first, 0.0) + (x - low)[:, None] * np.where(head, slope_first, 0.0)
+    upper = np.where(tail, last, 0.0) + (x - high)[:, None] * np.where(tail, slope_last, 0.0)
+    return np.where(below, lower, np.where(above, upper, inside))  # type: ignore[return-value]
+
+
+def _piecewise(spline: Any, x: Array) -> Array:
+    """The spline's polynomial on the interval of each x, about the interval's left end."""
+    from scipy.interpolate import PPoly
+
+    k, knots = spline.k, np.asarray(spline.t, np.float64)
+    count = spline.c.shape[1]
+    pieces = [PPoly.from_spline((knots, spline.c[:, j], k)) for j in range(count)]
+    ends = np.asarray(pieces[0].x)[k : len(knots) - k]
+    coefficients = np.stack(
+        [np.asarray(piece.c)[:, k : len(knots) - k - 1] for piece in pieces], axis=2
+    )  # [k+1, m, count]
+    passed = np.sum((x[:, None] >= ends[None, 1:-1]).astype(np.int64), axis=1)
+    offset = (x - take(ends, passed))[:, None]
+    found = take(x.const(coefficients[0]), passed, axis=0)
+    for row in coefficients[1:]:
+        found = found * offset + take(x.const(row), passed, axis=0)
+    return found  # type: ignore[no-any-return]
+
+
+# -- functions -------------------------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "FunctionTransformer.transform",
+    cases=[
+        *cases(transformer, _HERE, "FunctionTransformer"),
+        *cases(transformer, _HERE, "FunctionTransformer", {"func": np.tanh}),
+        *cases(
+            transformer,
+            _HERE,
+            "FunctionTransformer",
+            {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
+        ),
+    ],
+)
+def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+    """The function traced with NumPy's protocols; the table as it is where there is none."""
+    return _apply(op, model, model.func, model.kw_args, x)
+
+
+@sklearn.lower(
+    "FunctionTransformer.inverse_transform",
+    cases=cases(
+        transformer, _HERE, "FunctionTransformer", {"func": np.sinh, "inverse_func": np.arcsinh, "check_inverse": False}
+    ),
+)
+def function_untransformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+    """The inverse function traced with NumPy's protocols."""
+    return _apply(op, model, model.inverse_func, model.inv_kw_args, x)
+
+
+def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> Table | Array:
+    if function is None:
+        return x
+    if getattr(function, "func", None) is check_array:  # in histogram gradient boosting, beside the categories
+        return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
+    try:
+        found = function(Array(op, matrix(op, x)), **(options or {}))
+    except Exception as error:  # a user's function may raise anything on what is no array
+        raise UnsupportedOperator(
+            f"the function {name!r} is not built of NumPy's functions of whole arrays ({type(error).__name__}: {error}); "
+            "write it so, or put it into an estimator of your own and register that"
+        ) from error
+    if not isinstance(found, Array):
+        raise UnsupportedOperator(f"the function {name!r} gives no array that depends on its input")
+    return found
