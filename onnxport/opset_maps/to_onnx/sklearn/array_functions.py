@@ -83,7 +83,7 @@ def _all(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def _truth(x: Array) -> Array:
-    return x if x.dtype == bool else x != 0  # type: ignore[no-any-return]
+    return x if x.dtype == bool else x != 0
 
 
 @_says(np.var)
@@ -96,12 +96,12 @@ def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> A
     if axes is None or any(x.shape[i] is None for i in axes):
         raise UnsupportedOperator("numpy.var with ddof over rows")
     count = int(np.prod([x.shape[i] for i in axes]))
-    return mean * (count / (count - ddof))  # type: ignore[no-any-return]
+    return mean * (count / (count - ddof))
 
 
 @_says(np.std)
 def _std(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    return np.sqrt(_var(x, axis, ddof, keepdims))  # type: ignore[no-any-return]
+    return np.sqrt(_var(x, axis, ddof, keepdims))
 
 
 def _argument(operator: str) -> Function:
@@ -130,7 +130,7 @@ def _where(condition: Any, x: Any, y: Any) -> Array:
     condition = _array(like, condition)
     if dtype == bool:  # runtimes have no Where of booleans
         condition = condition.astype(bool)
-        return (condition & x) | (~condition & y)  # type: ignore[no-any-return]
+        return (condition & x) | (~condition & y)
     return like.of(like.op.Where(_truth(condition).value, x.value, y.value))
 
 
@@ -216,7 +216,7 @@ def _atleast_2d(x: Array) -> Array:
 @_says(np.dot)
 def _dot(x: Any, y: Any) -> Array:
     like = _first([x, y])
-    return _array(like, x) @ _array(like, y)  # type: ignore[no-any-return]
+    return _array(like, x) @ _array(like, y)
 
 
 @_says(np.clip)
@@ -287,8 +287,8 @@ def _round(x: Array, decimals: int = 0) -> Array:
         return x
     scale = 10.0 ** abs(decimals)
     if not decimals:
-        return np.rint(x)  # type: ignore[no-any-return]
-    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale  # type: ignore[no-any-return]
+        return np.rint(x)
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
 @_says(np.nan_to_num)
@@ -298,7 +298,7 @@ def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = Non
     x = np.where(np.isnan(x), x.dtype.type(nan), x)
     infinite = np.isinf(x)
     x = np.where(infinite & (x > 0), x.dtype.type(high), x)
-    return np.where(infinite & (x < 0), x.dtype.type(low), x)  # type: ignore[return-value]
+    return np.where(infinite & (x < 0), x.dtype.type(low), x)
 
 
 @_says(np.cumsum)
@@ -334,7 +334,7 @@ def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
 @_says(np.linalg.norm)
 def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     if ord in (None, 2):
-        return np.sqrt(_sum(x * x, axis, keepdims=keepdims))  # type: ignore[no-any-return]
+        return np.sqrt(_sum(x * x, axis, keepdims=keepdims))
     if ord == 1:
         return _sum(np.abs(x), axis, keepdims=keepdims)
     if ord == np.inf:
@@ -357,7 +357,7 @@ def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
     shape = [1] * x.ndim
     shape[axis] = -1
     weights = weights.astype(np.result_type(x.dtype, weights.dtype, np.float64 if x.dtype.kind in "bi" else x.dtype))
-    return _sum(x * weights.reshape(shape), axis) / weights.sum()  # type: ignore[no-any-return]
+    return _sum(x * weights.reshape(shape), axis) / weights.sum()
 
 
 @_says(np.select)
@@ -365,7 +365,7 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0)
     result = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         result = np.where(condition, choice, result)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array, Array]:

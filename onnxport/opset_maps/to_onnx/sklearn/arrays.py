@@ -65,8 +65,8 @@ def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
 def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     # runtimes' MatMul by a vector fails on no rows
     if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
-        return op.MatMul(x, y)  # type: ignore[no-any-return]
-    return op.Squeeze(op.MatMul(x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))  # type: ignore[no-any-return]
+        return op.MatMul(x, y)
+    return op.Squeeze(op.MatMul(x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
 
 
 def _ignoring_nan(operator: str) -> Function:
@@ -327,12 +327,12 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     def dot(self, other: Any) -> Array:
         """Matrix product."""
-        return self @ other  # type: ignore[no-any-return]
+        return self @ other
 
     def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
         from onnxport.opset_maps.to_onnx.sklearn import array_functions
 
-        return array_functions.TABLE[getattr(np, name)](self, *args, **kwargs)  # type: ignore[no-any-return]
+        return array_functions.TABLE[getattr(np, name)](self, *args, **kwargs)
 
     def sum(self, axis: Any = None, **kwargs: Any) -> Array:
         """numpy.sum."""
@@ -461,4 +461,4 @@ def _index(op: OpBuilder, item: Any) -> ir.Value:
 
 def one_value(x: Any) -> ir.Value:
     """The graph's value of an array."""
-    return x.value if isinstance(x, Array) else x  # type: ignore[no-any-return]
+    return x.value if isinstance(x, Array) else x

@@ -30,7 +30,7 @@ def link_inverse(loss: Any, raw: Array) -> Array:
     if name == "IdentityLink":
         return raw
     if name == "LogLink":
-        return np.exp(raw)  # type: ignore[no-any-return]
+        return np.exp(raw)
     if name == "LogitLink":
         return raw.of(raw.op.Sigmoid(raw.value))
     raise UnsupportedOperator(f"the link {name} has no mapping")
@@ -165,8 +165,8 @@ def gradient_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
     joined = tree_ensemble.join([tree_of(item) for item in model.estimators_.ravel()])
     found = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
     if not hasattr(model, "classes_"):
-        return found  # type: ignore[return-value]
-    return found.reshape(-1, *model.estimators_.shape)  # type: ignore[return-value]
+        return found
+    return found.reshape(-1, *model.estimators_.shape)
 
 
 # -- histogram gradient boosting ---------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def _histogram_raw(op: OpBuilder, model: Any, x: Table) -> Array:
         rows = np.concatenate([np.where(np.isnan(first), codes, first), rows[:, int((counts > 0).sum()) :]], axis=1)
     joined = tree_ensemble.join([_histogram_tree(model, item, counts) for stage in stages for item in stage])
     targets = np.tile(np.arange(columns), len(stages))
-    return tree_ensemble.sums(op, joined, rows.value, targets, columns) + start  # type: ignore[no-any-return]
+    return tree_ensemble.sums(op, joined, rows.value, targets, columns) + start
 
 
 def _with_categories(name: str) -> Any:
@@ -316,7 +316,7 @@ def boost_decision(op: OpBuilder, model: Any, x: Table) -> Array:
         votes = np.where(places[:, None] == np.arange(count), float(weight), -1 / (count - 1) * float(weight))
         total = total + take(said.const(votes), said, axis=0)
     total = total / float(np.sum(model.estimator_weights_))
-    return total[:, 1] - total[:, 0] if count == 2 else total  # type: ignore[no-any-return]
+    return total[:, 1] - total[:, 0] if count == 2 else total
 
 
 def _class_number(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
@@ -364,4 +364,4 @@ def boost_value(op: OpBuilder, model: Any, x: Table) -> Array:
     weights = np.cumsum(take(np.asarray(model.estimator_weights_)[: len(found)], order), axis=1)
     enough = weights >= 0.5 * weights[:, -1][:, None]
     middle = np.argmax(enough, axis=1)[:, None]
-    return np.take_along_axis(predictions, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]  # type: ignore[no-any-return]
+    return np.take_along_axis(predictions, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]

@@ -30,7 +30,7 @@ def label_of_scores(classes: Any, scores: Array) -> Array:
 
 def both_classes(positive: Array) -> Array:
     """Probabilities of two classes from a vector of those of the second: columns 1 - p and p."""
-    return np.stack([1 - positive, positive], axis=1)  # type: ignore[no-any-return]
+    return np.stack([1 - positive, positive], axis=1)
 
 
 def softmax(scores: Array) -> Array:
@@ -42,16 +42,16 @@ def logsumexp(x: Array, axis: int = 1, *, keepdims: bool = False) -> Array:
     """log of the sum of exp(x) along an axis, from the greatest term, which must not be -inf in every place."""
     top = np.max(x, axis=axis, keepdims=True)
     total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
-    return total if keepdims else np.squeeze(total, axis=axis)  # type: ignore[no-any-return]
+    return total if keepdims else np.squeeze(total, axis=axis)
 
 
 def normalized(x: Array) -> Array:
     """Rows divided by their sum; equal shares where that is 0."""
     total = np.sum(x, axis=1, keepdims=True)
     empty = total == 0
-    return np.where(empty, 1, x) / np.where(empty, x.shape[1], total)  # type: ignore[no-any-return]
+    return np.where(empty, 1, x) / np.where(empty, x.shape[1], total)
 
 
 def spread(labels: Array, classes: Any) -> Array:
     """Booleans, one column for each class: whether the label is that class (numbers and booleans)."""
-    return labels[:, None] == np.asarray(classes)[None]  # type: ignore[no-any-return]
+    return labels[:, None] == np.asarray(classes)[None]

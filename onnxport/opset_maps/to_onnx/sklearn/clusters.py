@@ -26,7 +26,7 @@ _FEW: dict[str, Any] = {"n_clusters": 3, "n_init": 1}
 def centre_distances(op: OpBuilder, model: Any, x: Table) -> Array:
     """Euclidean distance to each centre, in the type of x."""
     rows = floats(op, x)
-    return np.sqrt(squared_euclidean(rows.astype(np.float64), model.cluster_centers_)).astype(rows.dtype)  # type: ignore[no-any-return]
+    return np.sqrt(squared_euclidean(rows.astype(np.float64), model.cluster_centers_)).astype(rows.dtype)
 
 
 @sklearn.lower(
@@ -40,4 +40,4 @@ def centre_distances(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def nearest_centre(op: OpBuilder, model: Any, x: Table) -> Array:
     """The number of the nearest centre, int32 as in scikit-learn."""
-    return np.argmin(squared_euclidean(doubles(op, x), model.cluster_centers_), axis=1).astype(np.int32)  # type: ignore[no-any-return]
+    return np.argmin(squared_euclidean(doubles(op, x), model.cluster_centers_), axis=1).astype(np.int32)

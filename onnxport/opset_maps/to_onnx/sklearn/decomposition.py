@@ -34,4 +34,4 @@ def projection(op: OpBuilder, model: Any, x: Table) -> Array:
         scale = np.sqrt(model.explained_variance_)
         smallest = np.finfo(scale.dtype).eps
         found = found / np.where(scale < smallest, smallest, scale)
-    return found  # type: ignore[no-any-return]
+    return found

@@ -25,7 +25,7 @@ def linear_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """Logarithm of the probabilities, zeros raised to the smallest normal number."""
     found = called(op, model, "predict_proba", x)
     least = np.finfo(found.dtype).smallest_normal
-    return np.log(np.where(found == 0.0, least, found))  # type: ignore[no-any-return]
+    return np.log(np.where(found == 0.0, least, found))
 
 
 @sklearn.lower(
@@ -37,7 +37,7 @@ def linear_transform(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = numbers(op, x)
     if model.solver == "svd":
         rows = rows - model.xbar_
-    return rows @ model.scalings_[:, : model._max_components]  # type: ignore[no-any-return]
+    return rows @ model.scalings_[:, : model._max_components]
 
 
 def discriminant_scores(op: OpBuilder, model: Any, x: Table) -> Array:
@@ -50,13 +50,13 @@ def discriminant_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         turned = (rows - mean) @ (rotation * scaling**-0.5)
         norms.append(np.sum(turned**2, axis=1))
     volume = np.asarray([np.sum(np.log(scaling)) for scaling in model.scalings_])
-    return -0.5 * (np.stack(norms, axis=1) + volume) + np.log(model.priors_)  # type: ignore[no-any-return]
+    return -0.5 * (np.stack(norms, axis=1) + volume) + np.log(model.priors_)
 
 
 def _centroid_scores(op: OpBuilder, model: Any, x: Table) -> Array:
     scale = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
     found = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
-    return -(found**2) + 2.0 * np.log(model.class_prior_)  # type: ignore[no-any-return]
+    return -(found**2) + 2.0 * np.log(model.class_prior_)
 
 
 @sklearn.lower(
@@ -72,7 +72,7 @@ def _centroid_scores(op: OpBuilder, model: Any, x: Table) -> Array:
 def discriminant_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     """Scores of the classes; for two their difference."""
     scores = discriminant_scores(op, model, x)
-    return scores[:, 1] - scores[:, 0] if len(model.classes_) == 2 else scores  # type: ignore[no-any-return]
+    return scores[:, 1] - scores[:, 0] if len(model.classes_) == 2 else scores
 
 
 @sklearn.lower(
@@ -92,7 +92,7 @@ def discriminant_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array
     """Logarithm of the softmax of the scores."""
     scores = discriminant_scores(op, model, x)
     likelihood = scores - np.max(scores, axis=1, keepdims=True)
-    return likelihood - np.log(np.sum(np.exp(likelihood), axis=1, keepdims=True))  # type: ignore[no-any-return]
+    return likelihood - np.log(np.sum(np.exp(likelihood), axis=1, keepdims=True))
 
 
 @sklearn.lower(
@@ -101,7 +101,7 @@ def discriminant_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array
 )
 def discriminant_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """Softmax of the scores."""
-    return np.exp(discriminant_log_probabilities(op, model, x))  # type: ignore[no-any-return]
+    return np.exp(discriminant_log_probabilities(op, model, x))
 
 
 @sklearn.lower(

@@ -46,13 +46,13 @@ def distances(
         found = squared_euclidean(x, rows)
         return found if squared or ranking or metric == "sqeuclidean" else np.sqrt(found)
     if metric == "cosine":
-        return 1.0 - _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+        return 1.0 - _unit(x) @ _unit(rows).T
     if metric == "correlation":
         x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
-        return 1.0 - _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+        return 1.0 - _unit(x) @ _unit(rows).T
     if metric in ("seuclidean", "mahalanobis"):
         x, rows = _whitened(x, rows, metric, parameters)
-        return np.sqrt(squared_euclidean(x, rows))  # type: ignore[no-any-return]
+        return np.sqrt(squared_euclidean(x, rows))
     return elementwise_distance(x[:, None, :], rows[None], metric, parameters)
 
 
@@ -76,7 +76,7 @@ def squared_euclidean(x: Array, rows: np.ndarray) -> Array:
     centre = rows.mean(axis=0) if len(rows) else 0.0
     x, rows = x - centre, rows - centre
     found = np.sum(x * x, axis=1, keepdims=True) - 2.0 * (x @ rows.T) + np.sum(rows * rows, axis=1)
-    return np.maximum(found, 0.0)  # type: ignore[no-any-return]
+    return np.maximum(found, 0.0)
 
 
 def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
@@ -87,29 +87,29 @@ def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str,
     match metric:
         case "euclidean":
             gap = x - y
-            return np.sqrt(np.sum(gap * gap, axis=-1))  # type: ignore[no-any-return]
+            return np.sqrt(np.sum(gap * gap, axis=-1))
         case "sqeuclidean":
             gap = x - y
-            return np.sum(gap * gap, axis=-1)  # type: ignore[no-any-return]
+            return np.sum(gap * gap, axis=-1)
         case "manhattan":
             return _over_columns(x, y, lambda a, b: np.abs(a - b))
         case "chebyshev":
-            return np.max(np.abs(x - y), axis=-1)  # type: ignore[no-any-return]
+            return np.max(np.abs(x - y), axis=-1)
         case "minkowski":
             p, w = float(parameters.get("p", 2)), parameters.get("w")
             terms = np.abs(x - y) ** p
-            return np.sum(terms if w is None else terms * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)  # type: ignore[no-any-return]
+            return np.sum(terms if w is None else terms * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)
         case "canberra":
             total = np.abs(x) + np.abs(y)
-            return np.sum(np.abs(x - y) / np.where(total == 0, 1.0, total), axis=-1)  # type: ignore[no-any-return]
+            return np.sum(np.abs(x - y) / np.where(total == 0, 1.0, total), axis=-1)
         case "braycurtis":
-            return np.sum(np.abs(x - y), axis=-1) / np.sum(np.abs(x + y), axis=-1)  # type: ignore[no-any-return]
+            return np.sum(np.abs(x - y), axis=-1) / np.sum(np.abs(x + y), axis=-1)
         case "hamming":
-            return np.mean((x != y).astype(np.float64), axis=-1)  # type: ignore[no-any-return]
+            return np.mean((x != y).astype(np.float64), axis=-1)
         case "cosine":
             dot = np.sum(x * y, axis=-1)
             scale = np.sqrt(np.sum(x * x, axis=-1)) * np.sqrt(np.sum(y * y, axis=-1))
-            return 1.0 - dot / np.where(scale == 0, 1.0, scale)  # type: ignore[no-any-return]
+            return 1.0 - dot / np.where(scale == 0, 1.0, scale)
     raise UnsupportedOperator(f"metric={metric!r} has no mapping")
 
 
@@ -117,11 +117,11 @@ def _over_columns(x: Array, y: Any, term: Any) -> Array:
     size = x.shape[-1]
     constant = isinstance(y, np.ndarray) and size is not None and size <= 64 and y.size > _WIDE
     if not constant:
-        return np.sum(term(x, y), axis=-1)  # type: ignore[no-any-return]
+        return np.sum(term(x, y), axis=-1)
     total = term(x[..., 0], y[..., 0])
     for column in range(1, int(size or 1)):
         total = total + term(x[..., column], y[..., column])
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 def nearest(
@@ -175,18 +175,18 @@ def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Arr
     coef0, degree = float(parameters.get("coef0", 1)), parameters.get("degree", 3)
     match name:
         case "linear":
-            return x @ rows.T  # type: ignore[no-any-return]
+            return x @ rows.T
         case "poly" | "polynomial":
             base = x @ rows.T * gamma + coef0
-            return base ** (int(degree) if float(degree).is_integer() else degree)  # type: ignore[no-any-return]
+            return base ** (int(degree) if float(degree).is_integer() else degree)
         case "sigmoid":
-            return np.tanh(x @ rows.T * gamma + coef0)  # type: ignore[no-any-return]
+            return np.tanh(x @ rows.T * gamma + coef0)
         case "rbf":
-            return np.exp(-gamma * _like(squared_euclidean(x.astype(np.float64), rows.astype(np.float64)), x, rows))  # type: ignore[no-any-return]
+            return np.exp(-gamma * _like(squared_euclidean(x.astype(np.float64), rows.astype(np.float64)), x, rows))
         case "laplacian":
-            return np.exp(-gamma * _like(distances(x, rows, "manhattan"), x, rows))  # type: ignore[no-any-return]
+            return np.exp(-gamma * _like(distances(x, rows, "manhattan"), x, rows))
         case "cosine":
-            return _unit(x) @ _unit(rows).T  # type: ignore[no-any-return]
+            return _unit(x) @ _unit(rows).T
         case "chi2" | "additive_chi2":
             first, second = x.astype(np.float64)[:, None, :], rows.astype(np.float64)[None]
             total = first + second
@@ -194,8 +194,8 @@ def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Arr
             found = -np.sum(terms, axis=2)
             chi2_gamma = parameters.get("gamma")
             if name == "additive_chi2":
-                return found  # type: ignore[no-any-return]
-            return np.exp(found * (1.0 if chi2_gamma is None else float(chi2_gamma)))  # type: ignore[no-any-return]
+                return found
+            return np.exp(found * (1.0 if chi2_gamma is None else float(chi2_gamma)))
     raise UnsupportedOperator(f"kernel={name!r} has no mapping")
 
 

@@ -59,14 +59,14 @@ def codes(op: OpBuilder, column: ir.Value, categories: Any, numbers_of: Any = No
     if known.dtype.kind == "f" and np.isnan(known).any() and value.dtype.kind == "f":
         matches = matches | (np.isnan(value) & np.isnan(known)[None])
     found = np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True)
-    return found + unknown  # type: ignore[no-any-return]
+    return found + unknown
 
 
 def _label_encoder(op: OpBuilder, column: ir.Value, keys: Any, places: np.ndarray, unknown: int) -> ir.Value:
     if len(set(keys)) != len(keys):
         raise UnsupportedOperator("two categories have the same text, one of them a missing value")
     if not len(keys):
-        return op.Expand(op.const(np.int64(unknown)), op.shape(column))  # type: ignore[no-any-return]
+        return op.Expand(op.const(np.int64(unknown)), op.shape(column))
     kind = "keys_strings" if column.dtype == ir.DataType.STRING else "keys_int64s"
     options = {kind: list(keys), "values_int64s": places, "default_int64": unknown}
     return op.typed(op.ml.LabelEncoder(column, **options), ir.DataType.INT64, column.shape)
@@ -125,7 +125,7 @@ def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
             blocks.append((code == np.arange(width)[None]).astype(np.dtype(model.dtype)))
     if not blocks:
         raise UnsupportedOperator("OneHotEncoder: no column is left")
-    return np.concatenate(blocks, axis=1)  # type: ignore[no-any-return]
+    return np.concatenate(blocks, axis=1)
 
 
 @sklearn.lower(
@@ -158,7 +158,7 @@ def one_hot_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
             place = np.where(np.sum(part, axis=1) == 0, width, place)
         found.append(take_class(labels, place))
         start += width
-    return np.stack(found, axis=1)  # type: ignore[return-value]
+    return np.stack(found, axis=1)
 
 
 # -- ordinal and target encoders ---------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
             table[missing] = model.encoded_missing_value
         code = codes(op, _fill(op, x, index), categories, unknown=len(categories))
         found.append(take(table.astype(dtype), code))
-    return np.concatenate(found, axis=1)  # type: ignore[no-any-return]
+    return np.concatenate(found, axis=1)
 
 
 @sklearn.lower(
@@ -215,7 +215,7 @@ def ordinal_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
         raise UnsupportedOperator("OrdinalEncoder: unknown, infrequent or missing categories have no inverse in ONNX")
     rows = numbers(op, x)
     found = [take_class(item, rows[:, i].astype(np.int64)) for i, item in enumerate(model.categories_)]
-    return np.stack(found, axis=1)  # type: ignore[return-value]
+    return np.stack(found, axis=1)
 
 
 def _target_encoder(**options: Any) -> Any:
@@ -242,7 +242,7 @@ def target_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
             mean = model.target_mean_[inner] if several else model.target_mean_
             table = np.append(np.asarray(model.encodings_[index * size + inner], np.float64), mean)
             found.append(take(table, code))
-    return np.concatenate(found, axis=1)  # type: ignore[no-any-return]
+    return np.concatenate(found, axis=1)
 
 
 # -- labels ----------------------------------------------------------------------------------------------------------------
@@ -283,13 +283,13 @@ def label_binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
     """A column for each label, one column for two."""
     if model.y_type_.startswith("multilabel"):
         rows = numbers(op, x)
-        return np.where(rows != 0, model.pos_label, model.neg_label)  # type: ignore[return-value]
+        return np.where(rows != 0, model.pos_label, model.neg_label)
     code = codes(op, _column(op, x), model.classes_)
     if len(model.classes_) <= 2:
         hit = code == len(model.classes_) - 1 if len(model.classes_) == 2 else code == 99
     else:
         hit = code == np.arange(len(model.classes_))[None]
-    return np.where(hit, int(model.pos_label), int(model.neg_label))  # type: ignore[return-value]
+    return np.where(hit, int(model.pos_label), int(model.neg_label))
 
 
 @sklearn.lower(
@@ -306,6 +306,6 @@ def label_unbinarizer(op: OpBuilder, model: Any, x: Table) -> Array:
     if model.y_type_ == "multiclass":
         return take_class(model.classes_, np.argmax(rows, axis=1))
     if model.y_type_.startswith("multilabel"):
-        return (rows > threshold).astype(np.int64)  # type: ignore[no-any-return]
+        return (rows > threshold).astype(np.int64)
     column = rows[:, 1] if rows.ndim == 2 and rows.shape[1] == 2 else rows.reshape(-1)
     return take_class(model.classes_, (column > threshold).astype(np.int64))

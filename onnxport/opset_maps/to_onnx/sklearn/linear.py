@@ -21,7 +21,7 @@ _LINEAR = "linear_model"
 def product(x: Array, model: Any) -> Array:
     """X coef' + intercept, in NumPy's common type of X and the coefficients."""
     coef = np.asarray(model.coef_)
-    return x @ (coef if coef.ndim == 1 else coef.T) + model.intercept_  # type: ignore[no-any-return]
+    return x @ (coef if coef.ndim == 1 else coef.T) + model.intercept_
 
 
 @sklearn.lower(
@@ -50,14 +50,14 @@ def sgd_regressor(op: OpBuilder, model: Any, x: Table) -> Array:
 def bayesian_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
     """sqrt(x sigma x' + 1 / alpha) of the centred rows."""
     centred = numbers(op, x) - model.X_offset_
-    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)  # type: ignore[no-any-return]
+    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
 
 
 @sklearn.lower("ARDRegression.predict_std", cases=cases(regressor, _LINEAR, "ARDRegression"))
 def relevance_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
     """sqrt(x sigma x' + 1 / alpha) of the centred relevant columns."""
     centred = (numbers(op, x) - model.X_offset_)[:, model.lambda_ < model.threshold_lambda]
-    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)  # type: ignore[no-any-return]
+    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
 
 
 @sklearn.lower(
@@ -74,7 +74,7 @@ def generalized_predict(op: OpBuilder, model: Any, x: Table) -> Array:
     if link == "IdentityLink":
         return raw
     if link == "LogLink":
-        return np.exp(raw)  # type: ignore[no-any-return]
+        return np.exp(raw)
     raise UnsupportedOperator(f"{type(model).__name__}: the link {link} has no mapping")
 
 
@@ -155,7 +155,7 @@ def logistic_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The logarithm of the probabilities."""
-    return np.log(called(op, model, "predict_proba", x))  # type: ignore[no-any-return]
+    return np.log(called(op, model, "predict_proba", x))
 
 
 @sklearn.lower(
@@ -182,16 +182,16 @@ def sgd_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
 def one_class_scores(op: OpBuilder, model: Any, x: Table) -> Array:
     """X coef' - offset."""
-    return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)  # type: ignore[no-any-return]
+    return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)
 
 
 @sklearn.lower("SGDOneClassSVM.score_samples", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
 def one_class_samples(op: OpBuilder, model: Any, x: Table) -> Array:
     """The decision function plus the offset."""
-    return called(op, model, "decision_function", x) + model.offset_  # type: ignore[no-any-return]
+    return called(op, model, "decision_function", x) + model.offset_
 
 
 @sklearn.lower("SGDOneClassSVM.predict", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
 def one_class_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) >= 0, np.int32(1), np.int32(-1))  # type: ignore[return-value]
+    return np.where(called(op, model, "decision_function", x) >= 0, np.int32(1), np.int32(-1))

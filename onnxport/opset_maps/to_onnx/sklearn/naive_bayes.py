@@ -21,20 +21,20 @@ def gaussian_joint(op: OpBuilder, model: Any, x: Table) -> Array:
     """log prior - 1/2 sum log(2 pi var) - 1/2 sum (x - mean)^2 / var."""
     gaps = floats(op, x)[:, None] - model.theta_[None]
     constant = np.log(model.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * model.var_), axis=1)
-    return constant - 0.5 * np.sum(gaps**2 / model.var_[None], axis=2)  # type: ignore[no-any-return]
+    return constant - 0.5 * np.sum(gaps**2 / model.var_[None], axis=2)
 
 
 @sklearn.lower("_BaseNB.predict_log_proba", cases=cases(classifier, _HERE, "GaussianNB"))
 def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The joint log probabilities less the logarithm of their sum."""
     joint = called(op, model, "predict_joint_log_proba", x)
-    return joint - logsumexp(joint, keepdims=True)  # type: ignore[no-any-return]
+    return joint - logsumexp(joint, keepdims=True)
 
 
 @sklearn.lower("_BaseNB.predict_proba", cases=cases(classifier, _HERE, "GaussianNB"))
 def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """exp of the log probabilities."""
-    return np.exp(called(op, model, "predict_log_proba", x))  # type: ignore[no-any-return]
+    return np.exp(called(op, model, "predict_log_proba", x))
 
 
 @sklearn.lower("_BaseNB.predict", cases=cases(classifier, _HERE, "GaussianNB", {}, {"text": True}))

@@ -72,7 +72,7 @@ def _weights(distance: Array, weights: Any) -> Array | None:
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = distance == 0.0
     found = 1.0 / np.where(zero, 1.0, distance)
-    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)  # type: ignore[return-value]
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)
 
 
 def _targets(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -120,7 +120,7 @@ def neighbour_label(op: OpBuilder, model: Any, x: Table) -> Array:
         take_class(labels, np.argmax(votes, axis=1))
         for labels, votes in zip(classes, _votes(model, distance, index), strict=True)
     ]
-    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]  # type: ignore[return-value]
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
 
 
 @sklearn.lower(
@@ -141,7 +141,7 @@ def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
     else:
         total = np.sum(values * weights[:, :, None], axis=1)
         found = (total / np.sum(weights, axis=1, keepdims=True)).astype(np.float64)
-    return found if y.ndim > 1 else found.reshape(-1)  # type: ignore[no-any-return]
+    return found if y.ndim > 1 else found.reshape(-1)
 
 
 # -- within a radius -------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = (distance == 0.0) & inside
     found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0)
-    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)  # type: ignore[return-value]
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)
 
 
 @sklearn.lower(
@@ -213,7 +213,7 @@ def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
             outlier = op.const(np.asarray(model.outlier_label_[column], np.asarray(classes[column]).dtype))
             label = label.of(op.Where(nothing.value, outlier, label.value))
         found.append(label)
-    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]  # type: ignore[return-value]
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
 
 
 @sklearn.lower(
@@ -231,7 +231,7 @@ def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
     total = np.sum(weights, axis=1, keepdims=True)
     empty = total == 0.0
     found = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
-    return found if y.ndim > 1 else found.reshape(-1)  # type: ignore[union-attr, return-value]
+    return found if y.ndim > 1 else found.reshape(-1)
 
 
 # -- graphs, outliers, densities ---------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
 def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
     distance, inside = _within(op, model, x)
-    return np.where(inside, distance if model.mode == "distance" else 1.0, 0.0)  # type: ignore[return-value]
+    return np.where(inside, distance if model.mode == "distance" else 1.0, 0.0)
 
 
 @sklearn.lower(
@@ -263,7 +263,7 @@ def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
         distance = distance.astype(np.float32)
     reach = np.maximum(distance, take(model._distances_fit_X_[:, model.n_neighbors_ - 1], index))
     density = 1.0 / (np.mean(reach, axis=1, keepdims=True) + 1e-10)
-    return -np.mean(take(model._lrd, index) / density, axis=1)  # type: ignore[no-any-return]
+    return -np.mean(take(model._lrd, index) / density, axis=1)
 
 
 @sklearn.lower(
@@ -271,13 +271,13 @@ def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def local_outlier_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     """The scores less the offset."""
-    return called(op, model, "score_samples", x) - model.offset_  # type: ignore[no-any-return]
+    return called(op, model, "score_samples", x) - model.offset_
 
 
 @sklearn.lower("LocalOutlierFactor.predict", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True}))
 def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)  # type: ignore[return-value]
+    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)
 
 
 @sklearn.lower(
@@ -286,7 +286,7 @@ def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def neighbourhood_components(op: OpBuilder, model: Any, x: Table) -> Array:
     """X components'."""
-    return numbers(op, x) @ model.components_.T  # type: ignore[no-any-return]
+    return numbers(op, x) @ model.components_.T
 
 
 _KERNEL_NORMS = {
@@ -341,4 +341,4 @@ def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
         total = float(np.sum(weights))
     top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
     found = np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)
-    return found - _KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(total)  # type: ignore[no-any-return]
+    return found - _KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(total)

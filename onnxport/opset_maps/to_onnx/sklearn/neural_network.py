@@ -72,4 +72,4 @@ def perceptron_label(op: OpBuilder, model: Any, x: Table) -> Array:
         return take_class(model.classes_, (found[:, 1] > 0.5).astype(np.int64))
     if model.out_activation_ == "softmax":
         return label_of_scores(model.classes_, found)
-    return (found > 0.5).astype(np.int64)  # type: ignore[no-any-return]
+    return (found > 0.5).astype(np.int64)

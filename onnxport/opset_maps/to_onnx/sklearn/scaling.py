@@ -26,7 +26,7 @@ def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = floats(op, x)
     if model.with_mean:
         rows = rows - model.mean_.astype(rows.dtype)
-    return rows / model.scale_.astype(rows.dtype) if model.with_std else rows  # type: ignore[no-any-return]
+    return rows / model.scale_.astype(rows.dtype) if model.with_std else rows
 
 
 @sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, _HERE, "StandardScaler"))
@@ -35,7 +35,7 @@ def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = floats(op, x)
     if model.with_std:
         rows = rows * model.scale_.astype(rows.dtype)
-    return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows  # type: ignore[no-any-return]
+    return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows
 
 
 # NumPy's in-place operations compute in the wider type and store in the array's own: so do these.
@@ -92,7 +92,7 @@ def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x / scale."""
     rows = floats(op, x).copy()
     rows /= model.scale_
-    return np.clip(rows, -1.0, 1.0) if getattr(model, "clip", False) else rows  # type: ignore[no-any-return]
+    return np.clip(rows, -1.0, 1.0) if getattr(model, "clip", False) else rows
 
 
 @sklearn.lower("MaxAbsScaler.inverse_transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
@@ -117,7 +117,7 @@ def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
         norm = np.max(np.abs(rows), axis=1, keepdims=True)
     # sklearn.preprocessing._data._handle_zeros_in_scale: a norm within rounding of 0 counts as 0
     least = 10 * np.finfo(rows.dtype).eps
-    return rows / np.where(norm < least, rows.dtype.type(1), norm)  # type: ignore[no-any-return]
+    return rows / np.where(norm < least, rows.dtype.type(1), norm)
 
 
 @sklearn.lower("Binarizer.transform", cases=cases(transformer, _HERE, "Binarizer", {"threshold": 0.3}))
@@ -126,7 +126,7 @@ def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = numbers(op, x)
     threshold = float(model.threshold)
     found = rows > (threshold if rows.dtype.kind == "f" else np.float64(threshold))
-    return found.astype(rows.dtype)  # type: ignore[no-any-return]
+    return found.astype(rows.dtype)
 
 
 @sklearn.lower(
@@ -168,7 +168,7 @@ def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
             width += len(wanted)
     joined = np.concatenate(blocks, axis=1)
     order = [place[row] for row in powers]
-    return joined if order == list(range(width)) else joined[:, order]  # type: ignore[no-any-return]
+    return joined if order == list(range(width)) else joined[:, order]
 
 
 def _last(row: tuple[int, ...]) -> int:
@@ -206,7 +206,7 @@ def bins(op: OpBuilder, model: Any, x: Table) -> Array:
         counts.append(np.sum(passed.astype(np.int64), axis=1, keepdims=True))
         shown.append((counts[-1] == np.arange(len(edges) - 1)).astype(rows.dtype))
     found = np.concatenate(counts, axis=1).astype(rows.dtype) if model.encode == "ordinal" else None
-    return np.concatenate(shown, axis=1) if found is None else found  # type: ignore[no-any-return]
+    return np.concatenate(shown, axis=1) if found is None else found
 
 
 @sklearn.lower(
@@ -230,7 +230,7 @@ def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
     for column, edges in enumerate(model.bin_edges_):
         centres = ((edges[1:] + edges[:-1]) * 0.5).astype(rows.dtype)
         found.append(take(centres, rows[:, column].astype(np.int64)))
-    return np.stack(found, axis=1)  # type: ignore[return-value]
+    return np.stack(found, axis=1)
 
 
 # -- power and quantile transforms -------------------------------------------------------------------------------------------
@@ -256,14 +256,14 @@ def power_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def _power(x: Array, power: float, method: str) -> Array:
     if method == "box-cox":
-        return np.log(x) if abs(power) < 1e-19 else np.expm1(power * np.log(x)) / power  # type: ignore[no-any-return]
+        return np.log(x) if abs(power) < 1e-19 else np.expm1(power * np.log(x)) / power
     above = np.log1p(np.maximum(x, 0.0))
     below = np.log1p(np.maximum(-x, 0.0))
     positive = above if abs(power) < np.spacing(1.0) else np.expm1(power * above) / power
     rest = 2 - power
     negative = -below if abs(rest) < np.spacing(1.0) else -np.expm1(rest * below) / rest
     found = np.where(x >= 0, positive, negative)
-    return np.where(np.isnan(x), x, found)  # type: ignore[return-value]
+    return np.where(np.isnan(x), x, found)
 
 
 @sklearn.lower(
@@ -280,16 +280,16 @@ def power_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
         rows = called(op, model._scaler, "inverse_transform", x)
     wide = rows.astype(np.float64)
     columns = [_unpower(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
-    return np.stack(columns, axis=1).astype(rows.dtype)  # type: ignore[no-any-return]
+    return np.stack(columns, axis=1).astype(rows.dtype)
 
 
 def _unpower(x: Array, power: float, method: str) -> Array:
     if method == "box-cox":
-        return np.exp(x) if power == 0 else np.exp(np.log1p(power * x) / power)  # type: ignore[no-any-return]
+        return np.exp(x) if power == 0 else np.exp(np.log1p(power * x) / power)
     positive = np.exp(x) - 1 if abs(power) < np.spacing(1.0) else np.power(x * power + 1, 1 / power) - 1
     rest = 2 - power
     negative = 1 - np.exp(-x) if abs(rest) <= np.spacing(1.0) else 1 - np.power(-rest * x + 1, 1 / rest)
-    return np.where(x >= 0, positive, negative)  # type: ignore[return-value]
+    return np.where(x >= 0, positive, negative)
 
 
 def interpolated(x: Array, points: np.ndarray, values: np.ndarray) -> Array:
@@ -304,7 +304,7 @@ def interpolated(x: Array, points: np.ndarray, values: np.ndarray) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(gap > 0, (values[1:] - values[:-1]) / np.where(gap > 0, gap, 1.0), 0.0)
     inside = take(slope, place) * (wide - take(points[:-1], place)) + take(values[:-1], place)
-    return np.where(wide >= points[-1], values[-1], np.where(wide < points[0], values[0], inside))  # type: ignore[return-value]
+    return np.where(wide >= points[-1], values[-1], np.where(wide < points[0], values[0], inside))
 
 
 _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
@@ -341,7 +341,7 @@ def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
             limits = norm.ppf(_BOUND - np.spacing(1)), norm.ppf(1 - (_BOUND - np.spacing(1)))
             value = np.clip(ndtri(value.astype(np.float64)), *limits).astype(rows.dtype)
         found.append(np.where(np.isnan(column), column, value))
-    return np.stack(found, axis=1)  # type: ignore[return-value]
+    return np.stack(found, axis=1)
 
 
 @sklearn.lower(
@@ -370,7 +370,7 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
         value = interpolated(share, shares, levels).astype(rows.dtype)
         value = np.where(below, rows.dtype.type(levels[0]), np.where(above, rows.dtype.type(levels[-1]), value))
         found.append(np.where(np.isnan(column), column, value))
-    return np.stack(found, axis=1)  # type: ignore[return-value]
+    return np.stack(found, axis=1)
 
 
 # -- splines ---------------------------------------------------------------------------------------------------------------
@@ -404,9 +404,9 @@ def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
         blocks.append(block)
     found = np.concatenate(blocks, axis=1).astype(dtype)
     if model.include_bias:
-        return found  # type: ignore[no-any-return]
+        return found
     count = model.bsplines_[0].c.shape[1]
-    return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]  # type: ignore[no-any-return]
+    return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]
 
 
 def _splines(model: Any, spline: Any, x: Array) -> Array:
@@ -426,13 +426,13 @@ def _splines(model: Any, spline: Any, x: Array) -> Array:
     count, degree = spline.c.shape[1], model.degree
     head, tail = np.arange(count) < degree, np.arange(count) >= count - degree
     if mode == "constant":
-        return np.where(below, np.where(head, first, 0.0), np.where(above, np.where(tail, last, 0.0), inside))  # type: ignore[return-value]
+        return np.where(below, np.where(head, first, 0.0), np.where(above, np.where(tail, last, 0.0), inside))
     reach = degree + 1 if degree <= 1 else degree
     head, tail = np.arange(count) < reach, np.arange(count) >= count - reach
     slope_first, slope_last = spline(low, nu=1), spline(high, nu=1)
     lower = np.where(head, first, 0.0) + (x - low)[:, None] * np.where(head, slope_first, 0.0)
     upper = np.where(tail, last, 0.0) + (x - high)[:, None] * np.where(tail, slope_last, 0.0)
-    return np.where(below, lower, np.where(above, upper, inside))  # type: ignore[return-value]
+    return np.where(below, lower, np.where(above, upper, inside))
 
 
 def _piecewise(spline: Any, x: Array) -> Array:
@@ -451,7 +451,7 @@ def _piecewise(spline: Any, x: Array) -> Array:
     found = take(x.const(coefficients[0]), passed, axis=0)
     for row in coefficients[1:]:
         found = found * offset + take(x.const(row), passed, axis=0)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 # -- functions -------------------------------------------------------------------------------------------------------------

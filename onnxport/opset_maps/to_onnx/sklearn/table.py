@@ -64,7 +64,7 @@ def matrix(op: OpBuilder, x: Table) -> ir.Value:
         parts = [Array(op, part).astype(common).value for part in x.parts]
     else:
         parts = list(x.parts)
-    return op.Concat(*parts, axis=1)  # type: ignore[no-any-return]
+    return op.Concat(*parts, axis=1)
 
 
 def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
@@ -103,7 +103,7 @@ def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:
         return matrix(op, select(op, x, indices))
     if list(indices) == list(range(width(x))):
         return x
-    return op.Gather(x, np.asarray(indices, np.int64), axis=1)  # type: ignore[no-any-return]
+    return op.Gather(x, np.asarray(indices, np.int64), axis=1)
 
 
 def select(op: OpBuilder, x: Frame, indices: Sequence[int]) -> Frame:

@@ -147,13 +147,13 @@ def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
     within = np.arange(len(trees.leaf_tree)) - first[trees.leaf_tree]
     reached = Array(op, _ensemble(op, trees, x, trees.leaf_tree, within, trees.count)).astype(np.int64)
-    return reached + first if trees.count > 1 else reached  # type: ignore[no-any-return]
+    return reached + first if trees.count > 1 else reached
 
 
 def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """What the reached leaves hold, float64 [N, trees, K]."""
     found = leaves(op, trees, x)
-    return take(found.const(trees.leaf_value), found, axis=0)  # type: ignore[no-any-return]
+    return take(found.const(trees.leaf_value), found, axis=0)
 
 
 def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int) -> Array:
@@ -162,7 +162,7 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
         wide = op.cast(x, ir.DataType.DOUBLE)
         return Array(op, _ensemble(op, trees, wide, targets[trees.leaf_tree], trees.leaf_value[:, 0], count))
     reached = values(op, trees, x)[:, :, 0]
-    return reached @ (targets[:, None] == np.arange(count)).astype(np.float64)  # type: ignore[no-any-return]
+    return reached @ (targets[:, None] == np.arange(count)).astype(np.float64)
 
 
 def _ensemble(
@@ -220,7 +220,7 @@ def _ranked(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
         value = rows[:, int(feature)]
         below = reduced((value[:, None] > levels[None]).astype(np.int32), "ReduceSum", 1).astype(np.float32)
         columns.append(np.where(np.isnan(value), np.float32(np.nan), below))
-    return replace(trees, feature=place, threshold=threshold), np.stack(columns, axis=1).value  # type: ignore[attr-defined]
+    return replace(trees, feature=place, threshold=threshold), np.stack(columns, axis=1).value
 
 
 def _older(

@@ -52,7 +52,7 @@ def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
         total = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1)
     else:
         total = np.sum(tree_ensemble.values(op, joined, rows32(op, x)), axis=1)
-    return total / float(len(trees))  # type: ignore[no-any-return]
+    return total / float(len(trees))
 
 
 def _two_targets(module: str, name: str, **options: Any) -> Any:
@@ -134,7 +134,7 @@ def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
     forest = hasattr(model, "estimators_")
     joined = trees_of(model.estimators_ if forest else [model])
     found = take(joined.leaf_node.astype(np.int64), tree_ensemble.leaves(op, joined, rows32(op, x)))
-    return found if forest else found[:, 0]  # type: ignore[return-value, call-overload]
+    return found if forest else found[:, 0]
 
 
 @sklearn.lower(
@@ -151,7 +151,7 @@ def decision_path(op: OpBuilder, model: Any, x: Table) -> Array:
     paths = np.eye(tree.node_count, dtype=np.int64)
     for node in range(1, tree.node_count):  # a parent comes before its children
         paths[node] += paths[parent[node]]
-    return take(np.minimum(paths, 1), called(op, model, "apply", x), axis=0)  # type: ignore[return-value]
+    return take(np.minimum(paths, 1), called(op, model, "apply", x), axis=0)
 
 
 @sklearn.lower(
@@ -182,8 +182,8 @@ def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
 
     denominator = float(len(trees) * _average_path_length([model._max_samples])[0])
     if denominator == 0:
-        return -np.power(2.0, -np.ones_like(depths))  # type: ignore[no-any-return]
-    return -np.power(2.0, -(depths / denominator))  # type: ignore[no-any-return]
+        return -np.power(2.0, -np.ones_like(depths))
+    return -np.power(2.0, -(depths / denominator))
 
 
 @sklearn.lower(
@@ -191,10 +191,10 @@ def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def isolation_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     """The scores less the offset."""
-    return called(op, model, "score_samples", x) - model.offset_  # type: ignore[no-any-return]
+    return called(op, model, "score_samples", x) - model.offset_
 
 
 @sklearn.lower("IsolationForest.predict", cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 5}))
 def isolation_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)  # type: ignore[return-value]
+    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)
