@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.keras import export
 from onnxport.errors import UnsupportedOperator
+from onnxport.request import Request
 
 pytestmark = pytest.mark.keras
 

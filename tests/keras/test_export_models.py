@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.keras import export
 from onnxport.converters.to_onnx.tensorflow import export as export_tensorflow
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.request import Request
 from onnxport.tracing.keras import load
 from onnxport.tracing.tensorflow import load as load_saved_model
 

@@ -10,9 +10,9 @@ import torch
 from numpy.testing import assert_allclose
 from torch.utils import _pytree as pytree
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.pytorch import export
 from onnxport.model import OnnxModel
+from onnxport.request import Request
 
 
 def array(leaf: Any) -> np.ndarray:

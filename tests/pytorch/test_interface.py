@@ -18,10 +18,10 @@ from torch import Tensor, nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
 import onnxport  # noqa: E402
-from onnxport.converters.request import Request  # noqa: E402
 from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UnsupportedOperator  # noqa: E402
 from onnxport.model import OnnxModel  # noqa: E402
+from onnxport.request import Request  # noqa: E402
 from onnxport.tracing.pytorch import load  # noqa: E402
 from tests.pytorch.exporting import exported, run_both  # noqa: E402
 

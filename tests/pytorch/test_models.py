@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onnxport.converters.request import Request  # noqa: E402
 from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
+from onnxport.request import Request  # noqa: E402
 from tests.pytorch.exporting import arrays, compare  # noqa: E402
 from tests.pytorch.models import GPT, Encoder, LSTMClassifier, MobileNet, ResNet, ViT  # noqa: E402
 

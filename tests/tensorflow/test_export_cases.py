@@ -5,9 +5,9 @@ import onnx
 import pytest
 import tensorflow as tf
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.tensorflow import export
 from onnxport.opset_maps.maps import tensorflow as table
+from onnxport.request import Request
 
 pytestmark = pytest.mark.tensorflow
 

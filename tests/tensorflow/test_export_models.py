@@ -7,9 +7,9 @@ import onnx
 import pytest
 import tensorflow as tf
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.tensorflow import export
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UnsupportedOperator
+from onnxport.request import Request
 from onnxport.tracing.tensorflow import load
 
 pytestmark = pytest.mark.tensorflow

@@ -7,12 +7,12 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
+from onnxport.request import Request
 from onnxport.validation import prove
 
 FLOAT, DOUBLE, INT64, BOOL, STRING = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxport.converters.request import Request
 from onnxport.model import OnnxModel
+from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
 
 

@@ -13,7 +13,6 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
 from torch.export.graph_signature import InputKind, OutputKind
 
-from onnxport.converters.request import Request
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import (
     HIDDEN_STATE,
@@ -40,6 +39,7 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.common.complex import is_complex, mark_complex
+from onnxport.request import Request
 from onnxport.tracing.pytorch import Traced, trace, trace_static
 
 _WAY_OUT = "add a mapping with onnxport.register_to_onnx('pytorch', '<operator>')"
