@@ -1,0 +1,100 @@
+"""Imputation of missing values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix, numbers
+
+_HERE = "impute"
+_GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
+_BLANK = np.array([["a", ""], ["", "c"]], object)
+
+
+def missing_in(op: OpBuilder, rows: Array, marker: Any) -> Array:
+    """Whether an element is the mark of a missing value (sklearn.utils._mask._get_mask)."""
+    if rows.dtype == object:
+        columns = [rows[:, i : i + 1].value for i in range(rows.shape[1] or 0)]
+        return np.concatenate([codes(op, item, np.array([text_of(marker)], object)) == 0 for item in columns], axis=1)
+    if marker is None or isinstance(marker, str):
+        raise UnsupportedOperator(f"missing_values={marker!r} among numbers")
+    if marker != marker:
+        return np.isnan(rows) if rows.dtype.kind == "f" else np.zeros_like(rows, bool)
+    return rows == marker
+
+
+def gaps(**options: Any) -> Any:
+    """A SimpleImputer fitted on normal features with gaps."""
+    x = data()
+    x[::7, 1] = x[::5, 2] = np.nan
+    return made(_HERE, "SimpleImputer", **options).fit(x)
+
+
+def _blanks(**options: Any) -> Any:
+    table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
+    return made(_HERE, "SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
+
+
+@sklearn.lower(
+    "SimpleImputer.transform",
+    cases=[
+        built(gaps, _GAPS, dynamic=True),
+        built(lambda: gaps(strategy="median", add_indicator=True), _GAPS),
+        built(lambda: gaps(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
+        built(_blanks, _BLANK),
+    ],
+)
+def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
+    rows = Array(op, matrix(op, x))
+    statistics = np.asarray(model.statistics_)
+    missing = missing_in(op, rows, model.missing_values)
+    if rows.dtype == object:
+        kept = np.array([isinstance(item, str) for item in statistics])
+        found = _filled_text(op, rows, missing, [item if isinstance(item, str) else "" for item in statistics])
+    else:
+        numeric = statistics.astype(np.float64)
+        kept = ~np.isnan(numeric)
+        found = np.where(missing, np.where(kept, numeric, 0.0).astype(rows.dtype), rows)
+    if not (model.keep_empty_features or model.strategy == "constant" or kept.all()):
+        found = found[:, kept]
+    return joined_indicator(model, found, missing)
+
+
+def _filled_text(op: OpBuilder, rows: Array, missing: Array, statistics: list[str]) -> Array:
+    return rows.of(op.Where(missing.value, op.const(np.array(statistics, object)), rows.value))
+
+
+def joined_indicator(model: Any, found: Array, missing: Array) -> Array:
+    """The imputed columns, followed by those of the imputer's indicator of missing values."""
+    if model.indicator_ is None:
+        return found
+    if found.dtype == object:
+        raise UnsupportedOperator("add_indicator=True puts booleans beside strings, which are no matrix")
+    return np.hstack([found, missing[:, model.indicator_.features_].astype(found.dtype)])
+
+
+def _indicator(**options: Any) -> Any:
+    x = data()
+    x[::7, 1] = x[::5, 2] = np.nan
+    return made(_HERE, "MissingIndicator", error_on_new=False, **options).fit(x)
+
+
+@sklearn.lower(
+    "MissingIndicator.transform",
+    cases=[built(_indicator, _GAPS, dynamic=True), built(lambda: _indicator(features="all"), _GAPS)],
+)
+def missing_indicator(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Whether the values of the columns with missing ones, or of all, are missing."""
+    rows = Array(op, matrix(op, x))
+    missing = missing_in(op, rows if rows.dtype == object else numbers(op, x), model.missing_values)
+    return missing if len(model.features_) == model.n_features_in_ else missing[:, model.features_]
