@@ -56,3 +56,19 @@ def test_repeated_subexpressions_become_one():
     x = op.input("x", FLOAT, ["N"])
     model = OnnxModel(finish(op, [op.Add(op.Exp(x), op.Exp(x))], ["y"]))
     assert [node.op_type for node in model.model.graph] == ["Exp", "Add"]
+
+
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("operator", ["Mul", "Div"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_float64_scale_beside_a_product_keeps_its_digits(width, operator, after):
+    rng = np.random.default_rng(0)
+    weight, given = rng.normal(size=(width, width)), rng.normal(size=(4, width))
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", ir.DataType.DOUBLE, ["N", width])
+    scaled = op.node(operator, op.MatMul(x, weight) if after else x, 0.2)
+    model = OnnxModel(finish(op, [scaled if after else op.MatMul(scaled, weight)], ["y"]))
+    onnx.checker.check_model(model.proto, full_check=True)
+    factor = 0.2 if operator == "Mul" else 5.0
+    np.testing.assert_allclose(model(given), given @ weight * factor, rtol=1e-14)

@@ -11,6 +11,7 @@ from onnx_ir.passes.common import (
 )
 
 from onnxport.graph.passes.identity import RemoveIdentityPass
+from onnxport.graph.passes.precision import KeepDoubleScalesPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
 _RANDOM = frozenset({"Bernoulli", "Dropout"})
@@ -22,6 +23,7 @@ def clean(model: ir.Model) -> ir.Model:
     passes = Sequential(
         RemoveIdentityPass(),
         *(() if random else (CommonSubexpressionEliminationPass(),)),
+        KeepDoubleScalesPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),
     )
