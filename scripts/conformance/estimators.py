@@ -209,6 +209,8 @@ def _peer(model: Any, method: str, x: Any) -> Any:
 
     if method not in _PEER:
         raise NotImplementedError(f"{method} is not offered")
+    if method == "transform" and hasattr(model, "predict"):
+        raise NotImplementedError("what predict gives stands in the file instead")
     options, place = _PEER[method]
     strings = isinstance(x, list)
     said = {"initial_types": [("X", StringTensorType([None]))]} if strings else {"X": x[:1]}
