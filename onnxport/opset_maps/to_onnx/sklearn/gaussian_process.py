@@ -1,0 +1,225 @@
+"""Gaussian processes (Rasmussen and Williams, Gaussian Processes for Machine Learning, algorithms 2.1 and 3.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import erf
+from sklearn.gaussian_process import kernels
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
+from onnxport.opset_maps.to_onnx.sklearn.distances import elementwise_distance, squared_euclidean
+from onnxport.opset_maps.to_onnx.sklearn.distances import kernel as pairwise_kernel
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
+
+_HERE = "gaussian_process"
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------------
+
+
+def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+    """The kernel of new rows and fitted ones, [N, M]."""
+    match kernel:
+        case kernels.Sum():
+            return covariance(kernel.k1, rows, fitted) + covariance(kernel.k2, rows, fitted)
+        case kernels.Product():
+            return covariance(kernel.k1, rows, fitted) * covariance(kernel.k2, rows, fitted)
+        case kernels.Exponentiation():
+            return covariance(kernel.kernel, rows, fitted) ** kernel.exponent
+        case kernels.ConstantKernel():
+            return full(rows, (None, len(fitted)), kernel.constant_value, np.float64)
+        case kernels.WhiteKernel():
+            return full(rows, (None, len(fitted)), 0.0, np.float64)
+        case kernels.Matern():
+            return _matern(kernel, rows / kernel.length_scale, fitted / kernel.length_scale)
+        case kernels.RBF():
+            return np.exp(-0.5 * squared_euclidean(rows / kernel.length_scale, fitted / kernel.length_scale))
+        case kernels.RationalQuadratic():
+            found = squared_euclidean(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
+            return (1 + found) ** -kernel.alpha
+        case kernels.ExpSineSquared():
+            angle = np.pi / kernel.periodicity * elementwise_distance(rows[:, None], fitted[None], "euclidean", {})
+            return np.exp(-2 * (np.sin(angle) / kernel.length_scale) ** 2)
+        case kernels.DotProduct():
+            return rows @ fitted.T + kernel.sigma_0**2
+        case kernels.PairwiseKernel() if isinstance(kernel.metric, str):
+            return pairwise_kernel(
+                rows, fitted, kernel.metric, {"gamma": kernel.gamma, **(kernel.pairwise_kernels_kwargs or {})}
+            )
+    raise _no_mapping(kernel)
+
+
+def _matern(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+    if kernel.nu == np.inf:
+        return np.exp(-0.5 * squared_euclidean(rows, fitted))
+    gap = elementwise_distance(rows[:, None], fitted[None], "euclidean", {})
+    if kernel.nu == 0.5:
+        return np.exp(-gap)
+    if kernel.nu == 1.5:
+        scaled = gap * np.sqrt(3.0)
+        return (1.0 + scaled) * np.exp(-scaled)
+    if kernel.nu == 2.5:
+        scaled = gap * np.sqrt(5.0)
+        return (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
+    raise UnsupportedOperator(f"Matern: nu={kernel.nu} needs a Bessel function; use 0.5, 1.5, 2.5 or infinity")
+
+
+def variance(kernel: Any, rows: Array) -> Array:
+    """The kernel of each row with itself, [N]."""
+    match kernel:
+        case kernels.Sum():
+            return variance(kernel.k1, rows) + variance(kernel.k2, rows)
+        case kernels.Product():
+            return variance(kernel.k1, rows) * variance(kernel.k2, rows)
+        case kernels.Exponentiation():
+            return variance(kernel.kernel, rows) ** kernel.exponent
+        case kernels.ConstantKernel():
+            return full(rows, (None,), kernel.constant_value, np.float64)
+        case kernels.WhiteKernel():
+            return full(rows, (None,), kernel.noise_level, np.float64)
+        case kernels.DotProduct():
+            return np.sum(rows * rows, axis=1) + kernel.sigma_0**2
+        case kernels.RBF() | kernels.RationalQuadratic() | kernels.ExpSineSquared():  # Matern is an RBF
+            return full(rows, (None,), 1.0, np.float64)
+    raise _no_mapping(kernel)
+
+
+def _no_mapping(kernel: Any) -> UnsupportedOperator:
+    return UnsupportedOperator(f"the kernel {type(kernel).__name__} has no mapping; use those of scikit-learn")
+
+
+# -- regression ------------------------------------------------------------------------------------------------------------------
+
+
+def _said(name: str) -> dict[str, Any]:
+    named = {
+        "noisy": kernels.RBF(2.0) + kernels.WhiteKernel(0.5),
+        "matern": kernels.ConstantKernel(2.0) * kernels.Matern(2.0, nu=1.5),
+        "rational": kernels.RationalQuadratic(2.0),
+        "product": kernels.DotProduct() ** 2,
+    }
+    return {"alpha": 0.1, "optimizer": None, "kernel": named[name]}
+
+
+def _as_said(model: Any, found: Array, scale: Any) -> Array:
+    """Undoes the targets' normalisation; one target gives a vector."""
+    several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
+    return found * scale if not several else found[:, None] * np.asarray(scale)
+
+
+@sklearn.lower(
+    "GaussianProcessRegressor.predict",
+    cases=[
+        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("rational")),
+        *cases(regressor, _HERE, "GaussianProcessRegressor", {**_said("product"), "outputs": 2, "normalize_y": True}),
+    ],
+)
+def posterior_mean(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The posterior's mean."""
+    rows = numbers(op, x).astype(np.float64)
+    found = covariance(model.kernel_, rows, model.X_train_) @ model.alpha_
+    found = found * model._y_train_std + model._y_train_mean
+    return found[:, 0] if found.ndim > 1 and found.shape[1] == 1 else found
+
+
+def _inverse(triangle: np.ndarray) -> np.ndarray:
+    """The inverse of a lower triangle, improved once by Newton's step in extended precision."""
+    first = np.linalg.inv(triangle).astype(np.longdouble)
+    wide = triangle.astype(np.longdouble)
+    return np.asarray(first + first @ (np.eye(len(wide)) - wide @ first), np.float64)
+
+
+@sklearn.lower(
+    "GaussianProcessRegressor.predict_std",
+    cases=cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern")),
+)
+def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The posterior's standard deviation; variances that rounding made negative are 0."""
+    rows = numbers(op, x).astype(np.float64)
+    half = covariance(model.kernel_, rows, model.X_train_) @ _inverse(np.tril(model.L_)).T
+    found = variance(model.kernel_, numbers(op, x)).copy()
+    found -= np.sum(half * half, axis=1)
+    found = np.maximum(found, 0.0)
+    return np.sqrt(_as_said(model, found, model._y_train_std**2))
+
+
+# -- classification --------------------------------------------------------------------------------------------------------------
+
+
+def _binary(model: Any) -> bool:
+    return bool(model.n_classes_ == 2)
+
+
+@sklearn.lower(
+    "GaussianProcessClassifier.predict", cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2})
+)
+def process_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class by the sign of the latent function's mean; of several classes by the binary estimators."""
+    if not _binary(model):
+        return take_class(model.classes_, _index(op, model, x))
+    base = model.base_estimator_
+    mean = _latent_mean(base, covariance(base.kernel_, numbers(op, x).astype(np.float64), base.X_train_))
+    return take_class(model.classes_, (mean > 0).astype(np.int64))
+
+
+def _index(op: OpBuilder, model: Any, x: Table) -> Array:
+    label = called(op, model.base_estimator_, "predict", x, step="base_estimator_")
+    return np.argmax(label[:, None] == np.arange(model.n_classes_)[None], axis=1)
+
+
+def _latent_mean(base: Any, between: Array) -> Array:
+    return between @ (base.y_train_ - base.pi_)
+
+
+@sklearn.lower(
+    "GaussianProcessClassifier.predict_proba",
+    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}),
+)
+def process_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
+    if not _binary(model):
+        return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
+    return binary_probabilities(op, model.base_estimator_, x)
+
+
+def binary_probabilities(op: OpBuilder, base: Any, x: Table) -> Array:
+    """Probabilities of a binary Laplace approximation, [N, 2]."""
+    from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
+
+    rows = numbers(op, x).astype(np.float64)
+    between = covariance(base.kernel_, rows, base.X_train_)
+    mean = _latent_mean(base, between)[:, None]
+    half = between @ (base.W_sr_[:, None] * _inverse(np.tril(base.L_)).T)
+    spread = (variance(base.kernel_, numbers(op, x)) - np.sum(half * half, axis=1))[:, None]
+    weights, slopes = np.ravel(COEFS), np.ravel(LAMBDAS)
+    alpha = 1 / (2 * spread)
+    shares = np.sqrt(np.pi / alpha) * erf(slopes * mean * np.sqrt(alpha / (alpha + slopes**2)))
+    found = np.sum(weights * (shares / (2 * np.sqrt(spread * (2 * np.pi)))), axis=1) + 0.5 * np.sum(weights)
+    return both_classes(found)
+
+
+@sklearn.lower(
+    "_BinaryGaussianProcessClassifierLaplace.predict_proba",
+    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
+)
+def laplace_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Probabilities of one of several binary classifiers."""
+    return binary_probabilities(op, model, x)
+
+
+@sklearn.lower(
+    "_BinaryGaussianProcessClassifierLaplace.predict",
+    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
+)
+def laplace_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of one of several binary classifiers."""
+    between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)
+    return take_class(model.classes_, (_latent_mean(model, between) > 0).astype(np.int64))

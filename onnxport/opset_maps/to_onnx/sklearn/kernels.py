@@ -1,0 +1,82 @@
+"""Kernel ridge, isotonic regression, Boltzmann machines and Isomap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.distances import kernel
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, quantity, regressor, transformer
+from onnxport.opset_maps.to_onnx.sklearn.scaling import interpolated
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
+
+
+@sklearn.lower(
+    "KernelRidge.predict",
+    cases=cases(
+        regressor,
+        "kernel_ridge",
+        "KernelRidge",
+        {},
+        {"kernel": "rbf", "gamma": 0.1, "outputs": 2},
+        {"kernel": "laplacian"},
+    ),
+)
+def kernel_ridge(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The kernel with the fitted rows times the dual coefficients."""
+    rows = numbers(op, x)
+    said = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    found = rows if model.kernel == "precomputed" else kernel(rows, model.X_fit_, model.kernel, said)
+    return found @ model.dual_coef_
+
+
+def _isotonic(**options: Any) -> Any:
+    return made("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
+
+
+@sklearn.lower(
+    "IsotonicRegression.predict",
+    "IsotonicRegression.transform",
+    cases=[
+        built(lambda: _isotonic(out_of_bounds="clip"), f64(7, 1), dynamic=True),
+        built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
+    ],
+)
+def isotonic(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""
+    rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
+    if model.out_of_bounds == "clip":
+        rows = np.clip(rows, model.X_min_, model.X_max_)
+    found = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
+    beyond = (rows < model.X_thresholds_[0]) | (rows > model.X_thresholds_[-1])
+    return np.where(beyond, np.nan, found).astype(rows.dtype)
+
+
+@sklearn.lower(
+    "BernoulliRBM.transform",
+    cases=cases(transformer, "neural_network", "BernoulliRBM", {"n_components": 3, "n_iter": 2}),
+)
+def hidden_units(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The hidden units' probabilities."""
+    return expit(floats(op, x) @ model.components_.T + model.intercept_hidden_)
+
+
+@sklearn.lower("Isomap.transform", cases=cases(transformer, "manifold", "Isomap", {"n_neighbors": 30}))
+def geodesic_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The shortest ways to the fitted rows through the nearest of them, projected."""
+    method = "kneighbors" if model.n_neighbors is not None else "radius_neighbors"
+    distance, index = (Array(op, item) for item in op.call(model.nbrs_, method, x, step="nbrs_"))
+    ways = distance.const(np.asarray(model.dist_matrix_, np.float64))
+    least = take(ways, index[:, 0], axis=0) + distance[:, 0][:, None]
+    for k in range(1, int(distance.shape[1] or 0)):
+        least = np.minimum(least, take(ways, index[:, k], axis=0) + distance[:, k][:, None])
+    dtype = np.float32 if numbers(op, x).dtype == np.float32 else np.float64
+    squares = (least.astype(dtype) ** 2) * dtype(-0.5)
+    return called(op, model.kernel_pca_, "transform", squares.value, step="kernel_pca_")
