@@ -1,0 +1,77 @@
+"""ONNX to Keras 3: a functional model of Keras' own layers, and of registered primitives for what has no layer.
+
+A saved model is loaded by ``keras.saving.load_model`` with onnxport installed; the module that registers its classes,
+`onnxport.opset_maps.from_onnx.keras.primitives`, is imported by Keras itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import keras
+import onnx_ir as ir
+
+from onnxport.converters.from_onnx.walk import Walk
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace, keras_dtype
+from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel
+
+
+def build(model: ir.Model) -> OnnxModel:
+    """The model as a functional Keras model.
+
+    It is called with the graph's inputs in graph order, and gives one value or a tuple in graph output order. Its inputs are
+    named as in the graph; Keras allows no "/" in a name, "." takes its place.
+
+    Raises:
+        UnsupportedOperator: operators that have no form in Keras, all of them at once; a graph without inputs, or one that takes
+            or gives something else than tensors of known rank.
+        InvalidModelError: the graph is malformed.
+    """
+    xp = KerasNamespace()
+    walk = Walk(model, xp, maps.keras_native)
+    inputs = [_input(xp, value) for value in walk.inputs]
+    if not inputs:
+        raise UnsupportedOperator("a graph without inputs makes no Keras model")
+    xp.anchor = inputs[0]
+    outputs = []
+    for found, value in zip(walk.run(inputs), walk.outputs, strict=True):
+        if not xp.is_tensor(found):
+            raise UnsupportedOperator(f"output {value.name!r} is no tensor, and Keras models give tensors")
+        outputs.append(_declared(xp, found, value))
+    finals = [
+        xp.record("identity", item) if _stands_before(item, inputs, outputs[:i]) else item
+        for i, item in enumerate(outputs)
+    ]
+    name = xp.layer_name((model.graph.name or "onnx").replace("/", "."))
+    return OnnxModel(inputs if len(inputs) > 1 else inputs[0], finals if len(finals) > 1 else finals[0], name=name)
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Writes an imported model as a ``.keras`` file."""
+    obj.save(os.fspath(path))
+
+
+def _input(xp: KerasNamespace, value: ir.Value) -> Any:
+    if not isinstance(value.type, ir.TensorType):
+        raise UnsupportedOperator(f"input {value.name!r} is no tensor, and Keras models take tensors")
+    if value.shape is None:
+        raise UnsupportedOperator(f"input {value.name!r} has no rank, which a Keras model has to know")
+    shape = tuple(n if isinstance(n, int) else None for n in value.shape)
+    return keras.Input(
+        batch_shape=shape, dtype=keras_dtype(value.type.dtype), name=xp.layer_name(value.name or "input")
+    )
+
+
+def _declared(xp: KerasNamespace, found: Any, value: ir.Value) -> Any:
+    """An output as a symbolic tensor of the element type that the graph declares."""
+    symbolic = xp.as_symbolic(found)
+    if value.dtype is None or symbolic.dtype == keras_dtype(value.dtype):
+        return symbolic
+    return xp.astype(symbolic, value.dtype)
+
+
+def _stands_before(item: Any, inputs: list[Any], outputs: list[Any]) -> bool:
+    return any(other is item for other in [*inputs, *outputs])

@@ -1,0 +1,211 @@
+"""ONNX operators that are whole layers of Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace, Parameter
+from onnxport.opset_maps.from_onnx.keras.recognised import dense, module_of, same_pads
+from onnxport.opset_maps.from_onnx.namespace import Host, Tensor
+from onnxport.opset_maps.maps import keras_native as native
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_POOLINGS = {
+    "Max": (keras.layers.MaxPooling1D, keras.layers.MaxPooling2D, keras.layers.MaxPooling3D),
+    "Average": (keras.layers.AveragePooling1D, keras.layers.AveragePooling2D, keras.layers.AveragePooling3D),
+}
+
+
+def _all_weights(*items: Any) -> bool:
+    return all(isinstance(item, Parameter) for item in items if item is not None)
+
+
+@native.op("Gemm", versions=(7, 9, 11, 13))
+def gemm(
+    xp: KerasNamespace,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    """Dense."""
+    if alpha != 1.0 or (c is not None and beta != 1.0) or transA or not _all_weights(b, c):
+        return NotImplemented
+    kernel = b.after("permute_dims", (1, 0)) if transB else b
+    if c is not None and (int(np.prod(c.shape)) != kernel.shape[1] or c.shape[-1:] != (kernel.shape[1],)):
+        return NotImplemented
+    found = dense(xp, a, kernel, c)
+    return NotImplemented if found is None else found
+
+
+@native.op("BatchNormalization", versions=(9, 14, 15))
+def batch_normalization(
+    xp: KerasNamespace,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    **_: Any,
+) -> Any:
+    """BatchNormalization of the channels."""
+    if training_mode or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+        return NotImplemented
+    weights = (scale, bias, mean, variance)
+    if not _all_weights(*weights) or xp.ndim(x) < 2:
+        return NotImplemented
+    image = xp.as_last(x) if xp.ndim(x) > 2 else x
+
+    def make() -> Any:
+        name = xp.layer_name(module_of(scale))
+        layer = keras.layers.BatchNormalization(axis=-1, momentum=momentum, epsilon=epsilon, name=name, dtype=x.dtype)
+        layer.build(image.shape)
+        layer.set_weights([item.array() for item in weights])
+        return layer
+
+    y = xp.apply(xp.layer(("batch", *(item.key for item in weights), epsilon), make), image)
+    return xp.as_first(y) if xp.ndim(x) > 2 else y
+
+
+@native.op("LayerNormalization", versions=(17,))
+def layer_normalization(
+    xp: KerasNamespace,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    **_: Any,
+) -> Any:
+    """LayerNormalization over the last axis."""
+    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in _FLOATS or not _all_weights(scale, bias):
+        return NotImplemented
+    rank = xp.ndim(x)
+    if axis not in (-1, rank - 1) or x.shape[-1] is None or scale.shape != (x.shape[-1],):
+        return NotImplemented
+
+    def make() -> Any:
+        name = xp.layer_name(module_of(scale))
+        layer = keras.layers.LayerNormalization(
+            axis=-1, epsilon=epsilon, center=bias is not None, name=name, dtype=x.dtype
+        )
+        layer.build(x.shape)
+        layer.set_weights([item.array() for item in (scale, bias) if item is not None])
+        return layer
+
+    return xp.apply(xp.layer(("layer norm", scale.key, bias.key if bias is not None else None, epsilon), make), x)
+
+
+@native.op("Dropout", versions=(7, 10, 12, 13, 22))
+def dropout(
+    xp: KerasNamespace,
+    x: Tensor,
+    share: Host | None = None,
+    training: Host | None = None,
+    *,
+    ratio: float = 0.5,
+    **_: Any,
+) -> Any:
+    """Dropout, which Keras does in training alone."""
+    if not xp.is_symbolic(x) or x.dtype not in _FLOATS or xp.output_count > 1:
+        return NotImplemented
+    if any(item is not None and item.dtype == object for item in (share, training)):
+        return NotImplemented
+    if training is not None and bool(training.reshape(-1)[0]):
+        return NotImplemented
+    rate = float(share.reshape(-1)[0]) if share is not None else ratio
+    return xp.apply(keras.layers.Dropout(rate, name=xp.layer_name("dropout"), dtype=x.dtype), x)
+
+
+@native.op("MaxPool", "AveragePool", versions=(1, 7, 8, 10, 11, 12, 19, 22))
+def pool(
+    xp: KerasNamespace,
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    storage_order: int | None = None,
+) -> Any:
+    """Pooling without padding or with Keras' padding="same"; count_include_pad is the mean's alone."""
+    kind = "Max" if count_include_pad is None else "Average"
+    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in ("float32", "float64"):
+        return NotImplemented
+    spatial = len(kernel_shape)
+    strides = strides or (1,) * spatial
+    if spatial > 3 or ceil_mode or any(d != 1 for d in dilations or ()) or auto_pad == "SAME_LOWER":
+        return NotImplemented
+    image = xp.as_last(x)
+    padding = "valid"
+    if auto_pad == "SAME_UPPER":
+        padding = "same"
+    elif auto_pad == "NOTSET" and any(pads or ()):
+        pairs = list(zip(pads[:spatial], pads[spatial:], strict=True)) if pads else []
+        axes = zip(pairs, image.shape[1:-1], kernel_shape, strides, strict=True)
+        if not all(tuple(pair) == same_pads(n, k, s, 1) for pair, n, k, s in axes):
+            return NotImplemented
+        padding = "same"
+    if padding == "same" and count_include_pad:
+        return NotImplemented
+    layer = _POOLINGS[kind][spatial - 1](
+        tuple(kernel_shape),
+        tuple(strides),
+        padding,
+        data_format="channels_last",
+        name=xp.layer_name(f"{kind.lower()}_pooling"),
+        dtype=x.dtype,
+    )
+    return xp.as_first(xp.apply(layer, image))
+
+
+@native.op("Softmax", versions=(13,))
+def softmax(xp: KerasNamespace, x: Tensor, *, axis: int = -1) -> Any:
+    """Softmax."""
+    if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+        return NotImplemented
+    return xp.softmax(x, axis % xp.ndim(x))
+
+
+@native.op("LeakyRelu", versions=(6, 16))
+def leaky_relu(xp: KerasNamespace, x: Tensor, *, alpha: float = 0.01) -> Any:
+    """LeakyReLU."""
+    return _activated(xp, x, lambda: keras.layers.LeakyReLU(alpha, name=xp.layer_name("leaky_re_lu"), dtype=x.dtype))
+
+
+@native.op("Elu", versions=(6, 22))
+def elu(xp: KerasNamespace, x: Tensor, *, alpha: float = 1.0) -> Any:
+    """ELU."""
+    return _activated(xp, x, lambda: keras.layers.ELU(alpha, name=xp.layer_name("elu"), dtype=x.dtype))
+
+
+@native.op("Gelu", versions=(20,))
+def gelu(xp: KerasNamespace, x: Tensor, *, approximate: str = "none") -> Any:
+    """Gelu in its exact form."""
+    if approximate != "none":
+        return NotImplemented
+    return _activated(xp, x, lambda: keras.layers.Activation("gelu", name=xp.layer_name("gelu"), dtype=x.dtype))
+
+
+def _activated(xp: KerasNamespace, x: Tensor, make: Any) -> Any:
+    if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+        return NotImplemented
+    twin = xp.twin(x)
+    layer = make()
+    return xp.apply(layer, x) if twin is None else xp.as_first(xp.apply(layer, twin))

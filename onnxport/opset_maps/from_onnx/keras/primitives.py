@@ -1,0 +1,288 @@
+"""The layers of an imported Keras model that Keras itself does not have; registered, so that the model can be saved and loaded.
+
+They are registered under the package name ``onnxport`` when this module is imported; a saved model names it, and Keras imports
+it by that name while loading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
+from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, known
+
+PACKAGE = "onnxport"
+_ARRAYS: dict[str, Namespace] = {}
+
+
+def backend_arrays() -> Namespace:
+    """The namespace of the framework that Keras runs on, executing on its tensors.
+
+    Raises:
+        UnsupportedOperator: Keras runs on a backend that has none.
+    """
+    name = keras.backend.backend()
+    if name not in _ARRAYS:
+        if name == "tensorflow":
+            from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowArrays
+
+            _ARRAYS[name] = TensorFlowArrays()
+        elif name == "torch":
+            from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
+
+            _ARRAYS[name] = TorchNamespace()
+        else:
+            raise UnsupportedOperator(f"imported Keras models run on the backends tensorflow and torch, not {name}")
+    return _ARRAYS[name]
+
+
+# What the namespace needs beyond the primitives.
+
+
+def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
+    n = xp.shape(x)[axis]
+    return xp.constant(np.asarray(n, np.int64)) if known(n) else n
+
+
+def _element(xp: Namespace, x: Tensor, index: int) -> Tensor:
+    return xp.astype(xp.squeeze(xp.slice(x, 0, index, index + 1), (0,)), ir.DataType.INT64)
+
+
+def _int(xp: Namespace, x: Tensor) -> Tensor:
+    return xp.astype(x, ir.DataType.INT64)
+
+
+def _vector(xp: Namespace, items: Sequence[Int], shape: tuple[int, ...], dtype: ir.DataType) -> Tensor:
+    return xp.from_host(np_objects(list(items), tuple(shape)), dtype)
+
+
+def _same(xp: Namespace, x: Tensor) -> Tensor:
+    return keras.ops.copy(x) if keras.backend.backend() == "torch" else _tensorflow_identity(x)
+
+
+def _tensorflow_identity(x: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return tf.identity(x)
+
+
+def _given(xp: Namespace, anchor: Tensor, constant: Tensor) -> Tensor:
+    return constant
+
+
+def _uniform(xp: Namespace, anchor: Tensor, *args: Any) -> Tensor:
+    return xp.random_uniform(*args)
+
+
+def _normal(xp: Namespace, anchor: Tensor, *args: Any) -> Tensor:
+    return xp.random_normal(*args)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "axis_size": _axis_size,
+    "element": _element,
+    "int": _int,
+    "vector": _vector,
+    "identity": _same,
+    "given": _given,
+    "uniform": _uniform,
+    "normal": _normal,
+}
+
+
+@keras.saving.register_keras_serializable(package=PACKAGE)
+class Primitive(keras.layers.Layer):
+    """One primitive of the array namespace.
+
+    Args:
+        function: the primitive's name.
+        arguments: its positional arguments as JSON (`coding.encode`), the layer's inputs by their places.
+        keywords: its keyword arguments, likewise.
+    """
+
+    def __init__(self, function: str, arguments: Any, keywords: Any, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.function = function
+        self.arguments = arguments
+        self.keywords = keywords
+        self._decoded = decode(arguments), decode(keywords)
+        self.supports_masking = True
+
+    def call(self, *tensors: Any) -> Any:
+        """The primitive's result."""
+        xp = backend_arrays()
+
+        def content(item: Any) -> Any:
+            return tensors[item.index] if isinstance(item, Slot) else xp.constant(item.array)
+
+        args, kwargs = replaced(self._decoded, lambda item: isinstance(item, (Slot, Constant)), content)
+        own = FUNCTIONS.get(self.function)
+        return own(xp, *args, **kwargs) if own is not None else getattr(xp, self.function)(*args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        own = {"function": self.function, "arguments": self.arguments, "keywords": self.keywords}
+        return {**_without_autocast(super().get_config()), **own}
+
+
+@keras.saving.register_keras_serializable(package=PACKAGE)
+class Weight(keras.layers.Layer):
+    """A weight of the model that no layer of Keras' own holds.
+
+    Called with any tensor, which only connects it to the model's graph, it gives the weight.
+
+    Args:
+        shape: the weight's shape.
+        element_type: its element type.
+        weight_name: its name in the ONNX model.
+    """
+
+    def __init__(self, shape: Sequence[int], element_type: str, weight_name: str = "", **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.shape, self.element_type, self.weight_name = tuple(shape), element_type, weight_name
+        self.value = self.add_weight(
+            name=(weight_name or "value").replace("/", "."),
+            shape=self.shape,
+            dtype=element_type,
+            initializer="zeros",
+            trainable=self.trainable,
+            autocast=False,
+        )
+        self.built = True
+        self.supports_masking = True
+
+    def call(self, anchor: Any) -> Any:
+        """The weight."""
+        return keras.ops.convert_to_tensor(self.value.value)
+
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        own = {"shape": self.shape, "element_type": self.element_type, "weight_name": self.weight_name}
+        return {**_without_autocast(super().get_config()), **own}
+
+
+@keras.saving.register_keras_serializable(package=PACKAGE)
+class Branches(keras.layers.Layer):
+    """ONNX's If: one of two models, each on its own of the layer's inputs behind the condition.
+
+    Args:
+        models: the models of the branches, then and else.
+        inputs_of: for each branch which inputs it takes.
+    """
+
+    def __init__(self, models: Sequence[Any], inputs_of: Sequence[Sequence[int]], **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.then_branch, self.else_branch = models
+        self.inputs_of = [list(places) for places in inputs_of]
+        self.built = True
+
+    def call(self, condition: Any, *captured: Any) -> Any:
+        """The results of the branch that the condition names."""
+
+        def branch(model: Any, places: Sequence[int]) -> Callable[[], tuple[Any, ...]]:
+            return lambda: _results(model([captured[i] for i in places]))
+
+        then_places, else_places = self.inputs_of
+        branches: Any = branch(self.then_branch, then_places), branch(self.else_branch, else_places)
+        return backend_arrays().cond(condition, *branches)
+
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        models = [keras.saving.serialize_keras_object(model) for model in (self.then_branch, self.else_branch)]
+        return {**_without_autocast(super().get_config()), "models": models, "inputs_of": self.inputs_of}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Branches:
+        """The layer of a configuration."""
+        models = [keras.saving.deserialize_keras_object(item) for item in config.pop("models")]
+        return cls(models=models, **config)
+
+
+@keras.saving.register_keras_serializable(package=PACKAGE)
+class Loop(keras.layers.Layer):
+    """ONNX's Loop: a model run again and again on values that it gives itself.
+
+    The layer's inputs are the trip count and the first condition, where there are any, the carried values, and what the body
+    takes from outside.
+
+    Args:
+        body: the model; its inputs are iteration, condition, carried values and those from outside.
+        carried: how many values are carried.
+        scanned: how many elements each iteration gives to be stacked.
+        trips: greatest number of iterations, None where the first input says it or there is no limit.
+        has_trips: whether the first input says it.
+        has_condition: whether the next input is the first condition.
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        carried: int,
+        scanned: int,
+        trips: int | None,
+        has_trips: bool,
+        has_condition: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.body, self.carried, self.scanned, self.trips = body, carried, scanned, trips
+        self.has_trips, self.has_condition = has_trips, has_condition
+        self.built = True
+
+    def call(self, *inputs: Any) -> Any:
+        """The carried values at the end and the stacked elements."""
+        rest = list(inputs)
+        trips = rest.pop(0) if self.has_trips else self.trips
+        condition = rest.pop(0) if self.has_condition else None
+        carried, captured = rest[: self.carried], rest[self.carried :]
+
+        def step(i: Any, going: Any, *values: Any) -> tuple[Any, ...]:
+            return _results(self.body([i, going, *values, *captured]))
+
+        return backend_arrays().loop(trips, condition, carried, step, self.scanned, [None] * self.carried)
+
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        own = {
+            "body": keras.saving.serialize_keras_object(self.body),
+            "carried": self.carried,
+            "scanned": self.scanned,
+            "trips": self.trips,
+            "has_trips": self.has_trips,
+            "has_condition": self.has_condition,
+        }
+        return {**_without_autocast(super().get_config()), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Loop:
+        """The layer of a configuration."""
+        return cls(body=keras.saving.deserialize_keras_object(config.pop("body")), **config)
+
+
+def _without_autocast(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in config.items() if key != "autocast"}
+
+
+def _results(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+@keras.saving.register_keras_serializable(package=PACKAGE)
+class OnnxModel(keras.Model):
+    """A functional model that is called as the ONNX graph is: its inputs one after the other, a tuple of several outputs.
+
+    A list of the inputs, which Keras' own methods pass, is taken too.
+    """
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The outputs, in graph order."""
+        several = len(inputs) > 1 and len(inputs) == len(self.inputs)
+        args = (list(inputs),) if several else inputs
+        result = super().__call__(*args, **kwargs)
+        return tuple(result) if isinstance(result, list) else result
