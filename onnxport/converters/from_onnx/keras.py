@@ -15,7 +15,8 @@ import onnx_ir as ir
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace, keras_dtype
+from onnxport.opset_maps.from_onnx.keras.coding import keras_dtype
+from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel
 
 

@@ -106,7 +106,9 @@ def outputs_of(model: Any, methods: Sequence[str] | None) -> list[Output]:
     for method in ("score_samples", "kneighbors", "mahalanobis"):
         if hasattr(model, method):
             return _outputs_of_method(model, method, method)
-    raise InvalidInputError(f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform")
+    raise InvalidInputError(
+        f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform"
+    )
 
 
 def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
@@ -126,7 +128,9 @@ def _lists_of_classes(model: Any) -> int:
     if inner is not model:
         return _lists_of_classes(inner)
     classes = getattr(model, "classes_", None)
-    in_lists = not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
+    in_lists = (
+        not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
+    )
     chained = hasattr(model, "order_") or hasattr(model, "multilabel_")
     if isinstance(classes, list) and in_lists and not chained and not hasattr(model, "out_activation_"):
         return len(classes)

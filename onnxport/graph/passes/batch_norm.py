@@ -50,19 +50,28 @@ class RecogniseBatchNormPass(InPlacePass):
         if parts is None or parts.x.shape is None or parts.x.dtype not in _FLOATS:
             return False
         n, channels = parts.x.shape.rank(), _length(parts.variance)
-        axis = next((a for a in (1, n - 1) if a < n and parts.x.shape[a] == channels), None)
-        if channels is None or axis is None or (axis != 1 and n not in (4, 5)):
-            return False
-        vectors = [
-            _vector(value, n, axis, channels) for value in (parts.scale, parts.shift, parts.mean, parts.variance)
+        for axis in dict.fromkeys((1, n - 1)):
+            if channels is None or axis >= n or parts.x.shape[axis] != channels or (axis != 1 and n not in (4, 5)):
+                continue
+            vectors = self._vectors(main, parts, axis, channels)
+            if vectors is not None:
+                self._replace(node, parts, vectors, axis)
+                return True
+        return False
+
+    def _vectors(self, main: ir.Graph, parts: _Parts, axis: int, channels: int) -> list[ir.Value | None] | None:
+        """Scale, shift, mean and variance as vectors along an axis; None where they are not."""
+        n = parts.x.shape.rank() if parts.x.shape is not None else 0
+        found: list[ir.Value | None] = []
+        for value, missing in ((parts.scale, 1.0), (parts.shift, 0.0), (parts.mean, None), (parts.variance, None)):
+            vector = _vector(value, n, axis, channels)
+            if vector is None and (value is not None or missing is None):
+                return None
+            found.append(vector)
+        filled = zip(found, (1.0, 0.0, 0.0, 0.0), strict=True)
+        return [
+            item or self._filled(main, channels, number, parts.x.dtype or ir.DataType.FLOAT) for item, number in filled
         ]
-        missing = (parts.scale is None, parts.shift is None, False, False)
-        if any(vector is None and not left_out for vector, left_out in zip(vectors, missing, strict=True)):
-            return False
-        for i, number in enumerate((1.0, 0.0)):
-            vectors[i] = vectors[i] or self._filled(main, channels, number, parts.x.dtype)
-        self._replace(node, parts, vectors, axis)
-        return True
 
     def _replace(self, node: ir.Node, parts: _Parts, vectors: list[ir.Value | None], axis: int) -> None:
         graph, result, x = node.graph, node.outputs[0], parts.x

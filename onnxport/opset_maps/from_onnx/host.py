@@ -213,9 +213,9 @@ def _reduction(
     data, axes = arrays[0], _axes(arrays, attributes)
     if data.ndim != 1 or axes not in (None, (0,), (-1,)) or not data.size:
         return None
-    total = np.empty((1,) if attributes.get("keepdims", 1) else (), object)
-    total[...] = reduce(lambda a, b: int_op(xp, _REDUCTIONS[op_type], a, b), list(data))
-    return _settled(total, dtype)
+    total = np.empty(1, object)
+    total[0] = reduce(lambda a, b: int_op(xp, _REDUCTIONS[op_type], a, b), list(data))
+    return _settled(total if attributes.get("keepdims", 1) else total.reshape(()), dtype)
 
 
 _Rule = Callable[[Namespace, str, ir.DataType, list[Any], dict[str, Any]], HostValue | None]

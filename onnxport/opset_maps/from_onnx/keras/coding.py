@@ -10,6 +10,34 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+_NAMES: dict[ir.DataType, str] = {
+    ir.DataType.FLOAT: "float32",
+    ir.DataType.DOUBLE: "float64",
+    ir.DataType.STRING: "string",
+    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
+    ir.DataType.FLOAT8E5M2: "float8_e5m2",
+    **{
+        dtype: dtype.name.lower()
+        for dtype in ir.DataType
+        if dtype.name
+        in "FLOAT16 BFLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL COMPLEX64 COMPLEX128".split()
+    },
+}
+OF_NAME = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def keras_dtype(dtype: ir.DataType) -> str:
+    """The Keras element type in which an ONNX one is held.
+
+    >>> keras_dtype(ir.DataType.FLOAT), keras_dtype(ir.DataType.INT4)
+    ('float32', 'int8')
+    """
+    if dtype in _NAMES:
+        return _NAMES[dtype]
+    if dtype.is_floating_point():
+        return "float32"
+    return "int8" if dtype.is_signed() else "uint8"
+
 
 class Slot:
     """The place of a tensor among a primitive's arguments.

@@ -130,22 +130,32 @@ def dropout(
     return xp.apply(keras.layers.Dropout(rate, name=xp.layer_name("dropout"), dtype=x.dtype), x)
 
 
-@native.op("MaxPool", "AveragePool", versions=(1, 7, 8, 10, 11, 12, 19, 22))
-def pool(
+@native.op("MaxPool", versions=(1, 8, 10, 11, 12, 22))
+def max_pool(xp: KerasNamespace, x: Tensor, *, storage_order: int = 0, **attributes: Any) -> Any:
+    """MaxPooling."""
+    return _pooled(xp, x, "Max", **attributes)
+
+
+@native.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
+def average_pool(xp: KerasNamespace, x: Tensor, **attributes: Any) -> Any:
+    """AveragePooling."""
+    return _pooled(xp, x, "Average", **attributes)
+
+
+def _pooled(
     xp: KerasNamespace,
     x: Tensor,
+    kind: str,
     *,
     kernel_shape: Sequence[int],
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-    count_include_pad: int | None = None,
+    count_include_pad: int = 0,
     dilations: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
-    storage_order: int | None = None,
 ) -> Any:
     """Pooling without padding or with Keras' padding="same"; count_include_pad is the mean's alone."""
-    kind = "Max" if count_include_pad is None else "Average"
     if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in ("float32", "float64"):
         return NotImplemented
     spatial = len(kernel_shape)

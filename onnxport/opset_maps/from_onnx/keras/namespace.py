@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras import recognised
-from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, encode, replaced
+from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, keras_dtype, replaced
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, Primitive, Weight, backend_arrays
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import (
@@ -29,33 +29,8 @@ from onnxport.opset_maps.from_onnx.namespace import (
 
 # Constants up to this size stand in the model's description, larger ones among its weights.
 _DESCRIBED_BYTES = 2048
-_NAMES: dict[ir.DataType, str] = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.DOUBLE: "float64",
-    ir.DataType.STRING: "string",
-    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
-    ir.DataType.FLOAT8E5M2: "float8_e5m2",
-    **{
-        dtype: dtype.name.lower()
-        for dtype in ir.DataType
-        if dtype.name
-        in "FLOAT16 BFLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL COMPLEX64 COMPLEX128".split()
-    },
-}
-_OF_NAME = {name: dtype for dtype, name in _NAMES.items()}
-
-
-def keras_dtype(dtype: ir.DataType) -> str:
-    """The Keras element type in which an ONNX one is held.
-
-    >>> keras_dtype(ir.DataType.FLOAT), keras_dtype(ir.DataType.INT4)
-    ('float32', 'int8')
-    """
-    if dtype in _NAMES:
-        return _NAMES[dtype]
-    if dtype.is_floating_point():
-        return "float32"
-    return "int8" if dtype.is_signed() else "uint8"
+# Keras' Concatenate takes no strings and casts complex numbers.
+_NOT_JOINED = ("string", "complex64", "complex128")
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +262,8 @@ class KerasArrays(Namespace):
 
     def dtype(self, x: Tensor) -> ir.DataType:
         if isinstance(x, Parameter):
-            return _OF_NAME[keras_dtype(x.dtype)]
-        return _OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
+            return OF_NAME[keras_dtype(x.dtype)]
+        return OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
 
     def refine(self, x: Any, value: ir.Value) -> Any:
         if id(x) in self.products and len(value.uses()) == 1 and not value.is_graph_output():
@@ -342,8 +317,10 @@ class KerasArrays(Namespace):
             axes = tuple(before[axis] for axis in axes)
         if axes == tuple(range(len(axes))):
             return x
-        if axes[0] == 0:
-            result = self.apply(keras.layers.Permute(axes[1:], name=self.layer_name("permute")), x)
+        if axes[0] == 0 and not x.dtype.startswith("complex"):  # which Keras' layers would cast
+            result = self.apply(
+                keras.layers.Permute(axes[1:], name=self.layer_name("permute"), dtype=recognised.policy(x)), x
+            )
         else:
             result = self.record("permute_dims", x, axes)
         self._permuted[id(result)] = (result, x, axes)
@@ -352,7 +329,8 @@ class KerasArrays(Namespace):
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         if isinstance(x, Parameter) and all(known(n) for n in shape):
             return x.after("reshape", shape)
-        if self.is_symbolic(x) and len(shape) > 1 and all(known(n) for n in shape[1:]) and self.is_batch(shape[0], x):
+        plain = self.is_symbolic(x) and not x.dtype.startswith("complex")
+        if plain and len(shape) > 1 and all(known(n) for n in shape[1:]) and self.is_batch(shape[0], x):
             return recognised.reshape(self, x, [int(n) for n in shape[1:]])
         return self.record("reshape", x, tuple(shape))
 
@@ -400,10 +378,12 @@ class KerasArrays(Namespace):
         return self.record("max", x, axis, keepdims) if found is None else found
 
     def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
-        if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype != "string" for x in xs):
+        if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype not in _NOT_JOINED for x in xs):
             place = -1 if axis == self.ndim(xs[0]) - 1 else axis
             name = self.layer_name("concatenate")
-            return self.apply(keras.layers.Concatenate(place, name=name, dtype=xs[0].dtype), *xs, listed=True)
+            return self.apply(
+                keras.layers.Concatenate(place, name=name, dtype=recognised.policy(xs[0])), *xs, listed=True
+            )
         return xs[0] if len(xs) == 1 else self.record("concat", list(xs), axis)
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
@@ -436,6 +416,8 @@ class KerasArrays(Namespace):
             captured = self._captured(outputs, mark) or [self.anchor]
             models.append(self._submodel(captured, outputs, mark))
             captures.append(captured)
+        if any(len(a.shape) != len(b.shape) for a, b in zip(*(model.outputs for model in models), strict=True)):
+            raise UnsupportedOperator("the branches give tensors of different ranks, which Keras does not know")
         together = _distinct([tensor for captured in captures for tensor in captured])
         places = [[_place(together, tensor) for tensor in captured] for captured in captures]
         layer = Branches(models, places, name=self.layer_name("if"))

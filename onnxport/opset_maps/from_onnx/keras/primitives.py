@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
+from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, keras_dtype, np_objects, replaced
 from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, known
 
 PACKAGE = "onnxport"
@@ -192,6 +192,14 @@ class Branches(keras.layers.Layer):
         branches: Any = branch(self.then_branch, then_places), branch(self.else_branch, else_places)
         return backend_arrays().cond(condition, *branches)
 
+    def compute_output_spec(self, condition: Any, *captured: Any) -> Any:
+        """What both branches give; a size in which they differ is not known."""
+        specs = []
+        for one, other in zip(self.then_branch.outputs, self.else_branch.outputs, strict=True):
+            shape = tuple(m if m == n else None for m, n in zip(one.shape, other.shape, strict=True))
+            specs.append(keras.KerasTensor(shape, dtype=one.dtype))
+        return tuple(specs)
+
     def get_config(self) -> dict[str, Any]:
         """What the constructor takes."""
         models = [keras.saving.serialize_keras_object(model) for model in (self.then_branch, self.else_branch)]
@@ -282,7 +290,16 @@ class OnnxModel(keras.Model):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """The outputs, in graph order."""
+        inputs = tuple(_held(item) for item in inputs)
         several = len(inputs) > 1 and len(inputs) == len(self.inputs)
         args = (list(inputs),) if several else inputs
         result = super().__call__(*args, **kwargs)
         return tuple(result) if isinstance(result, list) else result
+
+
+def _held(item: Any) -> Any:
+    """An array of an element type that Keras lacks in the one that it travels as."""
+    if not isinstance(item, np.ndarray) or item.dtype.kind in "OUS":
+        return item
+    held = keras_dtype(ir.DataType.from_numpy(item.dtype))
+    return item if item.dtype.name == held else item.astype(held)

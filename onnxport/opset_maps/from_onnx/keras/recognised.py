@@ -58,6 +58,11 @@ def module_of(*parameters: Parameter | None) -> str:
     return ".".join(head[:-1]) or stem
 
 
+def policy(x: Any) -> str | None:
+    """The dtype policy of a layer that only moves elements: Keras' own would cast them to float32."""
+    return x.dtype if x.dtype in _FLOATS else None
+
+
 def _is_weight(item: Any) -> bool:
     return hasattr(item, "steps") and hasattr(item, "array")
 
@@ -93,8 +98,8 @@ def reshape(xp: KerasArrays, x: Any, shape: Sequence[int]) -> Any:
     if list(x.shape[1:]) == list(shape):
         return x
     if len(shape) == 1 and None not in x.shape[1:]:
-        return xp.apply(keras.layers.Flatten(name=xp.layer_name("flatten")), x)
-    return xp.apply(keras.layers.Reshape(tuple(shape), name=xp.layer_name("reshape")), x)
+        return xp.apply(keras.layers.Flatten(name=xp.layer_name("flatten"), dtype=policy(x)), x)
+    return xp.apply(keras.layers.Reshape(tuple(shape), name=xp.layer_name("reshape"), dtype=policy(x)), x)
 
 
 def global_pool(xp: KerasArrays, kind: str, x: Any, axis: Any, keepdims: bool) -> Any:

@@ -170,9 +170,8 @@ def _as_bias(x: Any, other: Any) -> Any:
     """A row [1, n] added to a matrix as a vector: TensorFlow 2.21 fuses a product and the row, and then refuses the row."""
     if not isinstance(x, tf.Tensor) or not isinstance(other, tf.Tensor):
         return x
-    return (
-        tf.reshape(x, [x.shape[1]]) if x.shape.rank == other.shape.rank == 2 and x.shape[0] == 1 and x.shape[1] else x
-    )
+    row = x.shape.rank == other.shape.rank == 2 and x.shape[0] == 1 and other.shape[0] != 1
+    return tf.reshape(x, [x.shape[1]]) if row and x.shape[1] else x
 
 
 def _power(a: Any, b: Any) -> tf.Tensor:

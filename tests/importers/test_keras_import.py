@@ -1,0 +1,233 @@
+"""ONNX models as Keras models: layers, names, numbers, training, files."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.keras, pytest.mark.tensorflow]
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+import onnx_ir as ir  # noqa: E402
+from onnx import numpy_helper, parser  # noqa: E402
+
+import onnxport  # noqa: E402
+from onnxport.errors import UnsupportedOperator  # noqa: E402
+
+layers = keras.layers
+
+
+def built(text, initializers=(), opset=21):
+    proto = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{text}')
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers)
+    return onnxport.convert(proto, to="keras", validate=False), proto
+
+
+def kinds(model):
+    return [type(layer).__name__ for layer in model.layers if type(layer).__module__.startswith("keras")]
+
+
+def convolutional():
+    x = keras.Input((16, 16, 3))
+    y = layers.Conv2D(8, 3, padding="same", strides=2, name="stem")(x)
+    y = layers.BatchNormalization(name="norm")(y)
+    y = layers.ReLU()(y)
+    y = layers.DepthwiseConv2D(3, padding="same", name="depthwise")(y)
+    y = layers.Conv2DTranspose(6, 2, strides=2, name="up")(y)
+    y = layers.MaxPooling2D()(y)
+    y = layers.GlobalAveragePooling2D()(y)
+    return keras.Model(x, layers.Dense(4, activation="softmax", name="head")(y))
+
+
+def recurrent():
+    ids = keras.Input((7,), dtype="int32")
+    y = layers.Embedding(11, 6, name="words")(ids)
+    y = layers.Bidirectional(layers.LSTM(5, return_sequences=True))(y)
+    y = layers.GRU(4, reset_after=True)(y)
+    return keras.Model(ids, layers.Dense(2, name="head")(y))
+
+
+def attending():
+    x = keras.Input((6, 8))
+    y = layers.MultiHeadAttention(2, 4)(x, x)
+    y = layers.LayerNormalization(name="norm")(layers.Add()([x, y]))
+    return keras.Model(x, [layers.Dense(8, activation="gelu", name="first")(y), y])
+
+
+MODELS = [
+    (
+        convolutional,
+        (16, 16, 3),
+        {"Conv2D", "BatchNormalization", "DepthwiseConv2D", "Conv2DTranspose", "Dense", "Softmax"},
+        {"stem", "norm", "depthwise", "up", "head"},
+    ),
+    (recurrent, (7,), {"Embedding", "Dense"}, {"words", "head"}),
+    (attending, (6, 8), {"Dense", "Softmax"}, {"first"}),
+]
+
+
+def drawn(shape, count, seed=0):
+    rng = np.random.default_rng(seed)
+    if len(shape) == 1:
+        return rng.integers(0, 11, (count, *shape)).astype(np.int32)
+    return rng.normal(size=(count, *shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("make", "shape", "wanted", "names"), MODELS)
+def test_a_model_comes_back_as_real_layers_with_its_numbers(make, shape, wanted, names, tmp_path):
+    keras.utils.set_random_seed(0)
+    model = make()
+    hub = onnxport.convert(model, inputs=(drawn(shape, 2),), validate=False)
+    back = onnxport.convert(hub, to="keras", inputs=(drawn(shape, 2),))
+    assert isinstance(back, keras.Model)
+    assert wanted <= set(kinds(back))
+    assert names <= {layer.name for layer in back.layers}
+    for count in (1, 5):
+        given = drawn(shape, count, seed=count)
+        expected, got = model(given), back(given)
+        for one, other in zip(keras.tree.flatten(expected), keras.tree.flatten(got), strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
+    back.save(tmp_path / "back.keras")
+    again = keras.saving.load_model(tmp_path / "back.keras")
+    given = drawn(shape, 3)
+    for one, other in zip(keras.tree.flatten(back(given)), keras.tree.flatten(again(given)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_saved_model_loads_in_a_fresh_process(tmp_path):
+    model, _ = built("g (float[N,3] x, float[N,3] y) => (float[N,3] z) { a = Atan(x)\n z = Add(a, y) }")
+    model.save(tmp_path / "m.keras")
+    code = (
+        "import sys, numpy as np, keras\n"
+        "import onnxport.opset_maps.from_onnx.keras.primitives\n"
+        "m = keras.saving.load_model(sys.argv[1])\n"
+        "x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)\n"
+        "np.testing.assert_allclose(m(x, x), np.arctan(x) + x, rtol=1e-6)\n"
+    )
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.keras")], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_imported_model_trains():
+    keras.utils.set_random_seed(0)
+    model = convolutional()
+    back = onnxport.convert(model, to="keras", inputs=(drawn((16, 16, 3), 2),), validate=False)
+    before = [weight.numpy().copy() for weight in back.trainable_weights]
+    assert len(before) == len(model.trainable_weights)
+    back.compile("sgd", "sparse_categorical_crossentropy")
+    back.fit(drawn((16, 16, 3), 8), np.arange(8) % 4, epochs=1, verbose=0)
+    moved = [not np.array_equal(a, b.numpy()) for a, b in zip(before, back.trainable_weights, strict=True)]
+    assert all(moved)
+
+
+FLOAT64 = [
+    "g (double[N,2,6] x) => (double[N,6,2] y) { y = Transpose<perm=[0,2,1]>(x) }",
+    "g (double[N,2,6] x) => (double[N,12] y) { y = Flatten(x) }",
+    "g (double[N,2,6] x) => (double[N,2,12] y) { y = Concat<axis=2>(x, x) }",
+    "g (double[N,2,6] x) => (double[N,2,3] y) { y = AveragePool<kernel_shape=[2], strides=[2]>(x) }",
+    "g (double[N,2,6] x) => (double[N,2,6] y) { y = Softmax(x) }",
+]
+
+
+@pytest.mark.parametrize("text", FLOAT64)
+def test_float64_keeps_its_digits(text):
+    model, proto = built(text)
+    x = np.random.default_rng(0).normal(size=(3, 2, 6))
+    expected = onnxport.convert(proto)(x)
+    got = np.asarray(model(x))
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+CONTROL = [
+    (
+        """g (float[N] x, bool c) => (float[N] y) {
+             y = If (c) <then_branch = t () => (float[N] a) { a = Neg(x) }, else_branch = e () => (float[N] b) { b = Exp(x) }>
+           }""",
+        [(np.float32([1, 2]), np.array(True)), (np.float32([1, 2]), np.array(False))],
+    ),
+    (
+        """g (float[N] x, int64 n) => (float[N] y, float[M,N] all) {
+             going = Constant<value = bool {1}>()
+             y, all = Loop (n, going, x) <body = b (int64 i, bool c, float[N] s) => (bool d, float[N] t, float[N] u) {
+               d = Identity(c)
+               t = Add(s, s)
+               u = Identity(t)
+             }>
+           }""",
+        [(np.float32([1, 2]), np.array(3)), (np.float32([5]), np.array(1))],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "inputs"), CONTROL)
+def test_control_flow_stays_in_the_model(text, inputs, tmp_path):
+    model, proto = built(text)
+    model.save(tmp_path / "m.keras")
+    model = keras.saving.load_model(tmp_path / "m.keras")
+    source = onnxport.convert(proto)
+    for given in inputs:
+        for one, other in zip(keras.tree.flatten(source(*given)), keras.tree.flatten(model(*given)), strict=True):
+            np.testing.assert_array_equal(other, one)
+
+
+def test_a_weight_that_is_used_twice_is_one_weight():
+    table = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    model, _ = built(
+        "g (float[N,4] x) => (float[N,4] y) { a = MatMul(x, w)\n b = Tanh(a)\n y = MatMul(b, w) }", [("w", table)]
+    )
+    assert len(model.weights) == 1
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    np.testing.assert_allclose(model(x), np.tanh(x @ table) @ table, rtol=1e-5)
+
+
+def test_a_layer_normalization_is_one_layer():
+    rng = np.random.default_rng(0)
+    weights = [(name, rng.normal(size=5).astype(np.float32)) for name in ("w", "b")]
+    model, proto = built(
+        "g (float[N,4,5] x) => (float[N,4,5] y) { y = LayerNormalization<epsilon = 0.01>(x, w, b) }", weights
+    )
+    assert kinds(model) == ["InputLayer", "LayerNormalization"]
+    x = rng.normal(size=(3, 4, 5)).astype(np.float32)
+    np.testing.assert_allclose(model(x), onnxport.convert(proto)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("g () => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }", "without inputs"),
+        ("g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }", "Keras models take tensors"),
+    ],
+)
+def test_what_has_no_form_in_keras_is_refused(text, message):
+    with pytest.raises(UnsupportedOperator, match=message):
+        built(text)
+
+
+def test_trees_and_scalers_of_scikit_learn_become_keras_models():
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    assert sklearn
+    x = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32)
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(8, max_depth=4, random_state=0))
+    model.fit(x, (x[:, 0] * x[:, 1] > 0).astype(int))
+    back = onnxport.convert(model, to="keras", inputs=x)
+    label, probabilities = back(x[:9])
+    assert np.asarray(label).tolist() == model.predict(x[:9]).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(x[:9]), rtol=1e-6)
+
+
+def test_the_walk_leaves_the_model_alone():
+    _, proto = built("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }")
+    before = proto.SerializeToString()
+    onnxport.convert(ir.from_proto(proto), to="keras", validate=False)
+    assert proto.SerializeToString() == before
