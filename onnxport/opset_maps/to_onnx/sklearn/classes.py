@@ -55,3 +55,15 @@ def normalized(x: Array) -> Array:
 def spread(labels: Array, classes: Any) -> Array:
     """Booleans, one column for each class: whether the label is that class (numbers and booleans)."""
     return labels[:, None] == np.asarray(classes)[None]
+
+
+def votes_of_pairs(labels: Array, scores: Array, count: int) -> Array:
+    """sklearn.utils.multiclass._ovr_decision_function: labels 0 and 1 of each pair i < j, and scores for j."""
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    second, first, sign = (np.zeros((len(pairs), count)) for _ in range(3))
+    for k, (i, j) in enumerate(pairs):
+        second[k, j] = first[k, i] = 1.0
+        sign[k, i], sign[k, j] = -1.0, 1.0
+    total = scores.astype(np.float64) @ sign
+    votes = (labels == 1).astype(np.float64) @ second + (labels == 0).astype(np.float64) @ first
+    return votes + total / (3 * (np.abs(total) + 1))
