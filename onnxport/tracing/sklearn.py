@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 
@@ -65,7 +66,7 @@ class Column:
     Attributes:
         name: its name.
         dtype: its element type.
-        width: its number of columns; None for a vector of strings (documents).
+        width: its number of columns; None for a vector (documents, labels).
     """
 
     name: str
@@ -97,8 +98,9 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     if hasattr(inputs, "toarray"):
         return (Column("X", _dtype(np.asarray(inputs.data)), int(inputs.shape[1])),)
     array = np.asarray(inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs)
-    if array.ndim == 1 and array.dtype.kind in "OUS":
-        return (Column("X", ir.DataType.STRING, None),)
+    tags = get_tags(estimator).input_tags
+    if array.ndim == 1 and (array.dtype.kind in "OUS" or tags.one_d_array or not tags.two_d_array):
+        return (Column("X", _dtype(array), None),)
     if array.ndim != 2:
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
     return (Column("X", _dtype(array), array.shape[1]),)

@@ -255,7 +255,7 @@ def _tables() -> dict[str, list[Row]]:
         "NearestCentroid": _each(dense, classes, {}, {"metric": "manhattan"}, {"shrink_threshold": 0.1}),
         "LocalOutlierFactor": _each(dense, nothing, {"novelty": True}, {"novelty": True, "metric": "manhattan"}),
         "KernelDensity": _each(
-            dense, nothing, {}, {"kernel": "epanechnikov", "bandwidth": 3.0}, {"kernel": "exponential"}
+            dense, nothing, {}, {"kernel": "epanechnikov", "bandwidth": 9.0}, {"kernel": "exponential"}
         ),
         "NeighborhoodComponentsAnalysis": _each(dense, classes, {"n_components": 2, "max_iter": 20}),
         "GaussianProcessRegressor": _each(

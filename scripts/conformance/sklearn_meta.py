@@ -92,7 +92,7 @@ def tables(part: Callable[..., Any], each: Callable[..., list[Row]]) -> dict[str
         **searches,
         "GradientBoostingClassifier": [
             *each(dense, classes, few),
-            *each(dense, two, few, {**few, "loss": "exponential"}, {**few, "init": logistic()}),
+            *each(dense, two, few, {**few, "loss": "exponential"}, {**few, "init": tree()}),
             *each(dense, named, {**few, "init": "zero"}),
         ],
         "GradientBoostingRegressor": each(

@@ -166,8 +166,15 @@ class Lowering:
         before = len(self._refused)
         try:
             entry = find(estimator, method)
+        except UnsupportedOperator as error:
+            entry = None
+            self._refused.append(Unsupported("sklearn", name, str(error), source.where))
+        else:
             if entry is None:
-                raise UnsupportedOperator("")
+                self._refused.append(Unsupported("sklearn", name, where=source.where))
+        if entry is None:
+            return _Refused(_expected_shape(estimator, method))
+        try:
             with op.at(source):
                 return _values(entry.function(op, estimator, x))
         except UnsupportedOperator as error:

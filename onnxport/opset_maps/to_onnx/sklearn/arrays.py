@@ -62,6 +62,12 @@ def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Sub(op.Min(x, op.const(0.0, x.dtype)), tail)
 
 
+def _expit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    # runtimes' Sigmoid is 0 for what is only small: its logarithm, or a share of such numbers, would be wrong
+    one = op.const(1.0, x.dtype)
+    return op.Div(one, op.Add(one, op.Exp(op.Neg(x))))
+
+
 def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     # runtimes' MatMul by a vector fails on no rows
     if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
@@ -151,7 +157,7 @@ _UFUNCS: dict[str, Function] = {
     "trunc": elementwise.trunc,
     "matmul": _product,
     # scipy.special
-    "expit": _plain("Sigmoid"),
+    "expit": _expit,
     "logit": lambda op, x: op.Log(op.Div(x, op.Sub(op.const(1.0, x.dtype), x))),
     "log_expit": _log_expit,
     "erf": special.erf,

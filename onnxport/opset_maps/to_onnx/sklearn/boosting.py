@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -32,7 +33,7 @@ def link_inverse(loss: Any, raw: Array) -> Array:
     if name == "LogLink":
         return np.exp(raw)
     if name == "LogitLink":
-        return raw.of(raw.op.Sigmoid(raw.value))
+        return expit(raw)
     raise UnsupportedOperator(f"the link {name} has no mapping")
 
 
@@ -46,7 +47,7 @@ def loss_probabilities(loss: Any, raw: Array) -> Array:
     raw = raw[:, 0] if raw.ndim == 2 else raw
     if name == "ExponentialLoss":  # its link is half the logit
         raw = 2.0 * raw
-    return both_classes(raw.of(raw.op.Sigmoid(raw.value)))
+    return both_classes(expit(raw))
 
 
 # -- gradient boosting -----------------------------------------------------------------------------------------------------
@@ -91,9 +92,9 @@ def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 def _with_init() -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return made(_HERE, "GradientBoostingClassifier", n_estimators=5, init=LogisticRegression()).fit(data(), target())
+    # a tree: scikit-learn fits the first estimator on float32 rows, and a linear model then has float32's digits
+    first = made("tree", "DecisionTreeClassifier", max_depth=2)
+    return made(_HERE, "GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
 
 
 @sklearn.lower(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -129,7 +130,7 @@ def ridge_label(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def one_against_rest(scores: Array) -> Array:
     """Logistic functions of the scores, divided by their sum."""
-    probabilities = scores.of(scores.op.Sigmoid(scores.value))
+    probabilities = expit(scores)
     return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
 
 

@@ -10,7 +10,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.distances import distances, nearest
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
@@ -198,7 +198,7 @@ def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 
 @sklearn.lower(
     "RadiusNeighborsClassifier.predict",
-    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 7}),
+    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
 )
 def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class of the greatest share; the outlier label where there is none."""
@@ -243,7 +243,7 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
     zeros = full(index, (None, int(model.n_samples_fit_)), 0.0, filled.dtype)
-    return zeros.of(op.ScatterElements(zeros.value, index.value, filled.value, axis=1))
+    return zeros.of(op.ScatterElements(zeros.value, index.value, one_value(filled), axis=1))
 
 
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.maps import sklearn
@@ -57,7 +58,7 @@ def perceptron_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     found = _last_layer(op, model, x)
     if model.out_activation_ == "softmax":
         return softmax(found)
-    found = found.of(op.Sigmoid(found.value))
+    found = expit(found)
     return both_classes(found[:, 0]) if model.n_outputs_ == 1 else found
 
 

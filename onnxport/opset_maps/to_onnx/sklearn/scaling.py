@@ -13,7 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
 
@@ -251,7 +251,7 @@ def power_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     wide = rows.astype(np.float64)
     columns = [_power(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
     found = np.stack(columns, axis=1).astype(rows.dtype)
-    return called(op, model._scaler, "transform", found.value) if model.standardize else found
+    return called(op, model._scaler, "transform", one_value(found)) if model.standardize else found
 
 
 def _power(x: Array, power: float, method: str) -> Array:
@@ -386,7 +386,6 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
         {"extrapolation": "linear", "degree": 2},
         {"extrapolation": "continue"},
         {"extrapolation": "periodic", "include_bias": False},
-        {"degree": 0},
         {"degree": 1, "extrapolation": "linear"},
     ),
 )
@@ -396,9 +395,12 @@ def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     dtype = rows.dtype if rows.dtype in (np.float64, np.float32) else np.dtype(np.float64)
     wide = rows.astype(np.float64)
     blocks = []
-    for index in range(len(model.bsplines_)):
+    degree = model.degree
+    for index, spline in enumerate(model.bsplines_):
         column = wide[:, index]
-        block = _splines(model, model.bsplines_[index], column)
+        block = _splines(model, spline, column, degree)
+        if model.extrapolation == "linear" and degree <= 1:
+            degree += 1  # scikit-learn raises it for good: later columns are continued from the next knot
         if getattr(model, "handle_missing", "error") == "zeros":
             block = np.where(np.isnan(column)[:, None], 0.0, block)
         blocks.append(block)
@@ -409,9 +411,9 @@ def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]
 
 
-def _splines(model: Any, spline: Any, x: Array) -> Array:
+def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
     k, knots = spline.k, np.asarray(spline.t, np.float64)
-    low, high = knots[k], knots[-k - 1]
+    low, high = knots[degree], knots[-degree - 1]
     mode = model.extrapolation
     if mode == "periodic":
         n = len(knots) - k - 1
@@ -423,7 +425,7 @@ def _splines(model: Any, spline: Any, x: Array) -> Array:
     inside = _piecewise(spline, np.clip(x, low, high))
     first, last = spline(low), spline(high)
     below, above = (x < low)[:, None], (x > high)[:, None]
-    count, degree = spline.c.shape[1], model.degree
+    count = spline.c.shape[1]
     head, tail = np.arange(count) < degree, np.arange(count) >= count - degree
     if mode == "constant":
         return np.where(below, np.where(head, first, 0.0), np.where(above, np.where(tail, last, 0.0), inside))
@@ -477,9 +479,7 @@ def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
 
 @sklearn.lower(
     "FunctionTransformer.inverse_transform",
-    cases=cases(
-        transformer, _HERE, "FunctionTransformer", {"func": np.sinh, "inverse_func": np.arcsinh, "check_inverse": False}
-    ),
+    cases=cases(transformer, _HERE, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
 )
 def function_untransformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
     """The inverse function traced with NumPy's protocols."""

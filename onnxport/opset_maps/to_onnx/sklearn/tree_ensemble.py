@@ -18,7 +18,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import reduced, take
-from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 
 # Whole numbers below this are exact in float32.
 _EXACT = 1 << 24
@@ -118,15 +118,9 @@ def join(trees: Sequence[Tree]) -> Trees:
         values.append(tree.value[leaf])
         node_count += int(inner.sum())
         leaf_count += int(leaf.sum())
-    columns = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
-    return Trees(
-        *columns,
-        np.array(roots),
-        np.concatenate(leaf_trees),
-        np.concatenate(leaf_nodes),
-        np.concatenate(values),
-        members,
-    )
+    columns: Any = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
+    ends = [np.array(roots), np.concatenate(leaf_trees), np.concatenate(leaf_nodes), np.concatenate(values)]
+    return Trees(*columns, *ends, members=members)
 
 
 def _split_leaf(tree: Tree) -> Tree:
@@ -220,7 +214,7 @@ def _ranked(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
         value = rows[:, int(feature)]
         below = reduced((value[:, None] > levels[None]).astype(np.int32), "ReduceSum", 1).astype(np.float32)
         columns.append(np.where(np.isnan(value), np.float32(np.nan), below))
-    return replace(trees, feature=place, threshold=threshold), np.stack(columns, axis=1).value
+    return replace(trees, feature=place, threshold=threshold), one_value(np.stack(columns, axis=1))
 
 
 def _older(
@@ -231,7 +225,7 @@ def _older(
     targets: np.ndarray,
     weights: np.ndarray,
     count: int,
-    batch: object,
+    batch: Any,
 ) -> ir.Value:
     """TreeEnsembleRegressor, whose result is float32 always: the weights must be whole numbers."""
     if trees.members:

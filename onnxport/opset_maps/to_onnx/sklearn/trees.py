@@ -97,6 +97,22 @@ def tree_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 
 
 @sklearn.lower(
+    "ForestClassifier.predict_log_proba",
+    "DecisionTreeClassifier.predict_log_proba",
+    "GradientBoostingClassifier.predict_log_proba",
+    "AdaBoostClassifier.predict_log_proba",
+    cases=[
+        built(lambda: classifier("ensemble", "AdaBoostClassifier", n_estimators=5), _ROWS),
+        built(lambda: _two_targets("ensemble", "RandomForestClassifier", min_samples_leaf=30), _ROWS),
+    ],
+)
+def tree_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The logarithm of the probabilities."""
+    found = op.call(model, "predict_proba", x)
+    return [np.log(Array(op, item)) for item in found] if isinstance(found, tuple) else np.log(Array(op, found))
+
+
+@sklearn.lower(
     "BaseDecisionTree.predict",
     "ForestClassifier.predict",
     cases=[
