@@ -119,8 +119,8 @@ def join(trees: Sequence[Tree]) -> Trees:
         node_count += int(inner.sum())
         leaf_count += int(leaf.sum())
     columns: Any = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
-    ends = [np.array(roots), np.concatenate(leaf_trees), np.concatenate(leaf_nodes), np.concatenate(values)]
-    return Trees(*columns, *ends, members=members)
+    columns += [np.array(roots), np.concatenate(leaf_trees), np.concatenate(leaf_nodes), np.concatenate(values)]
+    return Trees(*columns, members)
 
 
 def _split_leaf(tree: Tree) -> Tree:
