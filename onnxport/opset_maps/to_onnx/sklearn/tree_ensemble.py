@@ -120,7 +120,7 @@ def join(trees: Sequence[Tree]) -> Trees:
         leaf_count += int(leaf.sum())
     columns: Any = [np.concatenate(parts) for parts in zip(*nodes, strict=True)]
     columns += [np.array(roots), np.concatenate(leaf_trees), np.concatenate(leaf_nodes), np.concatenate(values)]
-    return Trees(*columns, members)
+    return replace(Trees(*columns), members=members)
 
 
 def _split_leaf(tree: Tree) -> Tree:
