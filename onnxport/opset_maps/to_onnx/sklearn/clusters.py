@@ -35,7 +35,7 @@ def centre_distances(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = numbers(op, x) if hasattr(model, "subcluster_centers_") else floats(op, x)
     centres = model.subcluster_centers_ if hasattr(model, "subcluster_centers_") else model.cluster_centers_
     found = np.sqrt(squared_euclidean(rows.astype(np.float64), centres))
-    return found.astype(np.float32) if np.float32 in (rows.dtype, centres.dtype) else found
+    return found.astype(np.result_type(rows.dtype, centres.dtype))
 
 
 def nearest(rows: Array, centres: np.ndarray) -> Array:

@@ -73,7 +73,9 @@ def gaussian_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
     precision = model.get_precision()
     _, volume = np.linalg.slogdet(precision)
-    return -0.5 * np.sum(rows * (rows @ precision), axis=1) - 0.5 * (len(precision) * np.log(2.0 * np.pi) - volume)
+    found = -0.5 * np.sum(rows * (rows @ precision), axis=1)
+    found -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - volume)
+    return found
 
 
 @sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, _HERE, "FactorAnalysis", _TWO))
@@ -113,7 +115,8 @@ def ridge_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     """The ridge regression of the rows on the components."""
     components = model.components_
     gram = components @ components.T + model.ridge_alpha * np.eye(len(components))
-    return (numbers(op, x) - model.mean_) @ np.linalg.solve(gram, components).T
+    found = (numbers(op, x) - model.mean_) @ np.linalg.solve(gram, components).T
+    return found.astype(components.dtype)
 
 
 @sklearn.lower(
@@ -138,7 +141,11 @@ def kernel_projection(op: OpBuilder, model: Any, x: Table) -> Array:
 def centred_kernel(model: Any, rows: Array) -> Array:
     """A kernel as that of rows moved to the fitted rows' mean in feature space (a fitted KernelCenterer)."""
     means = np.sum(rows, axis=1, keepdims=True) / len(model.K_fit_rows_)
-    return rows - model.K_fit_rows_ - means + model.K_fit_all_
+    centred = rows.copy()
+    centred -= model.K_fit_rows_
+    centred -= means
+    centred += model.K_fit_all_
+    return centred
 
 
 def _centerer() -> Any:

@@ -184,14 +184,14 @@ def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Arr
         case "rbf":
             return np.exp(-gamma * _like(squared_euclidean(x.astype(np.float64), rows.astype(np.float64)), x, rows))
         case "laplacian":
-            return np.exp(-gamma * _like(distances(x, rows, "manhattan"), x, rows))
+            return np.exp(-gamma * distances(x, rows, "manhattan"))
         case "cosine":
             return _unit(x) @ _unit(rows).T
         case "chi2" | "additive_chi2":
             first, second = x.astype(np.float64)[:, None, :], rows.astype(np.float64)[None]
             total = first + second
             terms = (first - second) ** 2 / np.where(total == 0, 1.0, total)
-            found = -np.sum(terms, axis=2)
+            found = _like(-np.sum(terms, axis=2), x, rows)
             chi2_gamma = parameters.get("gamma")
             if name == "additive_chi2":
                 return found
@@ -200,5 +200,5 @@ def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Arr
 
 
 def _like(found: Array, x: Array, rows: np.ndarray) -> Array:
-    """In float32 where either side is that, as scikit-learn's distances are."""
-    return found.astype(np.float32) if np.float32 in (x.dtype, rows.dtype) else found
+    """In float32 where both sides are that, as scikit-learn's distances are."""
+    return found.astype(np.float32) if x.dtype == rows.dtype == np.float32 else found

@@ -15,7 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.iteration import iterate
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
 _HERE = "decomposition"
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
@@ -171,7 +171,7 @@ def _digamma(x: Array) -> Array:
 )
 def topics(op: OpBuilder, model: Any, x: Table) -> Array:
     """Each document's distribution over topics (Hoffman, Blei and Bach, Online learning for LDA, 2010, E step)."""
-    counts = floats(op, x)
+    counts = numbers(op, x, model.components_.dtype)
     words = model.exp_dirichlet_component_.astype(counts.dtype)
     prior, eps = model.doc_topic_prior_, np.finfo(counts.dtype).eps
 

@@ -52,7 +52,7 @@ def log_densities(model: Any, rows: Array) -> Array:
         precisions = factors**2
         squares = np.sum(rows * rows, axis=1, keepdims=True)
         total = np.sum(means**2, axis=1) * precisions - 2.0 * (rows @ means.T * precisions) + squares * precisions
-    return -0.5 * (features * np.log(2 * np.pi) + total) + _log_determinants(model, features)
+    return -0.5 * (float(features * np.log(2 * np.pi)) + total) + _log_determinants(model, features)
 
 
 def _variational_terms(model: Any) -> Any:

@@ -33,9 +33,9 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
 
 
 def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
-    """Distances in float32 where scikit-learn measures a float32 row against all fitted rows."""
-    narrow = rows.dtype == np.float32 and model._fit_method == "brute" and model._fit_X.dtype != np.float32
-    return found.astype(np.float32) if narrow and model.effective_metric_ == "euclidean" else found
+    """Distances in float32 where scikit-learn computes them as a product of float32 matrices."""
+    narrow = rows.dtype == model._fit_X.dtype == np.float32 and model._fit_method == "brute"
+    return found.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else found
 
 
 def _metric(model: Any) -> tuple[str, dict[str, Any]]:
