@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
+from onnxport.graph.inference import infer_outputs
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.provenance import Source
 
@@ -128,7 +129,7 @@ class OpBuilder:
                 if folded is not None:
                     node.resize_inputs(0)  # or its operands would count as used
                     return folded
-            schemas.infer_outputs(schema, node, self._opsets, self._known(operands, arrays))
+            infer_outputs(schema, node, self._opsets, self._known(operands, arrays))
         else:
             _types_from_subgraph(node)
         self.nodes.append(node)

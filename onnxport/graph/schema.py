@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import defs
-from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from onnxport.errors import MapEntryError, UnsupportedOperator
 
@@ -170,57 +169,3 @@ def type_proto(value: ir.Value) -> onnx.TypeProto | None:
             elif dim.value is not None:
                 item.dim_param = dim.value
     return proto
-
-
-# Before opset 16 these are defined by a function body alone, and ONNX infers nothing through it.
-_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
-
-
-def infer_outputs(
-    schema: defs.OpSchema,
-    node: ir.Node,
-    opsets: tuple[tuple[str, int], ...],
-    known: dict[str, onnx.TensorProto],
-) -> None:
-    """Sets type and shape of the node's outputs by the schema's own inference function.
-
-    Args:
-        schema: the operator's schema.
-        node: a node whose values are named and whose inputs are typed; nodes with subgraphs are left alone.
-        opsets: pairs of domain and version in force.
-        known: constant values of inputs by name, as far as they are small.
-
-    Raises:
-        UnsupportedOperator: the operator does not take the inputs' element types at this version.
-        MapEntryError: the inputs contradict the schema.
-    """
-    if node.op_type in _INFERRED_AS and schema.since_version < 16:
-        schema = require_schema("", _INFERRED_AS[node.op_type], schema.since_version)
-    proto = onnx.NodeProto(op_type=schema.name, domain=node.domain)
-    proto.input.extend(value.name if value is not None else "" for value in node.inputs)
-    proto.output.extend(value.name for value in node.outputs)
-    for item in node.attributes.values():
-        ir.serde.serialize_attribute_into(proto.attribute.add(), item)
-    types = {
-        value.name or "": found
-        for value in node.inputs
-        if value is not None and (found := type_proto(value)) is not None
-    }
-    imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
-    try:
-        inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
-    except (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
-        shapes = ", ".join(
-            f"{value.type}{list(value.shape) if value.shape is not None else '?'}" if value is not None else "-"
-            for value in node.inputs
-        )
-        message = f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}"
-        if isinstance(error, onnx.checker.ValidationError) and "unsupported type" in str(error):
-            raise UnsupportedOperator(f"{message}; a newer target_opset may have the type") from error
-        raise MapEntryError(message) from error
-    for value in node.outputs:
-        found = inferred.get(value.name or "")
-        if found is None:
-            continue
-        value.type = ir.serde.deserialize_type_proto_for_type(found)
-        value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None

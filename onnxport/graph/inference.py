@@ -1,0 +1,154 @@
+"""Types and shapes of a node's outputs, as the node is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+
+import onnx
+import onnx_ir as ir
+from onnx import defs
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from onnxport.errors import MapEntryError, UnsupportedOperator
+from onnxport.graph import schema as schemas
+
+# Operators whose result is like their operand, and whose result is like their operands broadcast: most nodes of a graph, told
+# without ONNX's inference, which takes as long as all else that a node costs.
+_LIKE_OPERAND = frozenset(
+    "Abs Ceil Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu "
+    "Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh".split()
+)
+_LIKE_BOTH = frozenset(("Add", "Div", "Mul", "Sub"))
+
+
+Known = Mapping[str, onnx.TensorProto]
+
+
+def _typed_operand(schema: defs.OpSchema, node: ir.Node) -> ir.Value | None:
+    """The first operand, where type and rank are known and the schema takes the type."""
+    value = node.inputs[0]
+    if value is None or not isinstance(value.type, ir.TensorType) or value.shape is None:
+        return None
+    return value if value.type.dtype in schemas.parameter(schema, 0).dtypes else None
+
+
+def _told_as(node: ir.Node, like: ir.Value, shape: Iterable[int | ir.SymbolicDim]) -> bool:
+    node.outputs[0].type = ir.TensorType(like.dtype or ir.DataType.UNDEFINED)
+    node.outputs[0].shape = ir.Shape(shape)
+    return True
+
+
+def _told_of_operand(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value = _typed_operand(schema, node) if len(node.inputs) == 1 and schema.since_version >= 6 else None
+    return value is not None and value.shape is not None and _told_as(node, value, value.shape)
+
+
+def _told_of_both(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    first, second = _typed_operand(schema, node), node.inputs[1]
+    if first is None or second is None or second.type != first.type or schema.since_version < 7:
+        return False
+    if first.shape is None or second.shape is None:
+        return False
+    shape = _broadcast(first.shape, second.shape)
+    return shape is not None and _told_as(node, first, shape)
+
+
+def _told_of_reshape(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value, sizes = _typed_operand(schema, node), node.inputs[1] if len(node.inputs) == 2 else None
+    if (
+        value is None
+        or sizes is None
+        or not sizes.name
+        or sizes.name not in known
+        or value.shape is None
+        or not value.shape.is_static()
+    ):
+        return False
+    shape = [int(n) for n in onnx.numpy_helper.to_array(known[sizes.name])]
+    return min(shape, default=1) > 0 and prod(shape) == prod(value.shape.numpy()) and _told_as(node, value, shape)
+
+
+def _told_of_transpose(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value = _typed_operand(schema, node)
+    perm = node.attributes.get("perm")
+    if value is None or value.shape is None or perm is None or len(perm.as_ints()) != value.shape.rank():
+        return False
+    return _told_as(node, value, [value.shape[i] for i in perm.as_ints()])
+
+
+_TOLD: dict[str, Callable[[defs.OpSchema, ir.Node, Known], bool]] = {
+    **dict.fromkeys(_LIKE_OPERAND, _told_of_operand),
+    **dict.fromkeys(_LIKE_BOTH, _told_of_both),
+    "Reshape": _told_of_reshape,
+    "Transpose": _told_of_transpose,
+}
+
+
+def _broadcast(a: ir.Shape, b: ir.Shape) -> ir.Shape | None:
+    """The shape that two broadcast to, where one of them has it already; None where that is not plain."""
+    for whole, part in ((a, b), (b, a)):
+        tail = list(whole)[whole.rank() - part.rank() :]
+        if len(tail) == part.rank() and all(_fits(n, m) for n, m in zip(part, tail, strict=True)):
+            return whole
+    return None
+
+
+def _fits(size: int | ir.SymbolicDim, into: int | ir.SymbolicDim) -> bool:
+    return size == 1 or (size == into and (isinstance(size, int) or size.value is not None))
+
+
+# Before opset 16 these are defined by a function body alone, and ONNX infers nothing through it.
+_INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
+
+
+def infer_outputs(
+    schema: defs.OpSchema,
+    node: ir.Node,
+    opsets: tuple[tuple[str, int], ...],
+    known: dict[str, onnx.TensorProto],
+) -> None:
+    """Sets type and shape of the node's outputs by the schema's own inference function.
+
+    Args:
+        schema: the operator's schema.
+        node: a node whose values are named and whose inputs are typed; nodes with subgraphs are left alone.
+        opsets: pairs of domain and version in force.
+        known: constant values of inputs by name, as far as they are small.
+
+    Raises:
+        UnsupportedOperator: the operator does not take the inputs' element types at this version.
+        MapEntryError: the inputs contradict the schema.
+    """
+    if not node.domain and node.op_type in _TOLD and _TOLD[node.op_type](schema, node, known):
+        return
+    if node.op_type in _INFERRED_AS and schema.since_version < 16:
+        schema = schemas.require_schema("", _INFERRED_AS[node.op_type], schema.since_version)
+    proto = onnx.NodeProto(op_type=schema.name, domain=node.domain)
+    proto.input.extend(value.name if value is not None else "" for value in node.inputs)
+    proto.output.extend(value.name for value in node.outputs)
+    for item in node.attributes.values():
+        ir.serde.serialize_attribute_into(proto.attribute.add(), item)
+    types = {
+        value.name or "": found
+        for value in node.inputs
+        if value is not None and (found := schemas.type_proto(value)) is not None
+    }
+    imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
+    try:
+        inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
+    except (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        shapes = ", ".join(
+            f"{value.type}{list(value.shape) if value.shape is not None else '?'}" if value is not None else "-"
+            for value in node.inputs
+        )
+        message = f"ONNX {node.op_type}-{schema.since_version} on ({shapes}): {error}"
+        if isinstance(error, onnx.checker.ValidationError) and "unsupported type" in str(error):
+            raise UnsupportedOperator(f"{message}; a newer target_opset may have the type") from error
+        raise MapEntryError(message) from error
+    for value in node.outputs:
+        found = inferred.get(value.name or "")
+        if found is None:
+            continue
+        value.type = ir.serde.deserialize_type_proto_for_type(found)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None
