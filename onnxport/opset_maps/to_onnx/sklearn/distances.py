@@ -14,8 +14,9 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
 # Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
 _MARGIN = 8
-# From this many numbers on a table of all differences is summed column by column instead.
+# From this many numbers of the fixed rows on, and up to so many columns, differences are summed column by column.
 _WIDE = 1 << 12
+_MANY = 64
 
 
 def distances(
@@ -72,11 +73,50 @@ def _whitened(x: Any, rows: Any, metric: str, parameters: Mapping[str, Any]) -> 
 
 
 def squared_euclidean(x: Array, rows: np.ndarray) -> Array:
-    """|x|^2 - 2 x y + |y|^2, at least 0, of rows moved to the fixed rows' mean (which keeps distances)."""
-    centre = rows.mean(axis=0) if len(rows) else 0.0
-    x, rows = x - centre, rows - centre
-    found = np.sum(x * x, axis=1, keepdims=True) - 2.0 * (x @ rows.T) + np.sum(rows * rows, axis=1)
-    return np.maximum(found, 0.0)
+    """|x|^2 - 2 x y + |y|^2, at least 0: of small distances between large numbers only some digits are right."""
+    x, rows = _moved(x, rows)
+    return _product_form(x, rows)[0]
+
+
+def _product_form(x: Array, rows: np.ndarray) -> tuple[Array, Array]:
+    scale = np.sum(x * x, axis=1, keepdims=True) + np.sum(rows * rows, axis=1)
+    return np.maximum(scale - 2.0 * (x @ rows.T), 0.0), scale
+
+
+def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Both moved by about the fixed rows' mean, which keeps distances.
+
+    The mean is rounded to a power of two near each column's spread, so that whole numbers stay exact and equal distances equal.
+    """
+    if not len(rows):
+        return x, rows
+    spread, mean = rows.std(axis=0), rows.mean(axis=0)
+    step = 2.0 ** np.floor(np.log2(np.where(spread > 0, spread, 1.0)))
+    centre = np.where(spread > 0, np.rint(mean / step) * step, rows[0])
+    return x - centre, rows - centre
+
+
+def kernel_squares(x: Array, rows: np.ndarray) -> Array:
+    """Squared distances of which exp(-d) is taken: from the differences where the product's rounding could be seen in that."""
+    moved = rows - rows.mean(axis=0) if len(rows) else rows
+    far = np.max(np.sum(moved * moved, axis=1), initial=0.0) > 1e3
+    return exact_squares(x, rows) if far else squared_euclidean(x, rows)
+
+
+def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> Array:
+    """Squared Euclidean distances, float64 [N, M], small ones and those near the `critical` one as exact as from differences.
+
+    The product's form gives them all; where rounding may have taken digits that count, the pairs are computed once more.
+    """
+    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
+    found, scale = _product_form(*_moved(x, rows))
+    doubtful: Any = found <= scale * 1e-5
+    if critical is not None:
+        doubtful = doubtful | (np.abs(found - critical) <= scale * 1e-11)
+    pairs = x.of(x.op.NonZero(doubtful.value))
+    gap = take(x, pairs[0], axis=0) - take(x.const(rows), pairs[1], axis=0)
+    exact = _over_columns(gap, None, lambda a, _: a * a)
+    return found.of(x.op.ScatterND(found.value, pairs.T.value, exact.value))
 
 
 def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
@@ -94,16 +134,17 @@ def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str,
         case "manhattan":
             return _over_columns(x, y, lambda a, b: np.abs(a - b))
         case "chebyshev":
-            return np.max(np.abs(x - y), axis=-1)
+            return _over_columns(x, y, lambda a, b: np.abs(a - b), np.maximum)
         case "minkowski":
             p, w = float(parameters.get("p", 2)), parameters.get("w")
-            terms = np.abs(x - y) ** p
-            return np.sum(terms if w is None else terms * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)
+            if w is None:
+                return _over_columns(x, y, lambda a, b: np.abs(a - b) ** p) ** (1.0 / p)
+            return np.sum(np.abs(x - y) ** p * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)
         case "canberra":
-            total = np.abs(x) + np.abs(y)
-            return np.sum(np.abs(x - y) / np.where(total == 0, 1.0, total), axis=-1)
+            return _over_columns(x, y, _canberra)
         case "braycurtis":
-            return np.sum(np.abs(x - y), axis=-1) / np.sum(np.abs(x + y), axis=-1)
+            total = _over_columns(x, y, lambda a, b: np.abs(a + b))
+            return _over_columns(x, y, lambda a, b: np.abs(a - b)) / total
         case "hamming":
             return np.mean((x != y).astype(np.float64), axis=-1)
         case "cosine":
@@ -113,14 +154,19 @@ def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str,
     raise UnsupportedOperator(f"metric={metric!r} has no mapping")
 
 
-def _over_columns(x: Array, y: Any, term: Any) -> Array:
+def _canberra(a: Any, b: Any) -> Any:
+    total = np.abs(a) + np.abs(b)
+    return np.abs(a - b) / np.where(total == 0, 1.0, total)
+
+
+def _over_columns(x: Array, y: Any, term: Any, join: Any = np.add) -> Any:
+    """The terms' sum (or greatest) over the last axis, a column after the other where that is short or tables are large."""
     size = x.shape[-1]
-    constant = isinstance(y, np.ndarray) and size is not None and size <= 64 and y.size > _WIDE
-    if not constant:
-        return np.sum(term(x, y), axis=-1)
-    total = term(x[..., 0], y[..., 0])
-    for column in range(1, int(size or 1)):
-        total = total + term(x[..., column], y[..., column])
+    if size is None or size > _MANY or (isinstance(y, np.ndarray) and y.size <= _WIDE):
+        return np.sum(term(x, y), axis=-1) if join is np.add else np.max(term(x, y), axis=-1)
+    total = term(x[..., 0], None if y is None else y[..., 0])
+    for column in range(1, size):
+        total = join(total, term(x[..., column], None if y is None else y[..., column]))
     return total
 
 

@@ -14,7 +14,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
-from onnxport.opset_maps.to_onnx.sklearn.distances import elementwise_distance, squared_euclidean
+from onnxport.opset_maps.to_onnx.sklearn.distances import exact_squares, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.distances import kernel as pairwise_kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
@@ -41,12 +41,12 @@ def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
         case kernels.Matern():
             return _matern(kernel, rows / kernel.length_scale, fitted / kernel.length_scale)
         case kernels.RBF():
-            return np.exp(-0.5 * squared_euclidean(rows / kernel.length_scale, fitted / kernel.length_scale))
+            return np.exp(-0.5 * kernel_squares(rows / kernel.length_scale, fitted / kernel.length_scale))
         case kernels.RationalQuadratic():
-            found = squared_euclidean(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
+            found = exact_squares(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
             return (1 + found) ** -kernel.alpha
         case kernels.ExpSineSquared():
-            angle = np.pi / kernel.periodicity * elementwise_distance(rows[:, None], fitted[None], "euclidean", {})
+            angle = np.pi / kernel.periodicity * np.sqrt(exact_squares(rows, fitted))
             return np.exp(-2 * (np.sin(angle) / kernel.length_scale) ** 2)
         case kernels.DotProduct():
             return rows @ fitted.T + kernel.sigma_0**2
@@ -59,8 +59,8 @@ def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
 
 def _matern(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
     if kernel.nu == np.inf:
-        return np.exp(-0.5 * squared_euclidean(rows, fitted))
-    gap = elementwise_distance(rows[:, None], fitted[None], "euclidean", {})
+        return np.exp(-0.5 * kernel_squares(rows, fitted))
+    gap = np.sqrt(exact_squares(rows, fitted))
     if kernel.nu == 0.5:
         return np.exp(-gap)
     if kernel.nu == 1.5:

@@ -8,12 +8,13 @@ import numpy as np
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.distances import distances, nearest
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.distances import distances, exact_squares, nearest
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 
 _HERE = "neighbors"
@@ -28,8 +29,12 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
         found = rows.astype(np.float64)
         least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
         return rows.of(least), rows.of(places)
-    found, index = nearest(rows, _fitted(model), k, metric, parameters)
-    return _as_scikit(model, rows, found), index
+    if getattr(model, "_tree", None) is None:
+        found, index = nearest(rows, _fitted(model), k, metric, parameters)
+        return _as_scikit(model, rows, found), index
+    visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
+    found, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
+    return found, take(index.const(visited), index, axis=0)
 
 
 def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
@@ -153,13 +158,15 @@ def _within(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
     rows = numbers(op, x)
     if metric == "precomputed":
         raise UnsupportedOperator(f"{type(model).__name__}: metric='precomputed' has no mapping")
-    if metric in ("euclidean", "sqeuclidean") or parameters.get("p") == 2:
-        gap = rows.astype(np.float64)[:, None, :] - _fitted(model)[None].astype(np.float64)
-        found = np.sum(gap * gap, axis=2)
-        found = found if metric == "sqeuclidean" else np.sqrt(found)
-    else:
-        found = distances(rows, _fitted(model), metric, parameters)
-    return found, found <= float(model.radius)
+    radius = float(model.radius)
+    if metric == "sqeuclidean":
+        found = exact_squares(rows, _fitted(model), radius)
+        return found, found <= radius
+    if metric == "euclidean" or (metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None):
+        squares = exact_squares(rows, _fitted(model), radius * radius)
+        return np.sqrt(squares), squares <= radius * radius
+    found = distances(rows, _fitted(model), metric, parameters)
+    return found, found <= radius
 
 
 def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
@@ -295,6 +302,7 @@ _KERNEL_NORMS = {
     "epanechnikov": lambda h, d: _log_ball(d) + np.log(2.0 / (d + 2.0)) + d * np.log(h),
     "exponential": lambda h, d: _log_sphere(d - 1) + _log_gamma(d) + d * np.log(h),
     "linear": lambda h, d: _log_ball(d) - np.log(d + 1.0) + d * np.log(h),
+    "cosine": lambda h, d: _log_cosine_moment(d) + _log_sphere(d - 1) + d * np.log(h),
 }
 
 
@@ -308,13 +316,26 @@ def _log_ball(d: int) -> float:
     return 0.5 * d * np.log(np.pi) - _log_gamma(0.5 * d + 1)
 
 
+def _log_cosine_moment(d: int) -> float:
+    """log of the integral of r^(d - 1) cos(pi r / 2) from 0 to 1; as scikit-learn's, NaN for some even `d`."""
+    found, term = 0.0, 2.0 / np.pi
+    for k in range(1, d + 1, 2):
+        found += term
+        term *= -(d - k) * (d - k - 1) * (2.0 / np.pi) ** 2
+    with np.errstate(invalid="ignore"):
+        return float(np.log(found))
+
+
 def _log_sphere(d: int) -> float:
     return np.log(2 * np.pi) + _log_ball(d - 1)
 
 
 @sklearn.lower(
     "KernelDensity.score_samples",
-    cases=cases(regressor, _HERE, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
+    cases=[
+        *cases(regressor, _HERE, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
+        built(lambda: made(_HERE, "KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
+    ],
 )
 def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
     """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""
@@ -323,7 +344,12 @@ def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = np.asarray(model.tree_.data)
     h = float(model.bandwidth_)
     weights = model.tree_.sample_weight
-    gap = distances(doubles(op, x), rows, model.metric, model.metric_params)
+    euclidean = model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params
+    gap = (
+        np.sqrt(exact_squares(doubles(op, x), rows, h * h))
+        if euclidean
+        else distances(doubles(op, x), rows, model.metric, model.metric_params)
+    )
     match model.kernel:
         case "gaussian":
             logs = -0.5 * (gap * gap) / (h * h)
@@ -333,6 +359,8 @@ def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
             logs = np.where(gap < h, 0.0, -np.inf)
         case "epanechnikov":
             logs = np.where(gap < h, np.log(np.maximum(1.0 - (gap * gap) / (h * h), 1e-300)), -np.inf)
+        case "cosine":
+            logs = np.where(gap < h, np.log(np.cos(0.5 * np.pi * np.where(gap < h, gap, 0.0) / h)), -np.inf)
         case _:
             logs = np.where(gap < h, np.log(np.maximum(1.0 - gap / h, 1e-300)), -np.inf)
     total = float(len(rows))

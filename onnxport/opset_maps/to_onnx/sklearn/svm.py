@@ -16,7 +16,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.distances import kernel
+from onnxport.opset_maps.to_onnx.sklearn.distances import kernel, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.iteration import iterate
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles
@@ -55,6 +55,9 @@ def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray) -> Arr
         return rows[:, model.support_] @ weights
     if name == "linear":
         return rows @ (vectors.T @ weights)
+    if name == "rbf":  # libsvm measures differences
+        scale = float(np.sqrt(model._gamma))
+        return np.exp(-kernel_squares(rows * scale, vectors * scale)) @ weights
     said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
     return kernel(rows, vectors, name, said) @ weights
 
