@@ -98,6 +98,8 @@ def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:
             continue
         given = rows
         if method == "inverse_transform":
+            if hasattr(model, "vocabulary_"):
+                continue  # lists of terms, of a length each
             try:
                 given = _dense(model.transform(rows))
             except Exception:

@@ -1,0 +1,105 @@
+"""Labels equal scikit-learn's exactly on 10,000 fresh rows, for numeric classifiers, clusterers and outlier detectors."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.sklearn
+
+from sklearn import (  # noqa: E402
+    cluster,
+    covariance,
+    datasets,
+    discriminant_analysis,
+    gaussian_process,
+    linear_model,
+    mixture,
+    neighbors,
+    neural_network,
+    semi_supervised,
+    svm,
+)
+
+from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.request import Request  # noqa: E402
+
+PIXELS, DIGITS = datasets.load_digits(return_X_y=True)
+PIXELS, DIGITS = PIXELS[:600] / 16, DIGITS[:600]
+DRAWN = np.random.default_rng(0)
+FRESH = PIXELS[DRAWN.integers(0, len(PIXELS), 10_000)] + 0.3 * DRAWN.normal(size=(10_000, PIXELS.shape[1]))
+COUNTS = np.random.default_rng(1).integers(0, 30, size=(10_400, 3)).astype(float)
+
+CLASSIFIERS = [
+    svm.SVC(),
+    svm.SVC(kernel="poly", decision_function_shape="ovo"),
+    svm.SVC(kernel="sigmoid", break_ties=True),
+    svm.NuSVC(nu=0.05, kernel="linear"),
+    svm.LinearSVC(),
+    linear_model.LogisticRegression(max_iter=500),
+    linear_model.SGDClassifier(random_state=0),
+    linear_model.RidgeClassifier(),
+    discriminant_analysis.LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1),
+    discriminant_analysis.QuadraticDiscriminantAnalysis(reg_param=0.1),
+    neighbors.NearestCentroid(),
+    neighbors.KNeighborsClassifier(),
+    neighbors.KNeighborsClassifier(weights="distance", algorithm="kd_tree"),
+    neighbors.RadiusNeighborsClassifier(radius=3.0, outlier_label=0),
+    neural_network.MLPClassifier((16,), max_iter=60, tol=1e-2, random_state=0),
+    semi_supervised.LabelSpreading(gamma=0.2),
+]
+OTHERS = [
+    svm.OneClassSVM(nu=0.1),
+    linear_model.SGDOneClassSVM(random_state=0),
+    neighbors.LocalOutlierFactor(novelty=True),
+    covariance.EllipticEnvelope(support_fraction=0.95, random_state=0),
+    cluster.KMeans(8, n_init=1, random_state=0),
+    cluster.BisectingKMeans(8, random_state=0),
+    cluster.Birch(threshold=2.0, n_clusters=5),
+    cluster.MeanShift(bandwidth=2.5),
+    mixture.GaussianMixture(4, reg_covar=0.1, random_state=0),
+    mixture.BayesianGaussianMixture(n_components=4, reg_covar=0.1, covariance_type="diag", tol=1.0, random_state=0),
+]
+# scikit-learn's k-means take float32 rows only after a fit on them
+ONLY_DOUBLE = (cluster.KMeans, cluster.BisectingKMeans)
+
+
+def differing(model, rows):
+    converted = export(model, Request(inputs=rows[:9], methods=["predict"]))
+    return int(np.sum(converted(rows) != model.predict(rows)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+def test_classifiers(model, dtype):
+    rows = FRESH.astype(dtype)
+    assert differing(model.fit(PIXELS, DIGITS), rows) == 0
+    if not isinstance(model, svm.NuSVC):
+        assert differing(model.fit(PIXELS, np.where(DIGITS > 4, "high", "low")), rows[:2000]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("model", OTHERS, ids=str)
+def test_clusters_and_outliers(model, dtype):
+    if dtype == np.float32 and isinstance(model, ONLY_DOUBLE):
+        pytest.skip("scikit-learn itself fails on these rows")
+    assert differing(model.fit(PIXELS), FRESH.astype(dtype)) == 0
+
+
+def test_gaussian_process():
+    model = gaussian_process.GaussianProcessClassifier(optimizer=None).fit(PIXELS[:100], DIGITS[:100])
+    assert differing(model, FRESH[:2000]) == 0
+
+
+@pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])
+def test_equally_near_rows_win_in_the_order_of_the_tree(algorithm):
+    fitted, rows = np.repeat(COUNTS[:200], 2, axis=0), COUNTS[400:]
+    labels = np.random.default_rng(2).integers(0, 5, len(fitted))
+    model = neighbors.KNeighborsClassifier(1, algorithm=algorithm).fit(fitted, labels)
+    assert differing(model, rows) == 0
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_a_row_on_the_radius_counts(columns):
+    rows = COUNTS[:, :columns] / 10
+    model = neighbors.RadiusNeighborsClassifier(0.5, algorithm="kd_tree", outlier_label=9)
+    assert differing(model.fit(rows[:400], np.arange(400) % 3), rows[400:]) == 0

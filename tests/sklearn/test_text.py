@@ -1,0 +1,83 @@
+"""Text: scikit-learn's own tokens on documents of any ordinary characters; others end in an error, not in wrong tokens."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.sklearn
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+
+import onnxport  # noqa: E402
+from onnxport.errors import InvalidInputError  # noqa: E402
+
+LEARNED = [
+    "Straße ΑΒΓ café naïve über ångström kilo",
+    "the quick brown fox jumps over_the lazy dog 42 ²³",
+    "don't re-read: it's a test (of course) of x2 and 3d",
+]
+
+
+@pytest.fixture(scope="module")
+def counting():
+    model = CountVectorizer(ngram_range=(1, 2)).fit(LEARNED)
+    return model, onnxport.convert(model, inputs=LEARNED, validate=False)
+
+
+WORDS = sorted(
+    {word for text in LEARNED for word in text.split()} | {"CAFÉ", "STRASSE", "αβγ", "\u212bngström", "\u212ailo", "İt"}
+)
+BREAKS = st.text(
+    st.characters(min_codepoint=1, max_codepoint=0x206F, exclude_categories=("Cs", "L", "N", "M", "Cn", "Co")).filter(
+        lambda c: ord(c) < 0x100 or ord(c) >= 0x2000
+    ),
+    max_size=3,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(WORDS), BREAKS), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_the_tokens_are_scikit_learns(counting, parts):
+    model, converted = counting
+    text = "".join(word + gap for word, gap in parts)
+    np.testing.assert_array_equal(
+        converted(np.array([text, "the dog"], object)), model.transform([text, "the dog"]).toarray()
+    )
+
+
+def test_a_character_beyond_the_known_separators_is_an_error(counting):
+    _, converted = counting
+    with pytest.raises(InvalidInputError, match="can_not_split_at"):
+        converted(np.array(["the\U0001f600dog"], object))
+
+
+def test_a_classifier_of_text_converts_whole():
+    texts = [f"{word} {i}" for i in range(20) for word in ("good film", "Bad, bad film!")]
+    labels = ["yes", "no"] * 20
+    model = make_pipeline(TfidfVectorizer(sublinear_tf=True, stop_words="english"), LogisticRegression()).fit(
+        texts, labels
+    )
+    converted = onnxport.convert(model, inputs=texts[:4])
+    assert converted.report.passed
+    label, probabilities = converted(np.array(texts, object))
+    assert label.tolist() == model.predict(texts).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(texts), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"analyzer": "char"},
+        {"strip_accents": "unicode"},
+        {"token_pattern": "[a-z]+"},
+        {"tokenizer": str.split, "token_pattern": None},
+    ],
+)
+def test_what_onnx_can_not_say_is_refused_by_the_arguments_name(options):
+    model = CountVectorizer(**options).fit(LEARNED)
+    with pytest.raises(onnxport.UnsupportedOperator, match=next(iter(options))):
+        onnxport.convert(model, inputs=LEARNED, validate=False)
