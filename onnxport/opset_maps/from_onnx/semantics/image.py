@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import real, resolved, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, host_array, known
@@ -65,16 +67,21 @@ def _places(xp: Namespace, ours: Int, wanted: Int, scale: Any, mode: str, roi: t
                 return xp.add(xp.multiply(x, 0.0), _times(xp, last, (start + end) / 2))
             moved = xp.divide(xp.multiply(xp.multiply(x, last), end - start), _gaps(xp, width))
             return xp.add(moved, _times(xp, last, start))
+        case "tf_half_pixel_for_nn":
+            return xp.divide(xp.add(x, 0.5), scale)
     centred = xp.subtract(xp.divide(xp.add(x, 0.5), scale), 0.5)
-    if mode == "pytorch_half_pixel" and isinstance(width, float) and width == 1:
-        return xp.subtract(xp.multiply(x, 0.0), 0.5)
-    if mode == "pytorch_half_pixel" and not isinstance(width, float):
-        return xp.where(xp.equal(width, 1.0), -0.5, centred)
-    if mode == "half_pixel_symmetric":
-        if not (isinstance(width, float) and known(wanted)):
-            raise UnknownUntilRun("how far a size is from its scale is known only when the model runs")
-        return xp.add(centred, ours / 2 * (1 - wanted / width))
-    return centred
+    match mode:
+        case "half_pixel":
+            return centred
+        case "pytorch_half_pixel":
+            if known(wanted):
+                return centred if int(wanted) > 1 else xp.multiply(x, 0.0)
+            return xp.where(xp.equal(_number(xp, wanted), 1.0), 0.0, centred)
+        case "half_pixel_symmetric":
+            if not (isinstance(width, float) and known(wanted)):
+                raise UnknownUntilRun("how far a size is from its scale is known only when the model runs")
+            return xp.add(centred, ours / 2 * (1 - wanted / width))
+    raise UnsupportedOperator(f"coordinate_transformation_mode={mode!r} is none of ONNX's")
 
 
 _NEAREST: dict[str, Callable[[Namespace, Tensor], Tensor]] = {
@@ -187,7 +194,9 @@ def targets(
                     found.append((int_op(xp, "floor_div", n, 2), factor))
                     continue
                 raise UnknownUntilRun("a size times a fraction is known only when the model runs")
-            found.append((math.floor(n * factor) if known(n) else int_op(xp, "mul", n, int(factor)), factor))
+            # scales are float32, and so is the product with a size in ONNX's shape inference and in runtimes
+            size = math.floor(np.float32(n) * np.float32(factor)) if known(n) else int_op(xp, "mul", n, int(factor))
+            found.append((size, factor))
         return found
     asked = sizes(wanted)
     if policy == "stretch":
