@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, UnknownUntilRun, known
 
@@ -66,6 +67,11 @@ def windows(
     for i, size in enumerate(sizes):
         reach = (kernel[i] - 1) * spread[i] + 1
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            if step[i] - reach > 1:
+                raise UnsupportedOperator(
+                    f"auto_pad={auto_pad} with a stride of {step[i]} over windows of {reach}: runtimes do not agree where they "
+                    "start; write the pads"
+                )
             count = int_op(xp, "ceil_div", size, step[i])
             needed = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", count, 1), step[i]), reach)
             total = int_op(xp, "max", int_op(xp, "sub", needed, size), 0)

@@ -176,6 +176,8 @@ def _slice(xp: Namespace, x: Tensor, axis: int, first: Int, last: Int, step: int
         return xp.slice(x, axis, start, stop, step)
     size = xp.shape(x)[axis]
     start = None if known(first) and first >= _FAR - 1 else first
+    if known(first) and known(size) and 0 < size < -first:
+        start = 0  # backwards a start is moved into the axis, from either side
     if known(last) and (last <= -_FAR or (known(size) and last < -size)):
         return xp.slice(x, axis, start, None, step)
     if known(last) and last < 0 and not known(size):

@@ -1,0 +1,84 @@
+"""Pooling, transposed convolution and slices with awkward attributes, against onnxruntime."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxport
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.pytorch
+
+
+def run(op, x, weights=(), opset=21, **attributes):
+    names = [f"w{i}" for i in range(len(weights))]
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", *names], ["y"], **attributes)],
+        "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weight, name) for weight, name in zip(weights, names, strict=True)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    expected = onnxport.convert(proto)(x)
+    with torch.no_grad():
+        got = onnxport.convert(proto, to="pytorch", validate=False)(torch.from_numpy(x)).numpy()
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def drawn(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (3, 1), (4, 3), (2, 2)])
+@pytest.mark.parametrize("size", [7, 8, 9])
+def test_pooling_pads_by_itself(op, auto_pad, kernel, stride, size):
+    run(op, drawn(1, 2, size), kernel_shape=[kernel], strides=[stride], auto_pad=auto_pad)
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+@pytest.mark.parametrize(("kernel", "stride", "pads"), [(3, 2, (1, 1)), (3, 2, (0, 1)), (2, 3, (1, 0)), (4, 3, (2, 1))])
+@pytest.mark.parametrize("size", [6, 7, 8])
+def test_pooling_rounds_up(op, ceil_mode, kernel, stride, pads, size):
+    run(op, drawn(1, 2, size), kernel_shape=[kernel], strides=[stride], pads=list(pads), ceil_mode=ceil_mode)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
+@pytest.mark.parametrize(("kernel", "stride", "extra"), [(3, 2, 0), (3, 2, 1), (2, 2, 1), (4, 3, 2), (2, 3, 0)])
+@pytest.mark.parametrize("size", [4, 5])
+def test_transposed_convolution_pads_by_itself(auto_pad, kernel, stride, extra, size):
+    weight = drawn(2, 3, kernel)
+    run("ConvTranspose", drawn(1, 2, size), [weight], strides=[stride], auto_pad=auto_pad, output_padding=[extra])
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "NOTSET"])
+@pytest.mark.parametrize("asked", [8, 9, 10, 11])
+def test_transposed_convolution_gives_the_size_that_is_asked(auto_pad, asked):
+    run("ConvTranspose", drawn(1, 2, 5), [drawn(2, 3, 3)], strides=[2], auto_pad=auto_pad, output_shape=[asked])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (-9, 100, 1),
+        (9, -100, -1),
+        (-9, -100, -1),
+        (3, -9, -2),
+        (-1, 0, -1),
+        (2, 2, 1),
+        (0, 5, 3),
+        (-100, 100, 2),
+        (4, -6, -3),
+    ],
+)
+def test_slices_reach_beyond_the_ends(start, end, step):
+    run("Slice", drawn(5, 2), [np.int64([item]) for item in (start, end, 0, step)])
+
+
+def test_windows_that_leave_gaps_are_refused_where_runtimes_differ():
+    with pytest.raises(onnxport.UnsupportedOperator, match="write the pads"):
+        run("AveragePool", drawn(1, 2, 9), kernel_shape=[1], strides=[3], auto_pad="SAME_UPPER")
