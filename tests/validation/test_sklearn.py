@@ -198,6 +198,17 @@ def test_a_data_frame_is_one_input_a_column():
     assert not onnxport.validate(model, wrong, frame).passed  # float64 is compared as float64
 
 
+def test_a_file_takes_a_data_frame_too():
+    import pandas as pd
+
+    frame = pd.DataFrame({"size": TABLE[:, 0], "weight": TABLE[:, 1]})
+    inputs = (("size", ir.DataType.DOUBLE, ["N", 1]), ("weight", ir.DataType.DOUBLE, ["N", 1]))
+    one = graph(lambda op, size, weight: [op.Add(size, weight)], *inputs, names=("y",))
+    other = graph(lambda op, size, weight: [op.Sub(size, weight)], *inputs, names=("y",))
+    assert onnxport.validate(one, one, inputs=frame).passed
+    assert not onnxport.validate(one, other, inputs=frame).passed
+
+
 @pytest.mark.parametrize("outputs", [("kneighbors_distances", "kneighbors_indices")])
 def test_methods_are_called_by_the_names_of_the_outputs(outputs):
     from sklearn.neighbors import NearestNeighbors

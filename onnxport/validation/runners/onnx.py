@@ -62,7 +62,10 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
     title = model.model.graph.name or "model"
     if binding.inputs is None and not binding.kwargs:
         return OnnxRunner(session, title, None, model.model)
-    args, named = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
+    inputs = () if binding.inputs is None else binding.inputs
+    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):  # a DataFrame: one graph input a column
+        inputs = {str(name): inputs[name].to_numpy().reshape(-1, 1) for name in inputs.columns}
+    args, named = split_arguments(inputs, binding.kwargs)
     given: Mapping[str, Any] = {**dict(zip(session.input_names, args, strict=False)), **named}
     if len(args) > len(session.input_names) or set(given) != set(session.input_names):
         raise InvalidInputError(
