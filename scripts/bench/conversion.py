@@ -1,7 +1,11 @@
-"""CPU seconds of conversion: ours over the trace alone, and the peer's over the same."""
+"""CPU seconds of conversion: ours over the trace alone, and the peer's over the same.
+
+The environment variable ROUNDS says how often each is measured.
+"""
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +13,7 @@ from typing import Any
 from scripts.bench.jobs import run
 from scripts.bench.page import number, table, write_section
 
-ROUNDS = 3
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
 # Model, framework, further conversions in the same process.
 MODELS = (
     ("ResNet-50", "torch", 2),
@@ -49,6 +53,7 @@ def main() -> None:
     rows, reasons = [], {}
     for model, framework, warm in MODELS:
         found = measure(model, framework, warm)
+        print(model, found, flush=True)
         for kind in ("fresh", "warm"):
             rows.append(
                 (
