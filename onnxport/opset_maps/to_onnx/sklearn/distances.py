@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils.extmath import row_norms
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
@@ -195,11 +196,19 @@ def nearest(
         x, space = _whitened(x, rows, metric, parameters)
         metric = "euclidean"
     gap = x[:, None, :] - take(x.const(space), candidates, axis=0)
-    found = np.sum(gap * gap, axis=2)
-    if metric != "sqeuclidean":
-        found = np.sqrt(found)
-    values, places = _least(found, k)
-    return values, np.take_along_axis(candidates, places, axis=1)
+    squares, places = _least(_over_columns(gap, None, lambda a, _: a * a), k)
+    index: Any = np.take_along_axis(candidates, places, axis=1)
+    return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
+
+
+def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """As `nearest`, ranked by |x|^2 - 2 x y + |y|^2 as it stands, which scikit-learn's brute force compares."""
+    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
+    own = _over_columns(x, None, lambda a, _: a * a)[:, None]
+    found = (own + (x @ rows.T) * -2.0) + row_norms(rows, squared=True)
+    index = _least(np.maximum(found, 0.0), k)[1]
+    gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
+    return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
 
 
 def _least(values: Array, k: int) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.distances import distances, exact_squares, nearest
+from onnxport.opset_maps.to_onnx.sklearn.distances import distances, exact_squares, nearest, nearest_by_product
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 
@@ -29,6 +29,8 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
         found = rows.astype(np.float64)
         least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
         return rows.of(least), rows.of(places)
+    if model._fit_method == "brute" and metric in ("euclidean", "l2"):
+        return nearest_by_product(rows, _fitted(model), k)
     if getattr(model, "_tree", None) is None:
         found, index = nearest(rows, _fitted(model), k, metric, parameters)
         return _as_scikit(model, rows, found), index
