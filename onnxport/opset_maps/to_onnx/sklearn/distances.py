@@ -11,6 +11,7 @@ from sklearn.utils.extmath import row_norms
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 
 _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
 # Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
@@ -179,8 +180,12 @@ def nearest(
     Candidates are ranked by one matrix product where the metric allows it; their distances are then computed from the
     differences, since a small distance is lost in the product's rounding.
     """
-    parameters = dict(parameters or {})
     rows = np.asarray(rows, np.float64)
+    found, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, dict(parameters or {})))
+    return found, index
+
+
+def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
     metric = _SAME.get(metric, metric)
     ranks = distances(x, rows, metric, parameters, ranking=True)
     euclidean = metric in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis") or (
@@ -203,12 +208,18 @@ def nearest(
 
 def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
     """As `nearest`, ranked by |x|^2 - 2 x y + |y|^2 as it stands, which scikit-learn's brute force compares."""
-    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
-    own = _over_columns(x, None, lambda a, _: a * a)[:, None]
-    found = (own + (x @ rows.T) * -2.0) + row_norms(rows, squared=True)
-    index = _least(np.maximum(found, 0.0), k)[1]
-    gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
-    return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
+    rows = np.asarray(rows, np.float64)
+    norms = row_norms(rows, squared=True)
+
+    def of_block(x: Array) -> tuple[Array, Array]:
+        own = _over_columns(x, None, lambda a, _: a * a)[:, None]
+        found = (own + (x @ rows.T) * -2.0) + norms
+        index = _least(np.maximum(found, 0.0), k)[1]
+        gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
+        return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
+
+    found, index = in_blocks(x.astype(np.float64), len(rows), of_block)
+    return found, index
 
 
 def _least(values: Array, k: int) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
 from onnxport.opset_maps.to_onnx.sklearn.distances import exact_squares, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.distances import kernel as pairwise_kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
 
 _HERE = "gaussian_process"
@@ -96,6 +98,12 @@ def _no_mapping(kernel: Any) -> UnsupportedOperator:
     return UnsupportedOperator(f"the kernel {type(kernel).__name__} has no mapping; use those of scikit-learn")
 
 
+def _against_fitted(model: Any, rows: Array, function: Callable[[Array], Any]) -> Array:
+    """What a function gives of the kernel between the rows and the fitted ones."""
+    fitted = model.X_train_
+    return in_blocks(rows, len(fitted), lambda block: [function(covariance(model.kernel_, block, fitted))])[0]
+
+
 # -- regression ------------------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +133,7 @@ def _as_said(model: Any, found: Array, scale: Any) -> Array:
 def posterior_mean(op: OpBuilder, model: Any, x: Table) -> Array:
     """The posterior's mean."""
     rows = numbers(op, x).astype(np.float64)
-    found = covariance(model.kernel_, rows, model.X_train_) @ model.alpha_
+    found = _against_fitted(model, rows, lambda between: between @ model.alpha_)
     found = found * model._y_train_std + model._y_train_mean
     return found[:, 0] if found.ndim > 1 and found.shape[1] == 1 else found
 
@@ -144,9 +152,9 @@ def _inverse(triangle: np.ndarray) -> np.ndarray:
 def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
     """The posterior's standard deviation; variances that rounding made negative are 0."""
     rows = numbers(op, x).astype(np.float64)
-    half = covariance(model.kernel_, rows, model.X_train_) @ _inverse(np.tril(model.L_)).T
+    inverse = _inverse(np.tril(model.L_)).T
     found = variance(model.kernel_, numbers(op, x)).copy()
-    found -= np.sum(half * half, axis=1)
+    found -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
     found = np.maximum(found, 0.0)
     return np.sqrt(_as_said(model, found, model._y_train_std**2))
 

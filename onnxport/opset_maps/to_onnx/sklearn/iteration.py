@@ -1,9 +1,10 @@
-"""Iterations that end when they have converged."""
+"""Iterations: until they have converged, or over blocks of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
@@ -11,6 +12,10 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 # From the states and the arrays given from outside to the next states and whether to go on.
 Step = Callable[[Sequence[Array], Sequence[Array]], tuple[Sequence[Array], Array]]
+# Rows of a block, so that a block's table against some thousand fitted rows stays in the processor's cache.
+_BLOCK = 64
+# From so many fitted rows on a table of all rows against them is worth a loop.
+_LARGE = 256
 
 
 def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[Array], step: Step) -> list[Array]:
@@ -36,3 +41,41 @@ def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[
     for item, state in zip(found, states, strict=True):
         item.value.shape = state.value.shape
     return found
+
+
+def in_blocks(x: Array, fitted: int, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array]:
+    """What `rowwise` gives for the rows of `x`, in blocks: its tables of rows against `fitted` rows are never whole in memory.
+
+    Args:
+        x: [N, F].
+        fitted: number of the fitted rows; few of them need no blocks.
+        rowwise: arrays [N, ...] from rows [N, F], each row for itself.
+    """
+    if fitted < _LARGE:
+        return list(rowwise(x))
+    op, one = x.op, np.ones(1, np.int64)
+    count = op.dim(x.value, 0)
+    size = op.Max(op.Min(count, one * _BLOCK), one)
+    blocks = op.Max(op.Div(op.Sub(op.Add(count, size), one), size), one)
+    rest = op.Sub(op.Mul(blocks, size), count)
+    padded = op.Pad(x.value, op.Concat(np.zeros(x.ndim, np.int64), rest, np.zeros(x.ndim - 1, np.int64), axis=0))
+    found: list[Array] = []
+
+    def build(b: OpBuilder) -> list[ir.Value]:
+        step = b.input("block", ir.DataType.INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        start = b.Mul(b.Reshape(step, [1]), size)
+        block = b.Slice(padded, start, b.Add(start, size), [0])
+        block.shape = ir.Shape([None, *x.shape[1:]])
+        found.extend(rowwise(Array(b, block)))
+        return [b.Identity(going), *(item.value for item in found)]
+
+    body = op.body(build)
+    made = op.Loop(op.Squeeze(blocks, op.axes(0)), True, body=body, outputs=len(found))
+    results = []
+    for value, item in zip(made if isinstance(made, tuple) else (made,), found, strict=True):
+        flat = op.Reshape(value, [-1, *(int(size or -1) for size in item.shape[1:])])
+        kept = op.Slice(flat, [0], count, [0])
+        kept.shape = ir.Shape([x.value.shape[0] if x.value.shape is not None else None, *item.shape[1:]])
+        results.append(x.of(kept))
+    return results

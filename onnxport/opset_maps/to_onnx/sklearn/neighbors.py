@@ -15,6 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.distances import distances, exact_squares, nearest, nearest_by_product
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 
 _HERE = "neighbors"
@@ -154,10 +155,9 @@ def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- within a radius -------------------------------------------------------------------------------------------------------
 
 
-def _within(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+def _within(model: Any, rows: Array) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model)
-    rows = numbers(op, x)
     if metric == "precomputed":
         raise UnsupportedOperator(f"{type(model).__name__}: metric='precomputed' has no mapping")
     radius = float(model.radius)
@@ -190,18 +190,23 @@ def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 
     Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
     """
-    distance, inside = _within(op, model, x)
-    weights = _radius_weights(distance, inside, model.weights)
-    empty = ~np.any(inside, axis=1, keepdims=True)
     y, classes = _targets(model)
-    found = []
-    for column, labels in enumerate(classes):
-        votes = weights @ np.eye(len(labels))[y[:, column]]
-        if model.outlier_label_ is not None:
-            outlier = np.asarray(labels == model.outlier_label_[column], np.float64)
-            votes = np.where(empty, outlier[None], votes)
-        total = np.sum(votes, axis=1, keepdims=True)
-        found.append(votes / np.where(total == 0.0, 1.0, total))
+
+    def of_block(rows: Array) -> list[Array]:
+        distance, inside = _within(model, rows)
+        weights = _radius_weights(distance, inside, model.weights)
+        empty = ~np.any(inside, axis=1, keepdims=True)
+        found = []
+        for column, labels in enumerate(classes):
+            votes = weights @ np.eye(len(labels))[y[:, column]]
+            if model.outlier_label_ is not None:
+                outlier = np.asarray(labels == model.outlier_label_[column], np.float64)
+                votes = np.where(empty, outlier[None], votes)
+            total = np.sum(votes, axis=1, keepdims=True)
+            found.append(votes / np.where(total == 0.0, 1.0, total))
+        return found
+
+    found = in_blocks(numbers(op, x), len(y), of_block)
     return found if model.outputs_2d_ else found[0]
 
 
@@ -231,15 +236,19 @@ def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
     """The weighted mean of the values within the radius; NaN where there is no row."""
-    distance, inside = _within(op, model, x)
     y = np.asarray(model._y)
     values = y if y.ndim > 1 else y[:, None]
     if values.dtype.kind != "f":
         raise UnsupportedOperator("RadiusNeighborsRegressor fitted on integers gives no NaN where it finds no row")
-    weights = _radius_weights(distance, inside, model.weights)
-    total = np.sum(weights, axis=1, keepdims=True)
-    empty = total == 0.0
-    found = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
+
+    def of_block(rows: Array) -> list[Array]:
+        weights = _radius_weights(*_within(model, rows), model.weights)
+        total = np.sum(weights, axis=1, keepdims=True)
+        empty = total == 0.0
+        mean: Any = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
+        return [mean]
+
+    (found,) = in_blocks(numbers(op, x), len(y), of_block)
     return found if y.ndim > 1 else found.reshape(-1)
 
 
@@ -258,7 +267,7 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
 def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
-    distance, inside = _within(op, model, x)
+    distance, inside = _within(model, numbers(op, x))
     return np.where(inside, distance if model.mode == "distance" else 1.0, 0.0)
 
 
@@ -346,29 +355,36 @@ def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = np.asarray(model.tree_.data)
     h = float(model.bandwidth_)
     weights = model.tree_.sample_weight
-    euclidean = model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params
-    gap = (
-        np.sqrt(exact_squares(doubles(op, x), rows, h * h))
-        if euclidean
-        else distances(doubles(op, x), rows, model.metric, model.metric_params)
+    offset = -_KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(
+        float(len(rows) if weights is None else np.sum(weights))
     )
-    match model.kernel:
+
+    def of_block(block: Array) -> list[Array]:
+        logs = _log_kernel(model.kernel, _tree_distances(model, block, rows, h), h)
+        if weights is not None:
+            logs = logs + np.log(np.asarray(weights))
+        top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
+        return [np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)]
+
+    return in_blocks(doubles(op, x), len(rows), of_block)[0] + offset
+
+
+def _tree_distances(model: Any, x: Array, rows: np.ndarray, h: float) -> Array:
+    if model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params:
+        return np.sqrt(exact_squares(x, rows, h * h))
+    return distances(x, rows, model.metric, model.metric_params)
+
+
+def _log_kernel(name: str, gap: Array, h: float) -> Any:
+    match name:
         case "gaussian":
-            logs = -0.5 * (gap * gap) / (h * h)
+            return -0.5 * (gap * gap) / (h * h)
         case "exponential":
-            logs = -gap / h
+            return -gap / h
         case "tophat":
-            logs = np.where(gap < h, 0.0, -np.inf)
+            return np.where(gap < h, 0.0, -np.inf)
         case "epanechnikov":
-            logs = np.where(gap < h, np.log(np.maximum(1.0 - (gap * gap) / (h * h), 1e-300)), -np.inf)
+            return np.where(gap < h, np.log(np.maximum(1.0 - (gap * gap) / (h * h), 1e-300)), -np.inf)
         case "cosine":
-            logs = np.where(gap < h, np.log(np.cos(0.5 * np.pi * np.where(gap < h, gap, 0.0) / h)), -np.inf)
-        case _:
-            logs = np.where(gap < h, np.log(np.maximum(1.0 - gap / h, 1e-300)), -np.inf)
-    total = float(len(rows))
-    if weights is not None:
-        logs = logs + np.log(np.asarray(weights))
-        total = float(np.sum(weights))
-    top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
-    found = np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)
-    return found - _KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(total)
+            return np.where(gap < h, np.log(np.cos(0.5 * np.pi * np.where(gap < h, gap, 0.0) / h)), -np.inf)
+    return np.where(gap < h, np.log(np.maximum(1.0 - gap / h, 1e-300)), -np.inf)

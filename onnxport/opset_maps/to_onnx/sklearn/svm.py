@@ -18,7 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.distances import kernel, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
-from onnxport.opset_maps.to_onnx.sklearn.iteration import iterate
+from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles
 
 _HERE = "svm"
@@ -57,9 +57,11 @@ def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray) -> Arr
         return rows @ (vectors.T @ weights)
     if name == "rbf":  # libsvm measures differences
         scale = float(np.sqrt(model._gamma))
-        return np.exp(-kernel_squares(rows * scale, vectors * scale)) @ weights
+        return in_blocks(
+            rows * scale, len(vectors), lambda block: [np.exp(-kernel_squares(block, vectors * scale)) @ weights]
+        )[0]
     said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
-    return kernel(rows, vectors, name, said) @ weights
+    return in_blocks(rows, len(vectors), lambda block: [kernel(block, vectors, name, said) @ weights])[0]
 
 
 def _dense(matrix: Any) -> np.ndarray:

@@ -1,0 +1,48 @@
+"""Estimators with many fitted rows look at new rows in blocks: any number of rows, none too, in every opset."""
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.sklearn
+
+from sklearn import gaussian_process, neighbors, svm  # noqa: E402
+
+from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.request import Request  # noqa: E402
+
+FITTED = np.random.default_rng(0).normal(size=(300, 4))
+CLASSES, VALUES = np.arange(300) % 3, np.sin(FITTED[:, 0]) + FITTED[:, 1]
+
+ROWS = [
+    (neighbors.NearestNeighbors(), "kneighbors", None),
+    (neighbors.NearestNeighbors(algorithm="brute"), "kneighbors", None),
+    (neighbors.NearestNeighbors(metric="manhattan"), "kneighbors", None),
+    (neighbors.KNeighborsClassifier(weights="distance"), "predict_proba", CLASSES),
+    (neighbors.RadiusNeighborsClassifier(3.0, outlier_label=0), "predict_proba", CLASSES),
+    (neighbors.RadiusNeighborsRegressor(5.0, weights="distance"), "predict", VALUES),
+    (neighbors.KernelDensity(), "score_samples", None),
+    (neighbors.LocalOutlierFactor(novelty=True), "decision_function", None),
+    (svm.SVC(), "decision_function", CLASSES),
+    (svm.SVR(kernel="poly"), "predict", VALUES),
+    (gaussian_process.GaussianProcessRegressor(optimizer=None), "predict", VALUES),
+    (gaussian_process.GaussianProcessClassifier(optimizer=None), "predict_proba", CLASSES > 0),
+]
+
+
+@pytest.mark.parametrize("opset", [13, 21, 26])
+@pytest.mark.parametrize(("model", "method", "target"), ROWS, ids=[f"{row[0]}.{row[1]}" for row in ROWS])
+def test_number_of_rows(model, method, target, opset):
+    model.fit(FITTED, target)
+    rows = np.random.default_rng(1).normal(size=(200, 4))
+    converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
+    onnx.checker.check_model(converted.proto, full_check=True)
+    for count in (200, 65, 64, 63, 1):
+        expected, got = getattr(model, method)(rows[:count]), converted(rows[:count])
+        pairs = zip(expected, got, strict=True) if isinstance(expected, tuple) else [(expected, got)]
+        for one, other in pairs:
+            assert other.shape == one.shape
+            np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
+    none = converted(rows[:0])
+    assert [len(item) for item in (none if isinstance(none, tuple) else (none,))] == [0] * len(converted.output_names)
