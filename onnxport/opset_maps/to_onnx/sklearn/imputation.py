@@ -10,10 +10,11 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, matrix, numbers
 
 _HERE = "impute"
 _GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
@@ -98,3 +99,65 @@ def missing_indicator(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = Array(op, matrix(op, x))
     missing = missing_in(op, rows if rows.dtype == object else numbers(op, x), model.missing_values)
     return missing if len(model.features_) == model.n_features_in_ else missing[:, model.features_]
+
+
+# -- neighbours --------------------------------------------------------------------------------------------------------------
+
+
+def _neighbours(**options: Any) -> Any:
+    x = data()
+    x[::7, 1] = x[::5, 2] = np.nan
+    return made(_HERE, "KNNImputer", n_neighbors=3, **options).fit(x)
+
+
+def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
+    """Euclidean distances over the features that both rows have, scaled up to all; infinite where there is none, [N, M]."""
+    here, there = (~np.isnan(rows)).astype(np.float64), (~np.isnan(fitted)).astype(np.float64)
+    x, y = np.where(np.isnan(rows), 0.0, rows), np.where(np.isnan(fitted), 0.0, fitted)
+    squares = (x * x) @ there.T - 2.0 * (x @ y.T) + here @ (y * y).T
+    shared = here @ there.T
+    found = np.sqrt(np.maximum(squares, 0.0) * (fitted.shape[1] / np.maximum(shared, 1.0)))
+    return np.where(shared > 0, found, np.inf)
+
+
+@sklearn.lower(
+    "KNNImputer.transform",
+    cases=[
+        built(_neighbours, _GAPS, dynamic=True),
+        built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
+    ],
+)
+def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
+    if callable(model.weights) or model.metric != "nan_euclidean":
+        raise UnsupportedOperator("KNNImputer: metric and weights given by functions have no mapping")
+    rows = floats(op, x)
+    missing = missing_in(op, rows, model.missing_values)
+    wide = np.where(missing, np.nan, rows.astype(np.float64))
+    fitted = np.where(model._mask_fit_X, np.nan, np.asarray(model._fit_X, np.float64))
+    gap = _present_distances(wide, fitted)
+    columns = []
+    for index in range(fitted.shape[1]):
+        donors = np.flatnonzero(~np.isnan(fitted[:, index]))
+        column, absent = wide[:, index], missing[:, index]
+        if not len(donors):
+            columns.append(np.where(absent, 0.0, column))
+            continue
+        least, places = op.TopK(
+            gap[:, donors].value, [min(model.n_neighbors, len(donors))], axis=1, largest=0, sorted=1
+        )
+        distance = rows.of(least)
+        weights = np.isfinite(distance).astype(np.float64)
+        if model.weights == "distance":
+            same = distance == 0.0
+            near = weights / np.where(same, 1.0, distance)
+            weights = np.where(np.any(same, axis=1, keepdims=True), same.astype(np.float64), near)
+        total = np.sum(weights, axis=1)
+        mean = np.sum(weights * take(fitted[donors, index], rows.of(places)), axis=1) / np.where(total == 0, 1.0, total)
+        mean = np.where(total == 0, np.mean(fitted[donors, index]), mean)
+        columns.append(np.where(absent, mean, column))
+    found = np.stack(columns, axis=1).astype(rows.dtype)
+    valid = np.asarray(model._valid_mask)
+    if not (valid.all() or model.keep_empty_features):
+        found = found[:, valid]
+    return joined_indicator(model, found, missing)
