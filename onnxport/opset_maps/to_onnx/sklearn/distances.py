@@ -145,8 +145,8 @@ def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str,
         case "canberra":
             return _over_columns(x, y, _canberra)
         case "braycurtis":
-            total = _over_columns(x, y, lambda a, b: np.abs(a + b))
-            return _over_columns(x, y, lambda a, b: np.abs(a - b)) / total
+            total = _over_columns(x, y, lambda a, b: np.abs(a) + np.abs(b))  # scikit-learn's, not SciPy's
+            return _over_columns(x, y, lambda a, b: np.abs(a - b)) / np.where(total == 0, 1.0, total)
         case "hamming":
             return np.mean((x != y).astype(np.float64), axis=-1)
         case "cosine":

@@ -91,6 +91,8 @@ def variance(kernel: Any, rows: Array) -> Array:
             return np.sum(rows * rows, axis=1) + kernel.sigma_0**2
         case kernels.RBF() | kernels.RationalQuadratic() | kernels.ExpSineSquared():  # Matern is an RBF
             return full(rows, (None,), 1.0, np.float64)
+        case kernels.PairwiseKernel() if kernel.metric in ("rbf", "laplacian"):
+            return full(rows, (None,), 1.0, np.float64)
     raise _no_mapping(kernel)
 
 

@@ -25,7 +25,7 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
     """Distances and numbers of the nearest fitted rows, [N, k]."""
     rows = numbers(op, x)
     k = int(k or model.n_neighbors)
-    metric, parameters = _metric(model)
+    metric, parameters = _metric(model, rows)
     if metric == "precomputed":
         found = rows.astype(np.float64)
         least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
@@ -46,7 +46,12 @@ def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
     return found.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else found
 
 
-def _metric(model: Any) -> tuple[str, dict[str, Any]]:
+def _metric(model: Any, rows: Array) -> tuple[str, dict[str, Any]]:
+    by_scipy = model._fit_method == "brute" and rows.dtype != model._fit_X.dtype
+    if model.effective_metric_ == "braycurtis" and by_scipy:  # its denominator is another one
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: metric='braycurtis' on rows of another type than the fitted"
+        )
     if callable(model.effective_metric_):
         raise UnsupportedOperator(f"{type(model).__name__}: a function as metric has no mapping; use a metric by name")
     if model.effective_metric_ == "nan_euclidean":
@@ -157,9 +162,10 @@ def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def _within(model: Any, rows: Array) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
-    metric, parameters = _metric(model)
+    metric, parameters = _metric(model, rows)
     if metric == "precomputed":
-        raise UnsupportedOperator(f"{type(model).__name__}: metric='precomputed' has no mapping")
+        found = rows.astype(np.float64)
+        return found, found <= float(model.radius)
     radius = float(model.radius)
     if metric == "sqeuclidean":
         found = exact_squares(rows, _fitted(model), radius)
