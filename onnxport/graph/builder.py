@@ -519,7 +519,7 @@ def _constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.Ten
 
 def _merged(value: ir.Value, said: ir.Shape) -> ir.Shape:
     found = value.shape
-    if found is None:
+    if found is None or found == said:
         return said
     clash = found.rank() != said.rank() or any(
         isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, said, strict=True)

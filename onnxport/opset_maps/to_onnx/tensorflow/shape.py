@@ -50,6 +50,9 @@ def _has_minus_one(op: OpBuilder, shape: ir.Value | Sequence[int]) -> bool:
 )
 def reshape(op: OpBuilder, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     """ONNX Reshape."""
+    wanted = op.result.shape
+    if wanted is not None and all(isinstance(dim, int) and dim for dim in wanted):
+        return reshaped(op, tensor, [int(dim) for dim in wanted])  # type: ignore[arg-type]
     return reshaped(op, tensor, int64(op, shape))
 
 
