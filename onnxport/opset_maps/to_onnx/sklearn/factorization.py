@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
 _HERE = "decomposition"
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
+_EPSILON = float(np.finfo(np.float32).eps)
 _SMALL: dict[str, Any] = {"n_components": 2, "positive": True, "tol": 1e-2}
 
 
@@ -34,6 +35,7 @@ def _penalties(model: Any, features: int) -> tuple[float, float]:
         built(lambda: transformer(_HERE, "NMF", **_SMALL), _POSITIVE, dynamic=True),
         built(lambda: transformer(_HERE, "NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
         built(lambda: transformer(_HERE, "NMF", **_SMALL, solver="mu"), _POSITIVE),
+        built(lambda: transformer(_HERE, "NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
     ],
 )
 def factorized(op: OpBuilder, model: Any, x: Table) -> Array:
@@ -42,8 +44,6 @@ def factorized(op: OpBuilder, model: Any, x: Table) -> Array:
     components = model.components_.astype(rows.dtype)
     if model.solver == "cd":
         return _coordinate_descent(op, model, rows, components)
-    if model._beta_loss != 2:
-        raise UnsupportedOperator(f"NMF: beta_loss={model.beta_loss!r} has no mapping; use 'frobenius'")
     return _multiplicative_updates(op, model, rows, components)
 
 
@@ -76,14 +76,40 @@ def _coordinate_descent(op: OpBuilder, model: Any, rows: Array, components: np.n
     return np.concatenate(found[:count], axis=1)
 
 
-def _updated(weights: Array, target: Array, gram: np.ndarray, l1: float, l2: float) -> Array:
-    """Lee and Seung's multiplicative update for the Frobenius norm."""
-    denominator = weights @ gram
-    if l1 > 0:
-        denominator = denominator + l1
-    if l2 > 0:
-        denominator = denominator + weights * l2
-    return weights * (target / np.where(denominator == 0, np.finfo(np.float32).eps, denominator))
+def _update(model: Any, components: np.ndarray) -> Callable[..., Array]:
+    """Lee and Seung's multiplicative update of the weights, for the Frobenius norm or Kullback and Leibler's divergence."""
+    l1, l2 = _penalties(model, components.shape[1])
+    gram, total = components @ components.T, np.sum(components, axis=1)[None]
+
+    def update(weights: Array, rows: Array, penalties: Any = 1.0) -> Array:
+        if model._beta_loss == 2:
+            numerator, denominator = rows @ components.T, weights @ gram
+        elif model._beta_loss == 1:
+            numerator = (rows / np.maximum(weights @ components, _EPSILON)) @ components.T
+            denominator = np.zeros_like(weights) + total
+        else:
+            raise UnsupportedOperator(
+                f"{type(model).__name__}: beta_loss={model.beta_loss!r} has no mapping; use 'frobenius' or 'kullback-leibler'"
+            )
+        if l1 > 0:
+            denominator = denominator + penalties * l1
+        if l2 > 0:
+            denominator = denominator + weights * l2
+        return weights * (numerator / np.where(denominator == 0, _EPSILON, denominator))
+
+    return update
+
+
+def _divergence(model: Any, rows: Array, weights: Array, components: np.ndarray) -> Array:
+    """sqrt(2 divergence) between the rows and their factors' product."""
+    product = weights @ components
+    if model._beta_loss == 2:
+        gap = rows - product
+        return np.sqrt(np.sum(gap * gap))
+    there = rows > _EPSILON
+    ratio = np.where(there, rows / np.maximum(product, _EPSILON), 1.0)
+    known = np.where(there, rows, 0.0)
+    return np.sqrt(np.maximum(2.0 * (np.sum(known * np.log(ratio)) + np.sum(product) - np.sum(known)), 0.0))
 
 
 def _first_weights(rows: Array, count: int) -> Array:
@@ -92,29 +118,24 @@ def _first_weights(rows: Array, count: int) -> Array:
 
 
 def _multiplicative_updates(op: OpBuilder, model: Any, rows: Array, components: np.ndarray) -> Array:
-    l1, l2 = _penalties(model, components.shape[1])
-    gram = components @ components.T
-    start = _first_weights(rows, len(components))
-
-    def error(x: Array, weights: Array) -> Array:
-        gap = x - weights @ components
-        return np.sqrt(np.sum(gap * gap))
+    start, update = _first_weights(rows, len(components)), _update(model, components)
 
     def step(states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
         weights, previous, number = states
-        x, target, initial = given
-        weights = _updated(weights, target, gram, l1, l2)
+        x, initial = given
         number = number + 1
+        # scikit-learn adds the l1 penalty to a sum that it keeps from one step to the next for this divergence
+        weights = update(weights, x, number.astype(x.dtype) if model._beta_loss == 1 else 1.0)
         if model.tol <= 0:
             return [weights, previous, number], number > 0
-        now = error(x, weights)
+        now = _divergence(model, x, weights, components)
         checked = number % 10 == 0
         going = ~checked | ((previous - now) / initial >= model.tol)
         return [weights, np.where(checked, now, previous), number], going
 
-    first = error(rows, start)
+    first = _divergence(model, rows, start, components)
     number = rows.const(np.int64(0))
-    found = iterate(op, int(model.max_iter), [start, first, number], [rows, rows @ components.T, first], step)
+    found = iterate(op, int(model.max_iter), [start, first, number], [rows, first], step)
     return found[0]
 
 
@@ -124,21 +145,18 @@ def _multiplicative_updates(op: OpBuilder, model: Any, rows: Array, components: 
 )
 def factorized_in_batches(op: OpBuilder, model: Any, x: Table) -> Array:
     """Multiplicative updates of the weights until they stand still."""
-    if model._beta_loss != 2:
-        raise UnsupportedOperator(f"MiniBatchNMF: beta_loss={model.beta_loss!r} has no mapping; use 'frobenius'")
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
-    l1, l2 = _penalties(model, components.shape[1])
-    gram = components @ components.T
+    update = _update(model, components)
 
     def step(states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
-        weights = _updated(states[0], given[0], gram, l1, l2)
+        weights = update(states[0], given[0])
         gap = weights - states[0]
         moved = np.sqrt(np.sum(gap * gap)) / np.sqrt(np.sum(weights * weights))
         return [weights], (moved > model.tol) if model.tol > 0 else moved >= 0
 
     start = _first_weights(rows, len(components))
-    return iterate(op, int(model._transform_max_iter), [start], [rows @ components.T], step)[0]
+    return iterate(op, int(model._transform_max_iter), [start], [rows], step)[0]
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------------
