@@ -94,15 +94,26 @@ def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) ->
 def _nudged(parties: Comparison, item: InputSet, of_source: bool) -> Iterator[Outputs]:
     if not any(_is_float(leaf) for leaf in item.leaves):
         return
+    start = list(item.leaves)
+    if of_source and parties.source.own_dtypes and _gives_float64(parties, start):
+        # what a source that computes in float64 makes of narrower inputs moves by units of float64
+        start = [x.astype(np.float64) if _is_float(x) else x for x in start]
     for seed, size in enumerate(_NUDGES):
         rng = np.random.default_rng(seed)
-        leaves = [
-            tolerance.nudge(x, size * tolerance.epsilon(x.dtype), rng) if _is_float(x) else x for x in item.leaves
-        ]
+        leaves = [tolerance.nudge(x, size * tolerance.epsilon(x.dtype), rng) if _is_float(x) else x for x in start]
         try:
             yield parties.source.run(parties.source_leaves(leaves)) if of_source else parties.converted.run(leaves)
         except Exception:  # an input check of the model's own, as for values above 1
             return
+
+
+def _gives_float64(parties: Comparison, leaves: Sequence[Any]) -> bool:
+    try:
+        found = [np.asarray(value) for _, value in parties.source.run(parties.source_leaves(leaves))]
+    except (TypeError, ValueError):
+        return False
+    floating = [value.dtype for value in found if value.dtype.kind == "f"]
+    return bool(floating) and all(dtype == np.float64 for dtype in floating)
 
 
 def _reworked(parties: Comparison, item: InputSet) -> Iterator[Outputs]:

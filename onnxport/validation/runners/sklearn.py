@@ -97,6 +97,7 @@ class SklearnRunner(Runner):
                 if name == f"{method}_{result}" and hasattr(estimator, method):
                     return method, index
         stem, _, last = name.rpartition("_")
+        stem = "predict_proba" if stem == "probabilities" else stem
         if stem and last.isdigit() and hasattr(estimator, stem):
             return stem, int(last)
         raise InvalidInputError(f"{type(estimator).__name__} has no method behind the output {name!r}")
