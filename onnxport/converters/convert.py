@@ -116,6 +116,10 @@ def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any
     """
     if not isinstance(model, (str, os.PathLike)) or framework == "onnx":
         return model
+    if framework == "keras":
+        _module(
+            "onnxport.opset_maps.from_onnx.keras.primitives", framework
+        )  # the layers of models that were ONNX before
     return _module(f"onnxport.tracing.{framework}", framework).load(model, allow_pickle=allow_pickle)
 
 

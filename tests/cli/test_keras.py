@@ -52,3 +52,11 @@ def test_broken_files(run, saved, tmp_path, broken):
     assert done.code == 2
     assert "broken.keras" in done.err
     assert not (tmp_path / "broken.onnx").exists()
+
+
+def test_a_model_that_came_from_onnx_is_read_back(run, saved):
+    assert run("convert", "cnn.keras", "-o", "cnn.onnx").code == 0
+    assert run("onnx2keras", "cnn.onnx", "-o", "back.keras").code == 0
+    assert run("validate", "cnn.onnx", "back.keras").code == 0
+    change_one_weight(saved.parent / "cnn.onnx")
+    assert run("validate", "cnn.onnx", "back.keras").code == 1

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
-from onnxport.errors import InvalidInputError, Unsupported, UnsupportedOperator
+from onnxport.errors import InvalidInputError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
@@ -41,7 +41,8 @@ def export(model: Any, request: Request) -> OnnxModel:
         check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         raise InvalidInputError(str(error)) from error
-    columns = columns_of(request.inputs if request.inputs is not None else request.kwargs, model)
+    example = request.inputs if request.inputs is not None else request.kwargs or None
+    columns = columns_of(example, model)
     names = _named([column.name for column in columns], request.input_names, "input")
     outputs = outputs_of(model, request.methods)
     output_names = _named([output.name for output in outputs], request.output_names, "output")
@@ -55,8 +56,17 @@ def export(model: Any, request: Request) -> OnnxModel:
     if len(values) == 1 and hasattr(request.inputs, "columns"):
         x = Frame((columns[0].name,), (values[0],))
     lowering = Lowering(op)
-    tables = [lowering.method(op, model, output.method, x, output.index) for output in outputs]
-    lowering.raise_refused()
+    try:
+        tables = [lowering.method(op, model, output.method, x, output.index) for output in outputs]
+        lowering.raise_refused()
+    except OnnxportError as error:
+        if example is None and hasattr(model, "feature_names_in_"):
+            fitted = ", ".join(map(str, model.feature_names_in_))
+            raise InvalidInputError(
+                f"the estimator was fitted on the columns {fitted}; without rows of them one matrix of float32 is taken, which "
+                f"does not do: pass inputs= (--inputs), a few rows of such a table ({error})"
+            ) from error
+        raise
     results = [matrix(op, item) for item in tables]
     finished = finish(op, results, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)

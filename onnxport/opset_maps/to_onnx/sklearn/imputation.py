@@ -62,6 +62,10 @@ def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     if rows.dtype == object:
         kept = np.array([isinstance(item, str) for item in statistics])
         found = _filled_text(op, rows, missing, [item if isinstance(item, str) else "" for item in statistics])
+    elif statistics.dtype == object and any(isinstance(item, str) for item in statistics):
+        raise UnsupportedOperator(
+            "the imputer was fitted on strings, the input holds numbers: pass rows like those as inputs="
+        )
     else:
         numeric = statistics.astype(np.float64)
         kept = ~np.isnan(numeric)
