@@ -87,7 +87,8 @@ def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) ->
     if parties.tolerance.given or parties.numerics.direct_trees:
         return evidence
     nudged = tuple(_nudged(parties, item, evidence.of_source))
-    reworked = tuple(_reworked(parties, item)) if evidence.truth is None and not parties.numerics.trees else ()
+    noisy = evidence.truth is None or parties.source.own_dtypes
+    reworked = tuple(_reworked(parties, item)) if noisy and not parties.numerics.trees else ()
     return replace(evidence, nudged=nudged, reworked=reworked)
 
 

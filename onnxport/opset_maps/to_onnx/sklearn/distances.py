@@ -236,6 +236,8 @@ def _ascending(index: Array) -> Array:
 def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
     """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
     rows = np.asarray(rows)
+    dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64
+    x, rows = x.astype(dtype), rows.astype(dtype)
     gamma = parameters.get("gamma")
     gamma = 1.0 / rows.shape[1] if gamma is None else float(gamma)
     coef0, degree = float(parameters.get("coef0", 1)), parameters.get("degree", 3)
