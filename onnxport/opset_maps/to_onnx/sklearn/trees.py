@@ -133,7 +133,7 @@ def tree_prediction(op: OpBuilder, model: Any, x: Table) -> Array:
         return label_of_scores(model.classes_, Array(op, shares))
     found = [label_of_scores(labels, Array(op, item)) for labels, item in zip(model.classes_, shares, strict=True)]
     labels = np.stack(found, axis=1)
-    wanted = np.asarray(model.classes_[0]).dtype if hasattr(model, "tree_") else np.dtype(np.float64)
+    wanted = np.asarray(model.classes_[0]).dtype
     return labels.astype(wanted) if labels.dtype.kind in "iuf" else labels
 
 
