@@ -62,7 +62,7 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
     title = model.model.graph.name or "model"
     if binding.inputs is None and not binding.kwargs:
         return OnnxRunner(session, title, None, model.model)
-    inputs = () if binding.inputs is None else binding.inputs
+    inputs: Any = () if binding.inputs is None else binding.inputs
     if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):  # a DataFrame: one graph input a column
         inputs = {str(name): inputs[name].to_numpy().reshape(-1, 1) for name in inputs.columns}
     args, named = split_arguments(inputs, binding.kwargs)
