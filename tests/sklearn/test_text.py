@@ -1,5 +1,7 @@
 """Text: scikit-learn's own tokens on documents of any ordinary characters; others end in an error, not in wrong tokens."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.token_patterns import token_rule  # noqa: E402
 
 LEARNED = [
     "Straße ΑΒΓ café naïve über ångström kilo",
@@ -68,13 +71,57 @@ def test_a_classifier_of_text_converts_whole():
     np.testing.assert_allclose(probabilities, model.predict_proba(texts), rtol=1e-9)
 
 
+ANALYZERS = [
+    {"analyzer": "char", "ngram_range": (1, 3)},
+    {"analyzer": "char", "lowercase": False, "ngram_range": (2, 2)},
+    {"analyzer": "char_wb", "ngram_range": (2, 4)},
+    {"analyzer": "char_wb", "ngram_range": (5, 6), "strip_accents": "unicode"},
+    {"strip_accents": "unicode", "ngram_range": (1, 2)},
+    {"strip_accents": "ascii", "lowercase": False},
+    {"token_pattern": r"\S+", "ngram_range": (1, 2)},
+    {"token_pattern": r"[^\s,]+", "binary": True},
+    {"token_pattern": r"(?u)\b\w{3,}\b", "stop_words": ["the", "cafe"], "ngram_range": (1, 2)},
+    {"vocabulary": ["fox", "a", "the", "never fox"], "stop_words": ["the"]},
+]
+# no letters here that these graphs ask for and do not know: those are the guard's, above
+LETTERS = st.text(st.sampled_from("aAbeéÉxyz  \t\n\u00a0\u2003'-,.!_0129ßÅå…œàüñ(ﬁ™½e\u0301"), max_size=40)
+ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=40)
+
+
+@pytest.mark.parametrize("options", ANALYZERS, ids=str)
+def test_every_analyzer_gives_scikit_learns_terms(options):
+    model = CountVectorizer(**options).fit([*LEARNED, "ab a x  yz", "Tab\tand\n\nbreaks"])
+    converted = onnxport.convert(model, inputs=LEARNED, validate=False)
+    accents = options.get("strip_accents") or options.get("analyzer") or options.get("token_pattern", "").count("s")
+
+    @given(st.lists(LETTERS if accents else ASCII, min_size=1, max_size=5))
+    @settings(max_examples=30, deadline=None)
+    def check(texts):
+        np.testing.assert_array_equal(converted(np.array(texts, object)), model.transform(texts).toarray())
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"[a-z]{2,}", r"\b[a-zA-Z]\w+\b", r"[^\W\d_]+", r"\b(\w+)\b", r"[\w'-]+", r"\b\w{2,5}\b"]
+)
+@given(text=ASCII)
+@settings(max_examples=30, deadline=None)
+def test_token_patterns_find_scikit_learns_tokens(pattern, text):
+    rule = token_rule(pattern)
+    runs = "".join(c if rule.is_inside(c) else " " for c in text).split(" ")
+    assert [run for run in runs if rule.is_token(run)] == re.findall(pattern, text)
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"analyzer": "char"},
-        {"strip_accents": "unicode"},
-        {"token_pattern": "[a-z]+"},
+        {"strip_accents": str.upper},
+        {"preprocessor": str.upper},
+        {"token_pattern": "[a-z]+[0-9]?"},
+        {"token_pattern": r"\w+|[!?]"},
         {"tokenizer": str.split, "token_pattern": None},
+        {"analyzer": str.split},
     ],
 )
 def test_what_onnx_can_not_say_is_refused_by_the_arguments_name(options):

@@ -1,17 +1,14 @@
 """Text: tokens by standard operators, terms counted and weighted.
 
-A document is brought to lower case, each character that is no part of a word becomes a space, and StringSplit cuts at the
-spaces. ONNX has no operator that sees single characters, but StringSplit at one and StringConcat of the pieces replace it
-(`_replaced`); this is done for each character that is not part of a word, of those that text is usually written with, where a
-document has it. What remains is checked: a document with another such character ends in an error of the runtime, at the node
-`_GUARD`, not in wrong tokens.
+A document is brought to lower case and cut at spaces, and each different piece is looked at once: characters that are no part
+of a token become spaces in it (`characters`), and StringSplit cuts there again. For terms of characters each known character is
+set apart by spaces instead; a space itself is spelled as a character that is no text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,184 +19,266 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.characters import (
+    guarded,
+    is_space,
+    preparation,
+    prepared,
+    replaced,
+    separators,
+    split,
+    without,
+)
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, matrix
+from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule, token_rule
 
 _HERE = "feature_extraction.text"
-_GUARD = "a_character_that_this_graph_can_not_split_at"
-# Where the separators of ordinary text stand: ASCII and its controls, Latin-1, punctuation, currencies, CJK punctuation.
-_BLOCKS = ((0x00, 0x80), (0x80, 0x100), (0x2000, 0x2070), (0x20A0, 0x20D0), (0x3000, 0x3020), (0xFEFF, 0xFF10))
-# Token patterns that say "words of at least so many characters".
-_WORDS = {r"\b\w\w+\b": 2, r"\b\w+\b": 1, r"\w+": 1, r"\w\w+": 2, r"\b\w{2,}\b": 2, r"\w{2,}": 2, r"\b\w\w\w+\b": 3}
-_INSIDE = r"[\p{L}\p{N}_ ]*"
+_SPACES = "".join(c for c in map(chr, range(0x3001)) if is_space(c))
+# Spelled as noncharacters of Unicode, which no text holds: a space, and the other characters that \s matches.
+_MARKS = {space: chr(0xFDD0 + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
+_SPACE = _MARKS[" "]
+_TEXT = ir.DataType.STRING
+_BLANK = np.array("", object)
 
 
-@cache
-def _separators() -> tuple[str, ...]:
-    """The characters of `_BLOCKS` that are no part of a word, a string for each block; a space is one already."""
-    blocks = (map(chr, range(*block)) for block in _BLOCKS)
-    return tuple("".join(c for c in block if not re.match(r"\w", c) and c not in " \0") for block in blocks)
+# -- documents to tokens -----------------------------------------------------------------------------------------------------
 
 
-@cache
-def _capitals() -> dict[str, str]:
-    """For each character those outside ASCII whose lower case it is."""
-    found: dict[str, str] = {}
-    for code in range(0x80, 0x1E944):
-        lower = chr(code).lower()
-        if lower != chr(code) and len(lower) == 1:
-            found[lower] = found.get(lower, "") + chr(code)
-    return found
+def _documents(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+    """The documents as a vector, and an empty one after them: operators on text fail where there is none."""
+    if op.opset < 20:
+        raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
+    value = matrix(op, x)
+    if value.dtype != _TEXT:
+        raise UnsupportedOperator(f"{type(model).__name__}: documents are strings: give a list of them as inputs")
+    if value.shape is not None and value.shape.rank() != 1:
+        value = op.Reshape(value, [-1])
+    return op.Concat(value, op.const(np.array([""], object)), axis=0)
 
 
-def _has(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
-    """Whether any document has one of the characters."""
-    escaped = "".join(f"\\x{{{ord(c):x}}}" for c in characters)
-    found = op.cast(op.RegexFullMatch(x, pattern=f"(?s).*[{escaped}].*"), ir.DataType.INT32)
-    return op.cast(op.reduce("ReduceMax", found, [0], keepdims=False), ir.DataType.BOOL)
+def _each_once(
+    op: OpBuilder, pieces: ir.Value, change: Callable[[ir.Value], ir.Value], plain: str | None = None
+) -> ir.Value:
+    """What `change` makes of each different piece, [M] to [M, L], laid where the piece stands: [N, K, L].
+
+    Pieces that match the expression `plain` in full stay as they are.
+    """
+    found, _, places, _ = op.node("Unique", pieces, outputs=4)
+    found = op.typed(found, _TEXT, [None])
+    places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(pieces))
+    count = op.Squeeze(op.shape(found), op.axes(0))
+    numbers = op.Range(0, count, 1)
+    if plain is None:
+        changed = change(found)
+        size = op.Squeeze(op.dim(changed, 1), op.axes(0))
+        index = op.Add(op.Unsqueeze(op.Mul(numbers, size), op.axes(1)), op.Range(0, size, 1))
+    else:
+        odd = op.Not(op.RegexFullMatch(found, pattern=plain))
+        chosen = op.typed(op.Compress(found, odd, axis=0), _TEXT, [None])
+        changed = change(op.typed(op.Concat(chosen, op.const(np.array([""], object)), axis=0), _TEXT, [None]))
+        size = op.Squeeze(op.dim(changed, 1), op.axes(0))
+        rank = op.Sub(op.CumSum(op.cast(odd, ir.DataType.INT64), op.const(np.int64(0))), 1)
+        first = op.Where(odd, op.Add(op.Mul(rank, size), count), numbers)
+        columns = op.Range(0, size, 1)
+        within = op.Or(op.Unsqueeze(odd, op.axes(1)), op.Equal(columns, 0))
+        index = op.Where(within, op.Add(op.Unsqueeze(first, op.axes(1)), columns), -1)  # the last one is empty
+    letters = op.Reshape(changed, [-1])
+    letters = letters if plain is None else op.Concat(found, letters, axis=0)
+    # by element: onnxruntime's Gather takes only the first string of a row
+    found = op.Gather(letters, op.Gather(index, places, axis=0), axis=0)
+    return op.typed(found, _TEXT, [None, None, None])
 
 
-def _chosen(op: OpBuilder, condition: ir.Value, x: ir.Value, change: Callable[[OpBuilder], ir.Value]) -> ir.Value:
-    """`x` changed where the condition holds."""
-    found = op.If(condition, then_branch=op.body(lambda b: [change(b)]), else_branch=op.body(lambda b: [b.Identity(x)]))
-    return op.typed(found, ir.DataType.STRING, x.shape)
+def _in_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """[N, K, L] as [N, K * L]."""
+    return op.typed(op.Reshape(x, [0, -1]), _TEXT, [None, None])
 
 
-def _replaced(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:
-    """The documents with a character replaced; at least one of them has it."""
-    pieces, counts = op.StringSplit(x, delimiter=old)
-    pieces = op.typed(pieces, ir.DataType.STRING, [x.shape[0] if x.shape is not None else None, None])
-    first = op.Squeeze(op.Slice(pieces, [0], [1], [1]), op.axes(1))
-
-    def step(b: OpBuilder) -> list[ir.Value]:
-        number = b.input("number", ir.DataType.INT64, [])
-        going = b.input("going", ir.DataType.BOOL, [])
-        joined = b.input("joined", ir.DataType.STRING, list(x.shape or ()))
-        place = b.Add(number, 1)
-        piece = b.StringConcat(b.const(np.array(new, object)), b.Gather(pieces, place, axis=1))
-        piece = b.Where(b.Less(place, counts), piece, b.const(np.array("", object)))
-        return [b.Identity(going), b.StringConcat(joined, piece)]
-
-    last = op.Sub(op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
-    found = op.Loop(last, True, first, body=op.body(step), outputs=1)
-    return op.typed(found, ir.DataType.STRING, x.shape)
+def _moved_together(op: OpBuilder, items: ir.Value, out: ir.Value) -> ir.Value:
+    """The items that are not out, moved to the front of their row; "" beyond them."""
+    size = op.Squeeze(op.dim(items, 1), op.axes(0))
+    keys = op.Add(op.Mul(op.cast(out, ir.DataType.INT64), size), op.Range(0, size, 1))
+    order, index = op.TopK(keys, op.dim(items, 1), axis=1, largest=0, sorted=1)
+    moved = op.GatherElements(items, index, axis=1)
+    return op.Where(op.Less(order, size), moved, op.const(_BLANK))
 
 
-def _without(op: OpBuilder, x: ir.Value, changes: Sequence[tuple[str, str]]) -> ir.Value:
-    """The documents with each character replaced by the text beside it."""
-
-    def all_of_them(b: OpBuilder) -> ir.Value:
-        value = x
-        for old, new in changes:
-            value = _chosen(b, _has(b, value, old), value, _replacer(value, old, new))
-        return value
-
-    return _chosen(op, _has(op, x, "".join(old for old, _ in changes)), x, all_of_them) if changes else x
-
-
-def _replacer(x: ir.Value, old: str, new: str) -> Callable[[OpBuilder], ir.Value]:
-    return lambda b: _replaced(b, x, old, new)
-
-
-def tokens(op: OpBuilder, model: Any, x: ir.Value, characters: Iterable[str]) -> ir.Value:
-    """The words of each document, [N + 1, K], "" beyond the last one; the document added is empty.
+def words(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+    """The tokens of documents [N], as [N, K], "" where there is none.
 
     Args:
         op: the builder.
         model: the vectorizer.
+        rule: what a token is.
         x: the documents.
-        characters: those that the vocabulary is written with.
+        terms: the vocabulary.
     """
-    least = _least_length(model)
-    if x.shape is not None and x.shape.rank() != 1:
-        x = op.Reshape(x, [-1])
-    x = op.Concat(x, op.const(np.array([""], object)), axis=0)  # operators on text fail where there is none
-    if model.lowercase:
-        # only ASCII is told apart by the locale "C", which every machine has
-        x = op.typed(op.StringNormalizer(x, case_change_action="LOWER", locale="C"), ir.DataType.STRING, x.shape)
-        letters = [(u, c) for c in sorted(set(characters)) for u in _capitals().get(c, "")]
-        x = _without(op, x, [*letters, ("\u0130", "i ")])  # whose lower case is an i and a dot apart
-    for block in _separators():
-        x = _without(op, x, [(c, " ") for c in block])
-    inside = op.cast(op.RegexFullMatch(x, pattern=_INSIDE), ir.DataType.INT64)
-    guard = op.node("Gather", op.const([0]), op.Sub(1, inside), name=_GUARD)
-    words, counts = op.StringSplit(x)
-    words = op.typed(words, ir.DataType.STRING, [None, None])
-    # every row gets a word that is none, so that none is without columns; the guard's zeros keep it in the graph
-    blank = op.Gather(op.const(np.array([""], object)), op.Mul(op.Add(guard, counts), 0), axis=0)
-    words = op.Concat(words, op.Unsqueeze(blank, op.axes(1)), axis=1)
+    x = prepared(op, preparation(model), x, {c for term in terms for c in term}, rule.is_inside)
+    pieces, _ = split(op, x)
+    outside = separators(rule.is_inside)
+
+    def cut(found: ir.Value) -> ir.Value:
+        for block in outside:
+            found = without(op, found, [(c, " ") for c in block])
+        found = guarded(op, found, op.RegexFullMatch(found, pattern=f"[{rule.class_of_runs} ]*"))
+        return split(op, found)[0]
+
+    found = _in_rows(op, _each_once(op, pieces, cut, f"[{rule.class_of_runs}]*"))
+    if model.ngram_range[1] == 1:
+        return found
+    out = op.Not(op.RegexFullMatch(found, pattern=rule.re2))
     dropped = sorted(model.get_stop_words() or ())
-    if model.ngram_range[1] > 1 and (least > 1 or dropped):
-        words = _compacted(op, words, least, dropped)
-    return words
-
-
-def _compacted(op: OpBuilder, words: ir.Value, least: int, dropped: Sequence[str]) -> ir.Value:
-    """The words without short ones and stop words, the others moved together, for terms of several words."""
-    out = op.Not(op.RegexFullMatch(words, pattern=f"(?s).{{{least},}}"))
     if dropped:
-        stops = op.ml.LabelEncoder(words, keys_strings=list(dropped), values_int64s=[1] * len(dropped), default_int64=0)
-        stops = op.typed(stops, ir.DataType.INT64, words.shape)
-        out = op.Or(out, op.Equal(stops, 1))
-    size = op.Squeeze(op.dim(words, 1), op.axes(0))
-    places = op.Range(0, size, 1)
-    keys = op.Add(op.Mul(op.cast(out, ir.DataType.INT64), size), places)
-    order, index = op.TopK(keys, op.dim(words, 1), axis=1, largest=0, sorted=1)
-    moved = op.GatherElements(words, index, axis=1)
-    return op.Where(op.Less(order, size), moved, op.const(np.array("", object)))
+        stops = op.ml.LabelEncoder(found, keys_strings=dropped, values_int64s=[1] * len(dropped), default_int64=0)
+        out = op.Or(out, op.Equal(op.typed(stops, ir.DataType.INT64, found.shape), 1))
+    return _moved_together(op, found, out)
 
 
-def _least_length(model: Any) -> int:
-    name = type(model).__name__
-    for argument, plain in (("preprocessor", None), ("tokenizer", None), ("strip_accents", None), ("analyzer", "word")):
-        if getattr(model, argument) != plain:
-            raise UnsupportedOperator(
-                f"{name}: {argument}={getattr(model, argument)!r} has no ONNX form, which sees no single characters; "
-                "do that step before the model"
-            )
-    pattern = (model.token_pattern or "").removeprefix("(?u)")
-    if pattern not in _WORDS:
-        raise UnsupportedOperator(
-            f"{name}: token_pattern={model.token_pattern!r} has no ONNX form; words are {', '.join(sorted(_WORDS))}"
+def _letters(op: OpBuilder, x: ir.Value, characters: Sequence[str]) -> ir.Value:
+    """The characters of short texts [M], [M, L]: those known are apart from each other and from the others."""
+    for character in characters:
+        x = replaced(op, x, character, f" {character} ")
+    return split(op, x)[0]
+
+
+def _prepared_characters(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+    x = prepared(op, preparation(model), x, {c for term in terms for c in term}, is_space)
+    return guarded(op, x, op.RegexFullMatch(x, pattern="(?s)[^\\x{FDD0}-\\x{FDEF}]*"))
+
+
+def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+    """The characters of documents [N], as [N, K], runs of spaces as one (analyzer="char")."""
+    x = _prepared_characters(op, model, x, terms)
+    x = without(op, x, [(space, mark) for space, mark in _MARKS.items() if space != " "])
+    pieces, counts = split(op, x, delimiter=" ")
+    known = sorted({_MARKS.get(c, c) for term in terms for c in term} | set(_MARKS.values()))
+    used = [c for c in known if c != _SPACE and c not in _MARKS.values()]
+    marks = [mark for mark in _MARKS.values() if mark != _SPACE]
+
+    def cut(found: ir.Value) -> ir.Value:
+        spread = without(op, found, [(mark, f" {mark} ") for mark in marks])
+        return _letters(op, spread, used)
+
+    letters = _each_once(op, pieces, cut)
+    places = op.Range(0, op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
+    inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
+    space = op.Where(inner, op.const(np.array(_SPACE, object)), op.const(_BLANK))
+    found = _in_rows(op, op.Concat(letters, op.Unsqueeze(space, op.axes(2)), axis=2))
+    found = _moved_together(op, found, op.Equal(found, op.const(_BLANK)))
+    # of a run of spaces the first stays, as a plain space
+    is_mark = op.RegexFullMatch(found, pattern="[\\x{FDD0}-\\x{FDEF}]")
+    flags = op.cast(is_mark, ir.DataType.INT64)
+    before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
+    after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])
+    found = op.Where(op.And(is_mark, op.Equal(after, 1)), op.const(np.array(_SPACE, object)), found)
+    return _moved_together(op, found, op.And(is_mark, op.Equal(before, 1)))
+
+
+def characters_of_words(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> tuple[ir.Value, ir.Value]:
+    """The characters of documents' words, each between spaces and apart from the next, [N, K]; and the words, [N, W]."""
+    x = _prepared_characters(op, model, x, terms)
+    x = without(op, x, [(space, " ") for space in _MARKS if space != " "])
+    pieces, _ = split(op, x)
+    used = sorted({_MARKS.get(c, c) for term in terms for c in term} | {_SPACE})
+
+    def cut(found: ir.Value) -> ir.Value:
+        mark = op.const(np.array([_SPACE], object))
+        padded = op.StringConcat(mark, op.StringConcat(found, mark))
+        return _letters(op, op.Where(op.Equal(found, op.const(_BLANK)), found, padded), used)
+
+    return _in_rows(op, _each_once(op, pieces, cut)), pieces
+
+
+# -- tokens to counts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pools:
+    """Terms by their number of tokens, for TfIdfVectorizer."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        self.tokens: list[list[str]] = [[] for _ in range(self.high)]
+        self.places: list[list[int]] = [[] for _ in range(self.high)]
+
+    def add(self, parts: Sequence[str], place: int) -> None:
+        """One term and its column."""
+        self.tokens[len(parts) - 1] += parts
+        self.places[len(parts) - 1].append(int(place))
+
+    def counts(self, op: OpBuilder, items: ir.Value, width: int) -> Array | None:
+        """How often each term occurs in the rows of items, float32 [N, width]; None where there is no term."""
+        places = [place for group in self.places for place in group]
+        if not places:
+            return None
+        found = op.TfIdfVectorizer(
+            items,
+            mode="TF",
+            min_gram_length=self.low,
+            max_gram_length=self.high,
+            max_skip_count=0,
+            ngram_counts=np.cumsum([0, *(len(pool) for pool in self.tokens[:-1])]).tolist(),
+            ngram_indexes=places,
+            pool_strings=[word for pool in self.tokens for word in pool],
         )
-    return _WORDS[pattern]
+        found = op.typed(found, ir.DataType.FLOAT, [None, max(places) + 1])
+        missing = width - max(places) - 1
+        return Array(op, op.Pad(found, [0, 0, 0, missing]) if missing else found)
 
 
 def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     """How often each document has each term, float32 [N, V]."""
-    if op.opset < 20:
-        raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
-    value = matrix(op, x)
-    if value.dtype != ir.DataType.STRING:
-        raise UnsupportedOperator(f"{type(model).__name__}: documents are strings: give a list of them as inputs")
-    vocabulary = model.vocabulary_
-    words = tokens(op, model, value, {c for term in vocabulary for c in term})
-    low, high = model.ngram_range
-    pools: list[list[str]] = [[] for _ in range(high)]
-    places: list[list[int]] = [[] for _ in range(high)]
-    for term, place in vocabulary.items():
-        parts = term.split(" ")
-        if low <= len(parts) <= high and all(parts):  # others are no terms of this analyzer
-            pools[len(parts) - 1] += parts
-            places[len(parts) - 1].append(int(place))
-    if not any(pools):
+    batch = matrix(op, x).shape
+    documents = _documents(op, model, x)
+    count = {"word": _counted_words, "char": _counted_characters, "char_wb": _counted_in_words}.get(str(model.analyzer))
+    if count is None:
+        raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
+    found = [item for item in count(op, model, documents) if item is not None]
+    if not found:
         raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
-    found = op.TfIdfVectorizer(
-        words,
-        mode="TF",
-        min_gram_length=low,
-        max_gram_length=high,
-        max_skip_count=0,
-        ngram_counts=np.cumsum([0, *(len(pool) for pool in pools[:-1])]).tolist(),
-        ngram_indexes=[place for group in places for place in group],
-        pool_strings=[word for pool in pools for word in pool],
+    total = found[0] if len(found) == 1 else found[0] + found[1]
+    rows = op.Slice(total.value, [0], [-1], [0])
+    return Array(
+        op, op.typed(rows, ir.DataType.FLOAT, [batch[0] if batch is not None else None, len(model.vocabulary_)])
     )
-    width, batch = len(vocabulary), value.shape[0] if value.shape is not None else None
-    found = op.typed(op.Slice(found, [0], [-1], [0]), ir.DataType.FLOAT, [batch, None])
-    present = max(place for group in places for place in group) + 1
-    if present < width:
-        found = op.Pad(found, [0, 0, 0, width - present])
-    return Array(op, op.typed(found, ir.DataType.FLOAT, [batch, width]))
+
+
+def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+    preparation(model)
+    rule = token_rule(model.token_pattern)
+    pools, stops = _Pools(*model.ngram_range), model.get_stop_words() or ()
+    for term, place in model.vocabulary_.items():
+        parts = term.split(" ")
+        if (
+            pools.low <= len(parts) <= pools.high
+            and all(map(rule.is_token, parts))
+            and not any(p in stops for p in parts)
+        ):
+            pools.add(parts, place)  # others are no terms of this analyzer
+    return [pools.counts(op, words(op, model, rule, x, list(model.vocabulary_)), len(model.vocabulary_))]
+
+
+def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+    pools = _Pools(*model.ngram_range)
+    for term, place in model.vocabulary_.items():
+        if pools.low <= len(term) <= pools.high:
+            pools.add([_MARKS.get(c, c) for c in term], place)
+    return [pools.counts(op, characters_of_text(op, model, x, list(model.vocabulary_)), len(model.vocabulary_))]
+
+
+def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+    pools, short = _Pools(*model.ngram_range), _Pools(1, 1)
+    for term, place in model.vocabulary_.items():
+        if pools.low <= len(term) <= pools.high:
+            pools.add([_MARKS.get(c, c) for c in term], place)
+        elif len(term) < pools.low and len(term) > 2 and term[0] == term[-1] == " ":
+            short.add([term[1:-1]], place)  # a word that is shorter than the shortest term counts whole
+    letters, pieces = characters_of_words(op, model, x, list(model.vocabulary_))
+    width = len(model.vocabulary_)
+    return [pools.counts(op, letters, width), short.counts(op, pieces, width)]
 
 
 # -- vectorizers -------------------------------------------------------------------------------------------------------------
@@ -243,6 +322,8 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
         {"binary": True, "lowercase": False},
         {"ngram_range": (2, 3), "stop_words": ["the", "is"]},
         {"token_pattern": r"(?u)\b\w+\b"},
+        {"analyzer": "char", "ngram_range": (1, 2)},
+        {"analyzer": "char_wb", "ngram_range": (3, 4)},
     ),
 )
 def counted(op: OpBuilder, model: Any, x: Table) -> Array:

@@ -1,0 +1,130 @@
+"""Which tokens a vectorizer's regular expression finds, as far as a graph that cuts at single characters can say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from onnxport.errors import UnsupportedOperator
+
+_ATOM = r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\[^bBAZ\d]|[^\\\[\](){}.*+?|^$])"
+_REPEAT = r"(?:\{\d+(?:,\d*)?\}|[*+?])"
+_PATTERN = re.compile(rf"(?:\(\?u\))?\(?(?P<first>\\b)?\(?(?P<body>(?:{_ATOM}{_REPEAT}?)+?)\)?(?P<last>\\b)?\)?")
+_ITEM = re.compile(rf"({_ATOM})({_REPEAT}?)")
+
+
+@dataclass(frozen=True)
+class TokenRule:
+    r"""Tokens are runs of some characters, as long as they go, that match an expression in full.
+
+    Attributes:
+        inside: a Python class of the characters that runs are made of, such as ``\w``.
+        whole: the expression that a run must match, for Python.
+        plain: every run of so many characters matches, if that is all the expression says.
+    """
+
+    inside: str
+    whole: str
+    plain: int | None
+
+    def is_inside(self, character: str) -> bool:
+        """Whether a character is part of runs."""
+        return re.match(self.inside, character) is not None
+
+    def is_token(self, run: str) -> bool:
+        """Whether a run is a token."""
+        return re.fullmatch(self.whole, run) is not None
+
+    @property
+    def class_of_runs(self) -> str:
+        """The inside of a class of RE2 that holds the characters of runs."""
+        return _class(self.inside)
+
+    @property
+    def re2(self) -> str:
+        """`whole` for RE2."""
+        if self.plain is not None:
+            return f"(?s).{{{self.plain},}}"
+        return "".join(f"[{_class(atom)}]{repeat}" for atom, repeat in _ITEM.findall(self.whole))
+
+
+@cache
+def token_rule(pattern: str) -> TokenRule:
+    r"""What `token_pattern` says.
+
+    Two kinds of expressions can be said: words between ``\b``, of any classes of word characters, and without ``\b`` one
+    class repeated.
+
+    >>> token_rule(r"(?u)\b\w\w+\b").plain, token_rule("[a-z]{3,}").inside
+    (2, '[a-z]')
+    >>> token_rule(r"\b[a-z]\w+\b").is_token("1st")
+    False
+
+    Raises:
+        UnsupportedOperator: the expression is of neither kind.
+    """
+    found = _PATTERN.fullmatch(pattern)
+    refused = UnsupportedOperator(
+        f"token_pattern={pattern!r} has no ONNX form; what has one are words between \\b, such as '\\b[a-z]\\w+\\b', and one "
+        "class repeated, such as '[a-z]{2,}'"
+    )
+    if found is None or pattern.count("(") - pattern.count("(?u)") != pattern.count(")") - pattern.count("(?u)"):
+        raise refused
+    items = _ITEM.findall(found["body"])
+    try:
+        classes = {atom: _members(atom) for atom, _ in items}
+    except re.error:
+        raise refused from None
+    ends = [_bounds(repeat) for _, repeat in items]
+    least = sum(low for low, _ in ends)
+    uniform = len(set(classes.values())) == 1 and ends[-1][1] is None
+    if not least or any(re.match(atom, " ") for atom in classes):
+        raise refused
+    if uniform and _members(items[0][0]) == _members(r"\w"):
+        return TokenRule(r"\w", found["body"], least)  # which \b bounds anyway
+    if found["first"] and found["last"] and all(_is_of_words(atom) for atom in classes):
+        return TokenRule(r"\w", found["body"], None)
+    if found["first"] or found["last"] or not uniform:
+        raise refused
+    return TokenRule(items[0][0], found["body"], least)
+
+
+def _bounds(repeat: str) -> tuple[int, int | None]:
+    """Least and greatest number of repetitions."""
+    if not repeat:
+        return 1, 1
+    if repeat in "*+?":
+        return int(repeat == "+"), 1 if repeat == "?" else None
+    low, comma, high = repeat[1:-1].partition(",")
+    return int(low), int(high) if high else (None if comma else int(low))
+
+
+@cache
+def _all_characters() -> str:
+    return "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+
+
+@cache
+def _members(atom: str) -> tuple[tuple[str, str], ...]:
+    """The ranges of characters that a class holds."""
+    return tuple((run[0][0], run[0][-1]) for run in re.finditer(f"{atom}+", _all_characters(), re.DOTALL))
+
+
+def _is_of_words(atom: str) -> bool:
+    return all(re.fullmatch(r"\w+", _between(low, high)) for low, high in _members(atom))
+
+
+def _between(low: str, high: str) -> str:
+    return "".join(map(chr, range(ord(low), ord(high) + 1)))
+
+
+def _class(atom: str) -> str:
+    """The inside of RE2's class of the same characters."""
+    return r"\p{L}\p{N}_" if atom == r"\w" else class_of(_members(atom))
+
+
+def class_of(ranges: Sequence[tuple[str, str]]) -> str:
+    """The inside of RE2's class for ranges of characters."""
+    return "".join(f"\\x{{{ord(low):x}}}-\\x{{{ord(high):x}}}" for low, high in ranges)
