@@ -6,11 +6,13 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.external_data import save as save_file
+from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 
 if TYPE_CHECKING:
@@ -72,7 +74,8 @@ class OnnxModel:
         """Runs the model.
 
         Args:
-            inputs: arrays in the order of the graph's inputs.
+            inputs: arrays in the order of the graph's inputs; or one DataFrame or list of dictionaries, a column or feature
+                for each of the graph's inputs.
             named: arrays by input name.
 
         Returns:
@@ -82,12 +85,26 @@ class OnnxModel:
             InvalidInputError: number, names, types or shapes of the inputs do not fit.
         """
         names = self.input_names
+        table = inputs[0] if len(inputs) == 1 and not named else None
+        if is_frame(table) or is_records(table):
+            inputs, named = (), self._columns(table)
         if len(inputs) > len(names):
             raise InvalidInputError(
                 f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given"
             )
         outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _columns(self, rows: Any) -> dict[str, Any]:
+        """The graph's inputs from rows with names."""
+        names, columns = self.input_names, columns_of(rows) or {}
+        if is_records(rows):  # a feature that no row has
+            for name in names:
+                text = self.session.takes_strings(name)
+                columns.setdefault(name, np.full((len(rows), 1), "" if text else 0.0, object if text else np.float64))
+        elif len(names) == 1 and len(columns) != 1:
+            return {names[0]: plain(rows)}
+        return {name: column for name, column in columns.items() if name in names or is_records(rows)}
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
         """Writes the model to `path`, whole or not at all; weights beyond 2 GB go to ``<path>.data``.

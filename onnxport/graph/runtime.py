@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save, weight_bytes
+from onnxport.graph.rows import is_lists, padded, plain
 
 # The newest ai.onnx opset that onnxruntime 1.31 loads.
 ORT_MAX_OPSET = 26
@@ -121,6 +122,11 @@ class Session:
             shapes = {name: getattr(item, "shape", None) for name, item in prepared.items()}
             raise InvalidInputError(f"the model can't run on inputs of shapes {shapes}: {error}") from error
 
+    def takes_strings(self, name: str) -> bool:
+        """Whether an input is a tensor of strings."""
+        dtype = self._dtypes.get(name)
+        return dtype is not None and dtype.kind == "O"
+
     def prepare(self, name: str, item: Any) -> Any:
         """An input as the runtime takes it: Python numbers and lists as arrays of the declared type, widenings done.
 
@@ -129,12 +135,14 @@ class Session:
         """
         if item is None or isinstance(item, dict) or (isinstance(item, list) and name not in self._dtypes):
             return item
-        array = np.asarray(item)
+        array = padded(item) if is_lists(item) else np.asarray(item)
         wanted = self._dtypes.get(name)
         if array.dtype.kind in "US":
             array = array.astype(object)
         if array.dtype.kind == "c" and array.real.dtype == wanted:
             array = np.stack([array.real, array.imag], -1)  # ONNX graphs hold complex tensors as their parts
+        if array.dtype.kind == "O" and wanted is not None and wanted.kind != "O":
+            array = plain(array)
         if wanted is None or array.dtype == wanted:
             return array
         if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):

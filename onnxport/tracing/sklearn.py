@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import onnx_ir as ir
 from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.graph import rows
 
 _TRUSTED = ("sklearn.", "numpy.", "scipy.", "builtins.", "collections.")
 
@@ -66,16 +66,16 @@ class Column:
     Attributes:
         name: its name.
         dtype: its element type.
-        width: its number of columns; None for a vector (documents, labels).
+        dims: its dimensions beyond the batch: none of a vector (documents, labels), named ones where they vary.
     """
 
     name: str
     dtype: ir.DataType
-    width: int | None
+    dims: tuple[int | str, ...]
 
 
 def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
-    """The graph inputs that example inputs ask for: one an array, one a DataFrame column, one a list of strings.
+    """The graph inputs that example inputs ask for: one an array, one a column or feature by name, one a list of strings.
 
     Without an example: one float32 matrix ``X`` of as many columns as the estimator was fitted on.
 
@@ -90,28 +90,24 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
             raise InvalidInputError(
                 "the estimator does not say how many features it takes: pass inputs=, some rows of data"
             )
-        return (Column("X", ir.DataType.FLOAT, int(width)),)
-    if isinstance(inputs, Mapping):
-        return tuple(Column(str(name), _dtype(np.asarray(values)), 1) for name, values in inputs.items())
-    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
-        return tuple(Column(str(name), _dtype(inputs[name].to_numpy()), 1) for name in inputs.columns)
+        return (Column("X", ir.DataType.FLOAT, (int(width),)),)
+    named = rows.columns_of(inputs)
+    if named is not None:
+        return tuple(Column(name, _dtype(values), (1,)) for name, values in named.items())
     if hasattr(inputs, "toarray"):
-        return (Column("X", _dtype(np.asarray(inputs.data)), int(inputs.shape[1])),)
-    array = np.asarray(inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs)
+        return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
+    if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:
+        return (Column("X", ir.DataType.STRING, ("items",)),)
+    array = rows.plain(inputs)
     tags = get_tags(estimator).input_tags
-    if array.ndim == 1 and (array.dtype.kind in "OUS" or tags.one_d_array or not tags.two_d_array):
-        return (Column("X", _dtype(array), None),)
-    if array.ndim != 2:
+    if array.ndim == 1 and (array.dtype.kind == "O" or tags.one_d_array or not tags.two_d_array):
+        return (Column("X", _dtype(array), ()),)
+    if array.ndim != 2 and not (array.ndim > 2 and tags.three_d_array):
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
-    return (Column("X", _dtype(array), array.shape[1]),)
+    return (Column("X", _dtype(array), array.shape[1:]),)
 
 
 def _dtype(array: np.ndarray) -> ir.DataType:
-    if array.dtype.kind in "OUS":
-        flat: Sequence[Any] = [item for item in array.ravel() if item is not None and item == item]
-        if flat and all(isinstance(item, (bool, np.bool_)) for item in flat):
-            return ir.DataType.BOOL
-        if flat and not any(isinstance(item, str) for item in flat):
-            return ir.DataType.DOUBLE
+    if array.dtype.kind == "O":
         return ir.DataType.STRING
     return ir.DataType.from_numpy(array.dtype)

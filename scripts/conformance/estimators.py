@@ -128,10 +128,14 @@ def _expected(model: Any, method: str, x: Any) -> list[np.ndarray]:
     if method == "predict_std":
         return [model.predict(x, return_std=True)[1]]
     result = getattr(model, method)(x)
-    return [_dense(part) for part in (result if isinstance(result, (tuple, list)) else [result])]
+    several = isinstance(result, (tuple, list)) and not (result and isinstance(result[0], tuple))
+    return [_dense(part) for part in (result if several else [result])]
 
 
 def _dense(x: Any) -> np.ndarray:
+    if isinstance(x, list) and all(isinstance(row, tuple) for row in x):  # lists of labels, of a length each
+        width = max(map(len, x))
+        return np.array([[*row, *[""] * (width - len(row))] for row in x], object)
     return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
 
 
@@ -203,7 +207,7 @@ def _ours(model: Any, method: str, x: Any) -> Any:
     converted = onnxport.convert(model, inputs=x, methods=[method], validate=False)
 
     def run(x: Any) -> list[np.ndarray]:
-        result = converted(np.asarray(x, object) if isinstance(x, list) else x)
+        result = converted(np.asarray(x, object) if isinstance(x, list) and isinstance(x[0], str) else x)
         return list(result) if isinstance(result, tuple) else [result]
 
     return run

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401  (importing enables them)
+from sklearn.impute import IterativeImputer
+from sklearn.model_selection import HalvingGridSearchCV
 from sklearn.utils import all_estimators
 
 FITTED, FEATURES = 150, 5
@@ -105,6 +108,11 @@ def images(count: int, rng: np.random.Generator) -> np.ndarray:
 def records(count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Dictionaries of features."""
     return [{"colour": str(word), "size": float(size)} for word, size in zip(labels(count, rng), rng.random(count))]
+
+
+def lists(count: int, rng: np.random.Generator) -> list[list[str]]:
+    """Some labels each."""
+    return [list(dict.fromkeys(map(str, rng.choice(labels(9, rng), rng.integers(0, 4))))) for _ in range(count)]
 
 
 # -- targets: functions of the fitted rows -------------------------------------------------------------------------------------
@@ -395,6 +403,9 @@ def _tables() -> dict[str, list[Row]]:
             *_each(words, nothing, {"strategy": "most_frequent", "missing_values": "grey"}),
         ],
         "MissingIndicator": _each(missing, nothing, {}, {"features": "all"}),
+        "IterativeImputer": _each(
+            missing, nothing, {}, {"add_indicator": True, "max_iter": 3, "initial_strategy": "median"}
+        ),
         "KNNImputer": _each(missing, nothing, {}, {"weights": "distance"}, {"add_indicator": True}),
         "CountVectorizer": _each(
             texts,
@@ -428,7 +439,7 @@ def _tables() -> dict[str, list[Row]]:
         "GenericUnivariateSelect": _each(dense, classes, {"mode": "k_best", "param": 2}),
         "SpectralBiclustering": [],
         "SpectralCoclustering": [],
-        "MultiLabelBinarizer": [(records, "sets", {})],
+        "MultiLabelBinarizer": _each(lists, nothing),
         "LabelPropagation": _each(dense, partly, {}, {"kernel": "knn"}),
         "LabelSpreading": _each(dense, partly, {}, {"kernel": "knn"}),
         "EllipticEnvelope": _each(dense, nothing),
@@ -446,7 +457,8 @@ def _tables() -> dict[str, list[Row]]:
 def configured() -> Iterator[Configured]:
     """Every estimator in every configuration."""
     tables = _tables()
-    for name, kind in all_estimators():
+    experimental = [(kind.__name__, kind) for kind in (HalvingGridSearchCV, IterativeImputer)]
+    for name, kind in sorted([*all_estimators(), *experimental], key=lambda item: item[0]):
         for data, target, options in tables.get(name, _default(kind)):
             yield _configured(name, kind, data, target, options)
 
@@ -473,8 +485,6 @@ def _configured(name: str, kind: type, data: Any, target: Any, options: Options)
             warnings.simplefilter("ignore")
             if target == "itself":
                 return model.fit(x)
-            if target == "sets":
-                return model.fit([[item["colour"]] for item in x])
             y = target(x)
             return model.fit(x) if y is None else model.fit(x, y)
 

@@ -69,6 +69,7 @@ def tables(part: Callable[..., Any], each: Callable[..., list[Row]]) -> dict[str
     }
     selections = {kind: each(dense, classes, {}) for kind in ("SelectFdr", "SelectFpr", "SelectFwe")}
     searches = {
+        "HalvingGridSearchCV": each(dense, two, {"estimator": logistic(), "param_grid": {"C": [0.1, 1.0]}, "cv": 2}),
         "GridSearchCV": [
             *each(dense, classes, {"estimator": logistic(), "param_grid": {"C": [0.1, 1.0]}, "cv": 2}),
             *each(dense, value, {"estimator": part("Ridge"), "param_grid": {"alpha": [0.1, 1.0]}, "cv": 2}),

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidInputError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
@@ -48,12 +49,12 @@ def export(model: Any, request: Request) -> OnnxModel:
     output_names = _named([output.name for output in outputs], request.output_names, "output")
     op = OpBuilder(request.target_opset)
     values = [
-        op.input(name, column.dtype, ["batch"] if column.width is None else ["batch", column.width])
+        op.input(name, column.dtype, ["batch", *column.dims])
         for name, column in zip(names, columns, strict=True)
     ]
     final_names = [op.names.unique(name) for name in output_names]
     x: Table = values[0] if len(values) == 1 else Frame(tuple(column.name for column in columns), tuple(values))
-    if len(values) == 1 and hasattr(request.inputs, "columns"):
+    if len(values) == 1 and rows.columns_of(example) is not None:
         x = Frame((columns[0].name,), (values[0],))
     lowering = Lowering(op)
     try:

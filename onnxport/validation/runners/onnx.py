@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
+from onnxport.graph import rows
 from onnxport.graph.runtime import Session
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
 
@@ -63,8 +64,8 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
     if binding.inputs is None and not binding.kwargs:
         return OnnxRunner(session, title, None, model.model)
     inputs: Any = () if binding.inputs is None else binding.inputs
-    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):  # a DataFrame: one graph input a column
-        inputs = {str(name): inputs[name].to_numpy().reshape(-1, 1) for name in inputs.columns}
+    if rows.is_frame(inputs) or rows.is_records(inputs):  # one graph input a column
+        inputs = rows.columns_of(inputs)
     args, named = split_arguments(inputs, binding.kwargs)
     given: Mapping[str, Any] = {**dict(zip(session.input_names, args, strict=False)), **named}
     if len(args) > len(session.input_names) or set(given) != set(session.input_names):

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
+from onnxport.graph import rows
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 
 # Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
@@ -180,11 +181,11 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
     A DataFrame (or dict of columns) is one leaf a column where the graph has one input a column, shaped as the graph
     declares it; an array or list is one leaf.
     """
-    columns = _columns(inputs)
+    columns = rows.columns_of(inputs)
     if columns is not None and not (specs is not None and len(specs) == 1 and len(columns) > 1):
         ranks = [len(spec.dims) if spec.dims is not None else 2 for spec in specs] if specs is not None else []
-        rank = ranks[0] if ranks else 2
-        leaves = tuple(_as_leaf(values, rank) for values in columns.values())
+        flat = bool(ranks) and ranks[0] == 1
+        leaves = tuple(values.reshape(-1) if flat else values for values in columns.values())
         original = inputs
 
         def frame(leaves: Sequence[Any]) -> Any:
@@ -193,11 +194,14 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
         return Example(tuple(columns), leaves), frame
     dims = specs[0].dims if specs else None
     frame_like = columns is not None
-    array = _matrix(inputs)
+    listed = rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1
+    array = rows.padded(inputs) if listed else _matrix(inputs)
     flat_strings = array.ndim == 1
 
     def matrix(leaves: Sequence[Any]) -> Any:
         leaf = np.asarray(leaves[0])
+        if listed:
+            return [[item for item in row if item] for row in leaf]
         if flat_strings:
             return list(leaf.ravel())
         return _frame_of(leaf, inputs) if frame_like else leaf
@@ -231,36 +235,18 @@ def _transforms(estimator: Any) -> bool:
     return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
 
 
-def _columns(inputs: Any) -> dict[str, Any] | None:
-    if isinstance(inputs, Mapping):
-        return dict(inputs)
-    if hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
-        return {str(name): inputs[name] for name in inputs.columns}
-    return None
-
-
-def _as_leaf(values: Any, rank: int) -> np.ndarray:
-    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    array = _plain_dtype(array)
-    return array.reshape(-1, 1) if rank == 2 and array.ndim == 1 else array
-
-
 def _matrix(inputs: Any) -> np.ndarray:
     if hasattr(inputs, "toarray"):
         return np.asarray(inputs.toarray())
-    return _plain_dtype(inputs.to_numpy() if hasattr(inputs, "to_numpy") else np.asarray(inputs))
-
-
-def _plain_dtype(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype.kind == "O" and array.size and all(isinstance(item, (bool, np.bool_)) for item in array.flat):
-        return array.astype(bool)
-    return array
+    return rows.plain(inputs)
 
 
 def _frame(columns: dict[str, Any], like: Any) -> Any:
     flat = {name: np.asarray(leaf).reshape(-1) for name, leaf in columns.items()}
+    if rows.is_records(like):
+        return [
+            {name: value for name, value in zip(flat, row, strict=True) if value != ""} for row in zip(*flat.values())
+        ]
     if isinstance(like, Mapping):
         import pandas as pd
 

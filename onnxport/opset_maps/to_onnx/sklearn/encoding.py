@@ -133,32 +133,41 @@ def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
     cases=[
         built(lambda: words(_HERE, "OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
         built(lambda: made(_HERE, "OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
+        built(
+            lambda: words(_HERE, "OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
+            np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
+        ),
+        built(lambda: words(_HERE, "OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
     ],
 )
 def one_hot_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The category of the greatest value of each block."""
+    """The category of the greatest value of each block; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x)
-    if model.handle_unknown != "error":
-        raise UnsupportedOperator(
-            f"OneHotEncoder: handle_unknown={model.handle_unknown!r} gives None among the categories, which ONNX lacks"
-        )
     found, start = [], 0
-    for index in range(len(model.categories_)):
+    for index, categories in enumerate(model.categories_):
         kept = model._compute_transformed_categories(index, remove_dropped=False)
-        left = model._remove_dropped_categories(kept, index)
-        width = len(left)
+        labels = model._remove_dropped_categories(kept, index).tolist()
+        part = rows[:, start : start + len(labels)]
+        start += len(labels)
         drop = model._drop_idx_after_grouping[index] if model._drop_idx_after_grouping is not None else None
-        if not width:
-            raise UnsupportedOperator("OneHotEncoder: a column whose only category is dropped")
-        part = rows[:, start : start + width]
+        if not labels:
+            found.append(take_class([categories[drop]], np.sum(rows * 0, axis=1).astype(np.int64)))
+            continue
+        infrequent = model._infrequent_indices[index] if model._infrequent_enabled else None
+        unknown = model.handle_unknown == "ignore" or (model.handle_unknown != "error" and infrequent is None)
         place = np.argmax(part, axis=1)
-        labels = np.asarray(left)
-        if drop is not None:
-            labels = np.append(labels, np.asarray(kept)[drop])
-            place = np.where(np.sum(part, axis=1) == 0, width, place)
-        found.append(take_class(labels, place))
-        start += width
+        if unknown or drop is not None:
+            place = np.where(np.sum(part, axis=1) == 0, len(labels), place)
+            labels.append(None if drop is None else (categories if unknown else kept)[drop])
+        found.append(take_class(_spelled(labels), place))
     return np.stack(found, axis=1)
+
+
+def _spelled(labels: list[Any]) -> np.ndarray:
+    """Labels as the graph has them: among strings None as Python prints it, among numbers as NaN."""
+    if any(isinstance(item, str) for item in labels):
+        return np.array([item if isinstance(item, (int, float)) else text_of(item) for item in labels], object)
+    return np.asarray([np.nan if item is None else item for item in labels])
 
 
 # -- ordinal and target encoders ---------------------------------------------------------------------------------------------
@@ -207,15 +216,33 @@ def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
 
 @sklearn.lower(
     "OrdinalEncoder.inverse_transform",
-    cases=[built(lambda: words(_HERE, "OrdinalEncoder"), np.array([[2.0, 0], [0, 1]]))],
+    cases=[
+        built(lambda: words(_HERE, "OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
+        built(lambda: words(_HERE, "OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
+        built(lambda: made(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
+    ],
 )
 def ordinal_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The category of each number."""
-    if model.handle_unknown != "error" or model._infrequent_enabled or model._missing_indices:
-        raise UnsupportedOperator("OrdinalEncoder: unknown, infrequent or missing categories have no inverse in ONNX")
-    rows = numbers(op, x)
-    found = [take_class(item, rows[:, i].astype(np.int64)) for i, item in enumerate(model.categories_)]
+    """The category of each number; what stands for none is "None" among strings, NaN among numbers."""
+    rows = numbers(op, x).astype(np.float64)
+    found = []
+    for index, categories in enumerate(model.categories_):
+        value = rows[:, index]
+        if index in model._missing_indices:
+            value = np.where(_is(value, model.encoded_missing_value), float(model._missing_indices[index]), value)
+        infrequent = model._infrequent_indices[index] if model._infrequent_enabled else None
+        labels = categories.tolist()
+        if infrequent is not None:
+            labels = [*np.delete(categories, infrequent).tolist(), "infrequent_sklearn"]
+        if model.handle_unknown == "use_encoded_value":
+            value = np.where(_is(value, model.unknown_value), float(len(labels)), value)
+            labels.append(None)
+        found.append(take_class(_spelled(labels), value.astype(np.int64)))
     return np.stack(found, axis=1)
+
+
+def _is(value: Array, mark: Any) -> Array:
+    return np.isnan(value) if mark != mark else value == mark
 
 
 def _target_encoder(**options: Any) -> Any:
@@ -309,3 +336,42 @@ def label_unbinarizer(op: OpBuilder, model: Any, x: Table) -> Array:
         return (rows > threshold).astype(np.int64)
     column = rows[:, 1] if rows.ndim == 2 and rows.shape[1] == 2 else rows.reshape(-1)
     return take_class(model.classes_, (column > threshold).astype(np.int64))
+
+
+_SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
+
+
+@sklearn.lower(
+    "MultiLabelBinarizer.transform",
+    cases=[built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
+)
+def label_sets(op: OpBuilder, model: Any, x: Table) -> Array:
+    """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
+    rows = Array(op, matrix(op, x))
+    labels = np.asarray(model.classes_)
+    if rows.dtype != object or not all(isinstance(item, str) and item for item in labels.tolist()):
+        raise UnsupportedOperator(
+            "MultiLabelBinarizer: labels are strings, not empty ones: give lists of them as inputs"
+        )
+    code = codes(op, rows.value, labels)
+    hits = (code[:, :, None] == np.arange(len(labels))[None, None]).astype(np.int64)
+    return np.minimum(np.sum(hits, axis=1), 1)
+
+
+@sklearn.lower(
+    "MultiLabelBinarizer.inverse_transform",
+    cases=[
+        built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4]))
+    ],
+)
+def sets_of_labels(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The labels of each row, [N, K], "" beyond the last one; K is the greatest number of them in the batch."""
+    rows, labels = numbers(op, x), np.asarray(model.classes_)
+    if not all(isinstance(item, str) for item in labels.tolist()):
+        raise UnsupportedOperator("MultiLabelBinarizer: inverse_transform gives lists, of strings only in ONNX")
+    used = rows != 0
+    found = rows.of(op.Where(used.value, op.const(labels.astype(object)), op.const(np.array("", object))))
+    count = np.sum(used.astype(np.int64), axis=1)
+    first: Any = np.argsort((~used).astype(np.int64), axis=1)
+    most = op.ReduceMax(op.Concat(count.value, op.const([0]), axis=0), keepdims=1)
+    return rows.of(op.GatherElements(found.value, op.Slice(first.value, [0], most, [1]), axis=1))

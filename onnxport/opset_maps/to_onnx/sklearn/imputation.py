@@ -14,7 +14,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, matrix, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
 
 _HERE = "impute"
 _GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
@@ -73,6 +73,31 @@ def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     if not (model.keep_empty_features or model.strategy == "constant" or kept.all()):
         found = found[:, kept]
     return joined_indicator(model, found, missing)
+
+
+@sklearn.lower(
+    "SimpleImputer.inverse_transform",
+    cases=[
+        built(
+            lambda: gaps(strategy="median", add_indicator=True),
+            np.array([[1.0, 7.0, 2.0, 3.0, 1.0, 0.0], [0.5, 1.0, -1.0, 0.0, 0.0, 0.0], [2.0, 5.0, 6.0, 1.0, 1.0, 1.0]]),
+            dynamic=True,
+        )
+    ],
+)
+def simple_gaps(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Missing values where the indicator says; a column that is missing in every row of the batch has no imputed column."""
+    if not model.add_indicator:
+        raise UnsupportedOperator("SimpleImputer: inverse_transform needs add_indicator=True")
+    rows = numbers(op, x)
+    features = model.indicator_.features_
+    width, count = (rows.shape[1] or 0) - len(features), len(model.statistics_)
+    missing = (rows[:, width:] != 0) @ (features[:, None] == np.arange(count)).astype(np.float64) > 0
+    gone = np.min(missing.astype(np.int64), axis=0)
+    place = np.cumsum(1 - gone, axis=0) - 1
+    values = take(rows[:, :width].astype(np.float64), np.clip(place, 0, width - 1), axis=1)
+    values = np.where((gone == 0) & (place < width), values, missing.astype(np.float64))
+    return np.where(missing, float(model.missing_values), values)
 
 
 def _filled_text(op: OpBuilder, rows: Array, missing: Array, statistics: list[str]) -> Array:
@@ -165,3 +190,50 @@ def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     if not (valid.all() or model.keep_empty_features):
         found = found[:, valid]
     return joined_indicator(model, found, missing)
+
+
+# -- in rounds ---------------------------------------------------------------------------------------------------------------
+
+
+def _rounds(**options: Any) -> Any:
+    import sklearn.experimental.enable_iterative_imputer  # noqa: F401  (the import is what enables it)
+
+    x = data()
+    x[::7, 1] = x[::5, 2] = x[::11, 0] = np.nan
+    return made(_HERE, "IterativeImputer", **options).fit(x)
+
+
+def _forest() -> Any:
+    return made("ensemble", "RandomForestRegressor", n_estimators=4, max_depth=3)
+
+
+@sklearn.lower(
+    "IterativeImputer.transform",
+    cases=[
+        built(_rounds, _GAPS, dynamic=True),
+        built(lambda: _rounds(add_indicator=True, min_value=-0.5, initial_strategy="median"), _GAPS),
+        built(lambda: _rounds(max_iter=3, n_nearest_features=2, estimator=_forest(), tol=10.0), _GAPS),
+        built(_rounds, np.full((2, 4), np.nan)),
+    ],
+)
+def iterative_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Missing values of each feature predicted from the others, round after round (van Buuren and others, MICE)."""
+    if model.sample_posterior:
+        raise UnsupportedOperator("IterativeImputer: sample_posterior=True draws random numbers; no two runs agree")
+    rows = floats(op, x)
+    everywhere = missing_in(op, rows, model.missing_values)
+    first = called(op, model.initial_imputer_, "transform", rows.value, step="initial_imputer_")
+    empty = np.asarray(model._is_empty_feature)
+    kept = np.arange(len(empty)) if model.keep_empty_features else np.flatnonzero(~empty)
+    missing = everywhere[:, kept]
+    columns = [first[:, i] for i in range(len(kept))]
+    absent = [missing[:, i] & (not empty[feature]) for i, feature in enumerate(kept)]
+    for number, step in enumerate(model.imputation_sequence_):
+        others: Any = np.stack([columns[i] for i in step.neighbor_feat_idx], axis=1)
+        found = called(op, step.estimator, "predict", others.value, step=f"imputation_sequence_[{number}]")
+        found = np.clip(found, model._min_value[step.feat_idx], model._max_value[step.feat_idx]).astype(rows.dtype)
+        columns[step.feat_idx] = np.where(absent[step.feat_idx], found, columns[step.feat_idx])
+    result = np.stack(columns, axis=1)
+    # a batch of nothing but missing values is left as the first imputer filled it
+    result = np.where(np.min(np.stack(absent, axis=1).astype(np.int64)) == 1, first, result)
+    return joined_indicator(model, result, everywhere)

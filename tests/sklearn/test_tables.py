@@ -1,0 +1,87 @@
+"""What users bring as rows: frames of pandas and polars with every kind of column, dictionaries, lists of labels."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.sklearn
+
+import pandas as pd  # noqa: E402
+import polars as pl  # noqa: E402
+from sklearn.compose import make_column_selector, make_column_transformer  # noqa: E402
+from sklearn.feature_extraction import DictVectorizer  # noqa: E402
+from sklearn.impute import SimpleImputer  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler  # noqa: E402
+
+import onnxport  # noqa: E402
+from onnxport.errors import InvalidInputError  # noqa: E402
+
+COLUMNS = {
+    "age": [1, 2, None, 4] * 10,
+    "word": ["x", "y", None, "z"] * 10,
+    "flag": [True, False] * 20,
+    "weight": [0.5, 1.5, None, 3.0] * 10,
+    "level": ["low", "high", "low", "high"] * 10,
+}
+LABELS = [0, 1, 0, 1] * 10
+
+
+def nullable(columns):
+    frame = pd.DataFrame(columns).astype({"age": "Int64", "word": "category", "flag": "boolean", "level": "string"})
+    return frame.assign(level=frame["level"].astype(object))
+
+
+FRAMES = {"polars": pl.DataFrame, "pandas": pd.DataFrame, "pandas, nullable and categorical": nullable}
+
+
+def by_name():
+    scaled = make_pipeline(SimpleImputer(), StandardScaler())
+    return make_column_transformer(
+        (scaled, ["age", "weight", "flag"]), (OneHotEncoder(handle_unknown="ignore"), ["word"])
+    )
+
+
+def by_slice():
+    return make_column_transformer((SimpleImputer(), slice(0, 1)), (OrdinalEncoder(), [-1]), remainder="drop")
+
+
+def by_callable():
+    words = make_column_selector(pattern="level|word")
+    return make_column_transformer((OneHotEncoder(), words), (SimpleImputer(strategy="median"), ["weight"]))
+
+
+# scikit-learn's selector takes frames of pandas only
+ROWS = [(kind, select) for kind in FRAMES for select in (by_name, by_slice, by_callable)]
+
+
+@pytest.mark.parametrize(("kind", "select"), [row for row in ROWS if row != ("polars", by_callable)])
+def test_frames(kind, select):
+    frame = FRAMES[kind](COLUMNS)
+    model = make_pipeline(select(), LogisticRegression()).fit(frame, LABELS)
+    converted = onnxport.convert(model, inputs=frame[:9])
+    assert converted.input_names == list(COLUMNS)
+    assert converted.report.passed
+    label, probabilities = converted(frame)
+    assert label.tolist() == model.predict(frame).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(frame), rtol=1e-9)
+    assert [len(item) for item in converted(frame[:0])] == [0, 0]
+
+
+def test_dictionaries():
+    rows = [{"city": "ab"[i % 2], "size": float(i % 7)} if i % 5 else {"size": 1.0} for i in range(40)]
+    model = make_pipeline(DictVectorizer(), LogisticRegression()).fit(rows, LABELS)
+    converted = onnxport.convert(model, inputs=rows[:10])
+    assert converted.report.passed
+    np.testing.assert_allclose(converted(rows)[1], model.predict_proba(rows), rtol=1e-9)
+    np.testing.assert_allclose(converted([{"city": "c"}])[1], model.predict_proba([{"city": "c"}]), rtol=1e-9)
+    with pytest.raises(InvalidInputError, match="town"):
+        converted([{"town": "a"}])
+
+
+def test_a_feature_of_strings_and_numbers_is_refused():
+    rows = [{"size": "big"}, {"size": 1.0}]
+    model = DictVectorizer().fit(rows)
+    with pytest.raises(InvalidInputError, match="'size'"):
+        onnxport.convert(model, inputs=rows)
