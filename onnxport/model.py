@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.external_data import save as save_file
+from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 
@@ -47,7 +48,7 @@ class OnnxModel:
     @property
     def proto(self) -> onnx.ModelProto:
         """The model as a protobuf message, made anew; it holds a copy of the weights."""
-        return ir.to_proto(self.model)
+        return to_proto(self.model)
 
     @property
     def input_names(self) -> list[str]:

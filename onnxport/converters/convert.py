@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
-from onnxport.errors import MissingDependencyError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
@@ -62,7 +62,9 @@ def convert(
         validate: run source and result on the inputs, and on a second batch size where the batch is dynamic.
         signature: which signature of a SavedModel.
         methods: which inference methods of an estimator; the outputs are named after them.
-        options: options of an estimator's conversion, per step.
+        options: which outputs an estimator's graph has: ``{"label": False}``, ``{"labels": "ints"}`` (or ``"strings"``),
+            ``{"raw_scores": True}``, ``{"zipmap": True}`` (or ``"columns"``), and for a step of a pipeline, by its path,
+            ``{"scale": {"output": True}}``: what it gives, as an output too.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
         allow_pickle: allow `model` to be a pickle file, which runs code when it is loaded.
         rtol: relative tolerance instead of the derived budget.
@@ -95,6 +97,8 @@ def convert(
         optimize=optimize,
     )
     source = frameworks.of_object(model, _leaves(inputs, kwargs))
+    if options and source != "sklearn":
+        raise InvalidInputError(f"options= are for scikit-learn's estimators; this is a model of {source}")
     live = load(model, source, allow_pickle=allow_pickle)
     hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
     if optimize == "inference":

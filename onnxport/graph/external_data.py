@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 import onnx_ir as ir
 
+from onnxport.graph.protos import to_proto
+
 # Protobuf refuses messages of 2 GiB; the margin is for the graph itself.
 SINGLE_FILE_LIMIT = (1 << 31) - (64 << 20)
 # Tensors up to this size stay in the message: shape inference and optimisers read them there.
@@ -103,7 +105,7 @@ def _save_external(model: ir.Model, target: Path) -> None:
                 )
                 offset += length
         with atomic_file(target) as file:
-            file.write(ir.serde.serialize_model(model).SerializeToString(deterministic=True))
+            file.write(to_proto(model).SerializeToString(deterministic=True))
     finally:
         for value, tensor in zip(values, originals, strict=True):
             value.const_value = tensor
@@ -125,7 +127,7 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     try:
         for value in streamed:
             initializers.pop(value.name or "")
-        proto = ir.serde.serialize_model(model)
+        proto = to_proto(model)
     finally:
         initializers.clear()
         initializers.update(everything)

@@ -12,6 +12,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import schema as schemas
+from onnxport.graph.protos import has_map, set_type
 
 # Operators whose result is like their operand, and whose result is like their operands broadcast: most nodes of a graph, told
 # without ONNX's inference, which takes as long as all else that a node costs.
@@ -149,6 +150,9 @@ def infer_outputs(
     for value in node.outputs:
         found = inferred.get(value.name or "")
         if found is None:
+            continue
+        if has_map(found):
+            set_type(value, found)
             continue
         value.type = ir.serde.deserialize_type_proto_for_type(found)
         value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None

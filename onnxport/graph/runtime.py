@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save, weight_bytes
+from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
 
 # The newest ai.onnx opset that onnxruntime 1.31 loads.
@@ -80,7 +81,7 @@ class Session:
         from onnx.reference import ReferenceEvaluator
 
         proto = (
-            ir.to_proto(model)
+            to_proto(model)
             if isinstance(model, ir.Model)
             else onnx.load(model)
             if isinstance(model, (str, os.PathLike))
@@ -179,10 +180,10 @@ def _loadable(model: Any, folder: Path) -> str | bytes:
     if isinstance(model, onnx.ModelProto):
         if model.ByteSize() < _IN_MEMORY_LIMIT:
             return model.SerializeToString()
-        model = ir.from_proto(model)
+        model = from_proto(model)
     external = any(isinstance(value.const_value, ir.ExternalTensor) for value in model.graph.initializers.values())
     if not external and weight_bytes(model) < _IN_MEMORY_LIMIT:
-        return ir.to_proto(model).SerializeToString()
+        return to_proto(model).SerializeToString()
     save(model, folder / "model.onnx")
     return str(folder / "model.onnx")
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from onnxport.errors import InvalidModelError
+from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
 
 
@@ -31,7 +32,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
     _check_external(proto, place)
     try:
-        model = ir.from_proto(proto)
+        model = from_proto(proto)
     except Exception as error:  # whatever a malformed graph makes of the reader
         raise InvalidModelError(f"{str(path)!r} holds a malformed graph: {error}") from error
     ir.external_data.set_base_dir(model.graph, place.parent)
@@ -67,7 +68,7 @@ def as_onnx_model(model: Any) -> OnnxModel:
     if isinstance(model, ir.Model):
         return OnnxModel(model)
     if isinstance(model, onnx.ModelProto):
-        return OnnxModel(ir.from_proto(model))
+        return OnnxModel(from_proto(model))
     if isinstance(model, (str, os.PathLike)):
         return OnnxModel(load_model(model))
     raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
@@ -134,7 +135,7 @@ def _reworked(parties: Comparison, item: InputSet) -> Iterator[Outputs]:
 
 def _with_nudged_weights(graph: ir.Model, seed: int) -> Any:
     rng = np.random.default_rng(seed)
-    proto = ir.to_proto(graph)
+    proto = to_proto(graph)
     for tensor in proto.graph.initializer:
         value = graph.graph.initializers[tensor.name].const_value
         if value is None or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):

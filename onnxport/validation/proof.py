@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.outputs import read
 from onnxport.graph.runtime import Session
 from onnxport.validation import inputs as sets_of_inputs
 from onnxport.validation import tolerance
@@ -137,6 +138,7 @@ def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
         specs=sets_of_inputs.specs_of(graph),
         output_names=tuple(value.name or "" for value in graph.graph.outputs),
         structured=not tensors,
+        produced=read(graph.metadata_props),
     )
 
 

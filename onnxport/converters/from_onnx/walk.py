@@ -22,6 +22,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidModelError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
+from onnxport.graph.protos import from_proto, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.call import Call, Operand, Weight, as_host, signature, tensor_value, to_tensor
@@ -433,10 +434,10 @@ def inferred(model: ir.Model) -> ir.Model:
             if value not in light.graph.inputs:
                 light.graph.inputs.append(value)
     try:
-        proto = onnx.shape_inference.infer_shapes(ir.to_proto(light), data_prop=True)
+        proto = onnx.shape_inference.infer_shapes(to_proto(light), data_prop=True)
     except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
         return copy
-    found = ir.from_proto(proto)
+    found = from_proto(proto)
     for mine, theirs in zip(_graphs(copy), _graphs(found), strict=True):
         types = {value.name: value for value in _values(theirs)}
         for value in _values(mine):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import sklearn
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
+from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, named, outputs_of
 from onnxport.errors import InvalidInputError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.outputs import PRODUCED, Output, written
 from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import sklearn as table
@@ -44,13 +44,12 @@ def export(model: Any, request: Request) -> OnnxModel:
         raise InvalidInputError(str(error)) from error
     example = request.inputs if request.inputs is not None else request.kwargs or None
     columns = columns_of(example, model)
-    names = _named([column.name for column in columns], request.input_names, "input")
-    outputs = outputs_of(model, request.methods)
-    output_names = _named([output.name for output in outputs], request.output_names, "output")
+    names = named([column.name for column in columns], request.input_names, "input")
+    outputs = outputs_of(model, request.methods, request.options)
+    output_names = named([output.name for output in outputs], request.output_names, "output")
     op = OpBuilder(request.target_opset)
     values = [
-        op.input(name, column.dtype, ["batch", *column.dims])
-        for name, column in zip(names, columns, strict=True)
+        op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)
     ]
     final_names = [op.names.unique(name) for name in output_names]
     x: Table = values[0] if len(values) == 1 else Frame(tuple(column.name for column in columns), tuple(values))
@@ -58,7 +57,7 @@ def export(model: Any, request: Request) -> OnnxModel:
         x = Frame((columns[0].name,), (values[0],))
     lowering = Lowering(op)
     try:
-        tables = [lowering.method(op, model, output.method, x, output.index) for output in outputs]
+        tables = [lowering.output(op, model, output, x) for output in outputs]
         lowering.raise_refused()
     except OnnxportError as error:
         if example is None and hasattr(model, "feature_names_in_"):
@@ -68,84 +67,11 @@ def export(model: Any, request: Request) -> OnnxModel:
                 f"does not do: pass inputs= (--inputs), a few rows of such a table ({error})"
             ) from error
         raise
-    results = [matrix(op, item) for item in tables]
+    results = [formed(op, model, output, matrix(op, item)) for output, item in zip(outputs, tables, strict=True)]
     finished = finish(op, results, final_names)
+    finished.metadata_props[PRODUCED] = written(outputs, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)
     return OnnxModel(finished)
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output of the graph.
-
-    Attributes:
-        name: its name.
-        method: the method behind it.
-        index: which of the method's results it is; None for the only one.
-    """
-
-    name: str
-    method: str
-    index: int | None = None
-
-
-# Methods whose results are several, by the results' names.
-_SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
-# Methods of the map that are an estimator's method with an option, and that method.
-_VARIANTS = {"predict_std": "predict"}
-
-
-def outputs_of(model: Any, methods: Sequence[str] | None) -> list[Output]:
-    """The graph's outputs for an estimator.
-
-    A classifier gives ``label`` and ``probabilities`` (only ``label`` where it has no probabilities), a mixture likewise, a
-    clusterer ``label``, an outlier detector ``label`` and ``scores`` (its decision function), anything else ``variable``,
-    what `predict` or else `transform` gives; nearest neighbours their distances and indices. With `methods` the outputs
-    bear the methods' names.
-    """
-    if methods:
-        return [output for method in methods for output in _outputs_of_method(model, method, method)]
-    kind = get_tags(model).estimator_type
-    if hasattr(model, "predict") and kind in ("classifier", "clusterer", "outlier_detector", "density_estimator"):
-        second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
-        title = "probabilities" if second == "predict_proba" else "scores"
-        more = kind != "clusterer" and hasattr(model, second)
-        return [Output("label", "predict"), *(_outputs_of_method(model, second, title) if more else [])]
-    for method in ("predict", "transform"):
-        if hasattr(model, method):
-            return [Output("variable", method)]
-    for method in ("score_samples", "kneighbors", "mahalanobis"):
-        if hasattr(model, method):
-            return _outputs_of_method(model, method, method)
-    raise InvalidInputError(
-        f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform"
-    )
-
-
-def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
-    if not hasattr(model, _VARIANTS.get(method, method)):
-        raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
-    names: Sequence[Any] = _SEVERAL.get(method, ())
-    if method in ("predict_proba", "predict_log_proba"):
-        names = range(_lists_of_classes(model))
-    if not names:
-        return [Output(title, method)]
-    return [Output(f"{title}_{name}", method, index) for index, name in enumerate(names)]
-
-
-def _lists_of_classes(model: Any) -> int:
-    """How many arrays of probabilities an estimator of several label columns gives; 0 where it gives one array."""
-    inner = getattr(model, "best_estimator_", None) or (model.steps[-1][1] if hasattr(model, "steps") else model)
-    if inner is not model:
-        return _lists_of_classes(inner)
-    classes = getattr(model, "classes_", None)
-    in_lists = (
-        not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
-    )
-    chained = hasattr(model, "order_") or hasattr(model, "multilabel_")
-    if isinstance(classes, list) and in_lists and not chained and not hasattr(model, "out_activation_"):
-        return len(classes)
-    return 0
 
 
 class Lowering:
@@ -155,6 +81,7 @@ class Lowering:
         self._done: dict[tuple[Any, ...], Any] = {}
         self._kept: list[Any] = []
         self._refused: list[Unsupported] = []
+        self._steps: dict[str, Any] = {}
         op.on_call(self.method)
 
     def method(
@@ -167,6 +94,14 @@ class Lowering:
             self._done[key] = self._lower(op, estimator, method, x, step)
         result = self._done[key]
         return result if index is None or isinstance(result, _Refused) else result[index]
+
+    def output(self, op: OpBuilder, model: Any, output: Output, x: Table) -> Any:
+        """What an output of the graph is before it is brought into its form; the steps' come after the model's own."""
+        if not output.step:
+            return self.method(op, model, output.method, x, output.index)
+        if output.step not in self._steps:
+            raise UnsupportedOperator(f"options: the outputs asked for do not run the step {output.step!r}")
+        return self._steps[output.step]
 
     def _lower(self, op: OpBuilder, estimator: Any, method: str, x: Table, step: str) -> Any:
         name = f"{type(estimator).__name__}.{method}"
@@ -187,7 +122,10 @@ class Lowering:
             return _Refused(_expected_shape(estimator, method))
         try:
             with op.at(source):
-                return _values(entry.function(op, estimator, x))
+                result = _values(entry.function(op, estimator, x))
+            if source.module:
+                self._steps.setdefault(source.module, result)
+            return result
         except UnsupportedOperator as error:
             if not error.operators and not self._follows(before, x):
                 self._refused.append(Unsupported("sklearn", name, str(error), source.where))
@@ -250,7 +188,7 @@ def find(estimator: Any, method: str) -> Entry | None:
         if entry is not None:
             _require_inherited(kind, base)
             return entry
-        if _VARIANTS.get(method, method) in vars(base):
+        if VARIANTS.get(method, method) in vars(base):
             return None
     return None
 
@@ -277,11 +215,3 @@ def _require_inherited(kind: type, base: type) -> None:
         )
         if overridden:
             raise UnsupportedOperator(f"{foreign.__name__} overrides {', '.join(overridden)} of scikit-learn's class")
-
-
-def _named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:
-    if said is None:
-        return names
-    if len(said) != len(names):
-        raise InvalidInputError(f"{len(said)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
-    return list(said)

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
+from onnxport.graph.outputs import Output
 
 # Name and value of each result in the framework's own order of leaves; names may be empty where it gives none.
 Outputs = list[tuple[str, Any]]
@@ -46,6 +47,7 @@ class Binding:
         structured: the graph has an output that is no tensor (a sequence, map or optional): results are not flattened.
         signature: which signature of a SavedModel.
         methods: which methods of an estimator.
+        produced: what the graph itself says of its outputs, in order.
     """
 
     inputs: Any = None
@@ -55,6 +57,7 @@ class Binding:
     structured: bool = False
     signature: str | None = None
     methods: Sequence[str] | None = None
+    produced: tuple[Output, ...] = ()
 
 
 @dataclass(frozen=True)

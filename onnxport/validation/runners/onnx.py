@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.graph import rows
+from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
 
@@ -48,7 +49,7 @@ def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Every tensor of the model's main graph on `feeds`, the graph run as it is written."""
     values = [value for node in model.graph for value in node.outputs if value.name]
     names = [value.name or "" for value in values if value.type is None or isinstance(value.type, ir.TensorType)]
-    proto = ir.to_proto(model)
+    proto = to_proto(model)
     shown = {item.name for item in proto.graph.output}
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in shown)
     session = Session(proto, optimize=False)

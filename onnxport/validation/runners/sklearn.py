@@ -10,7 +10,9 @@ import numpy as np
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.graph import rows
+from onnxport.graph.outputs import Output
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
+from onnxport.validation.runners.sklearn_outputs import dense, produced
 
 # Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
 _SEVERAL: dict[str, tuple[str, ...]] = {
@@ -34,8 +36,10 @@ class SklearnRunner(Runner):
         example: Example | None,
         table: Callable[[Sequence[Any]], Any],
         outputs: Sequence[str],
+        produced: Sequence[Output] = (),
     ) -> None:
         super().__init__(title, example)
+        self._produced = produced
         self.estimator = estimator
         self._table = table
         self._outputs = outputs
@@ -51,8 +55,10 @@ class SklearnRunner(Runner):
             return False
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
-        """One result for each output name."""
+        """One result for each output."""
         table = self._table(leaves)
+        if self._produced:
+            return produced(self.estimator, self._produced, table)
         done: dict[str, Any] = {}
         return [(name, dense(self._result(name, table, done))) for name in self._outputs]
 
@@ -139,7 +145,7 @@ class SklearnRunner(Runner):
 
 def bind(model: Any, binding: Binding) -> SklearnRunner:
     """A runner of a fitted estimator or pipeline."""
-    outputs = _called(model, binding)
+    outputs = () if binding.produced else _called(model, binding)
     title = type(model).__name__
     inputs = binding.inputs
     if isinstance(inputs, tuple) and len(inputs) == 1:
@@ -147,9 +153,9 @@ def bind(model: Any, binding: Binding) -> SklearnRunner:
     if inputs is None and binding.kwargs:
         inputs = dict(binding.kwargs)
     if inputs is None:
-        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs)
+        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs, binding.produced)
     example, table = take_apart(inputs, binding.specs)
-    return SklearnRunner(model, title, example, table, outputs)
+    return SklearnRunner(model, title, example, table, outputs, binding.produced)
 
 
 def _called(model: Any, binding: Binding) -> tuple[str, ...]:
@@ -208,17 +214,6 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
 
     leaf = array.reshape(-1, 1) if flat_strings and dims is not None and len(dims) == 2 else array
     return Example((specs[0].name if specs else "X",), (leaf,)), matrix
-
-
-def dense(result: Any) -> Any:
-    """A method's result as an array; sparse matrices made dense, ragged and nested ones as lists."""
-    if hasattr(result, "toarray"):
-        return result.toarray()
-    if hasattr(result, "to_numpy"):
-        return result.to_numpy()
-    if isinstance(result, (list, tuple)):
-        return [dense(item) for item in result]
-    return np.asarray(result)
 
 
 def _known(estimator: Any, name: str) -> bool:

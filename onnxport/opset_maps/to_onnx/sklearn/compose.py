@@ -12,6 +12,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data
+from onnxport.opset_maps.to_onnx.sklearn.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, select, side_by_side
 
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
@@ -43,7 +44,7 @@ def _lower_pipeline(method: str) -> None:
         *steps, (last_name, last) = model.steps
         for name, step in steps:
             if step is not None and step != "passthrough":
-                x = op.call(step, "transform", x, step=name)
+                x = handed_on(step, x, op.call(step, "transform", x, step=name))
         if last is None or last == "passthrough":
             return matrix(op, x)
         return op.call(last, method, x, step=last_name)
@@ -85,7 +86,7 @@ def _indices(model: Any, selected: Any, x: Table) -> list[int]:
     """Positions of the columns that a fitted ColumnTransformer chose by name, position, slice or mask."""
     names = list(getattr(model, "feature_names_in_", ()))
     if isinstance(x, Frame) and names:
-        place = {name: i for i, name in enumerate(x.names)}
+        place = dict(zip(x.names, np.cumsum([0, *x.widths[:-1]]).tolist()))
     else:
         place = {name: i for i, name in enumerate(names)}
     count = int(model.n_features_in_)

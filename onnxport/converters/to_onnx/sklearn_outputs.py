@@ -1,0 +1,235 @@
+"""Which outputs a graph of an estimator has, and in which form each stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from sklearn.utils import get_tags
+
+from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.outputs import Output
+from onnxport.graph.rows import plain
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.encoding import codes
+
+# Methods whose results are several, by the results' names.
+_SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
+# Methods of the map that are an estimator's method with an option, and that method.
+VARIANTS = {"predict_std": "predict"}
+_OF_MODEL = {
+    "label": (True, False),
+    "labels": ("names", "ints", "strings"),
+    "raw_scores": (False, True),
+    "zipmap": (False, True, "columns"),
+}
+
+
+def outputs_of(model: Any, methods: Sequence[str] | None, options: Mapping[str, Any] | None = None) -> list[Output]:
+    """The graph's outputs for an estimator.
+
+    A classifier gives ``label`` and ``probabilities`` (only ``label`` where it has no probabilities), a mixture likewise, a
+    clusterer ``label``, an outlier detector ``label`` and ``scores`` (its decision function), anything else ``variable``,
+    what `predict` or else `transform` gives; nearest neighbours their distances and indices. With `methods` the outputs
+    bear the methods' names.
+
+    Options of the estimator itself: ``label=False`` leaves the label out; ``labels="ints"`` or ``"strings"`` gives it by its
+    number among the classes or as text; ``raw_scores=True`` gives the decision function, as ``scores``, instead of
+    probabilities; ``zipmap=True`` a map from label to probability for each row (float32, as ONNX's ZipMap has it), and
+    ``zipmap="columns"`` an output for each class. A key that is a step's path (``"scale"``, ``"prep.num"``, or as
+    scikit-learn writes it, ``"prep__num"``) holds options of that step: ``output=True`` also gives what it makes of its
+    input, under the step's path or the name said instead of True; those of a pipeline's last step are the estimator's own.
+
+    Raises:
+        InvalidInputError: no such method, step or option.
+    """
+    own, steps = _options(model, options or {})
+    found = _chosen(model, methods, own)
+    for path, name in steps.items():
+        step = step_at(model, path)
+        method = "transform" if hasattr(step, "transform") else "predict"
+        found.append(Output(name, method, step=path))
+    return found
+
+
+def _options(model: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The estimator's own options, and the names of the outputs that steps are to give, by path."""
+    own: dict[str, Any] = {}
+    steps: dict[str, str] = {}
+    last = model.steps[-1][0] if hasattr(model, "steps") else ""
+    for key, value in options.items():
+        if not isinstance(value, Mapping):
+            own[key] = value
+            continue
+        path = key.replace("__", ".")
+        if path in (last, "", type(model).__name__):
+            own.update({name: item for name, item in value.items() if name != "output"})
+        elif set(value) - {"output"}:
+            unknown = ", ".join(sorted(set(value) - {"output"}))
+            raise InvalidInputError(f"options of the step {key!r}: {unknown}; a step has the option output=True")
+        if value.get("output"):
+            step_at(model, path)
+            steps[path] = path if value["output"] is True else str(value["output"])
+    for key, item in own.items():
+        if key not in _OF_MODEL or not any(item is known or item == known for known in _OF_MODEL[key]):
+            known = "; ".join(f"{name} (one of {', '.join(map(repr, items))})" for name, items in _OF_MODEL.items())
+            raise InvalidInputError(f"options: {key}={item!r} is none of {known}, and no step's options")
+    return own, steps
+
+
+def step_at(model: Any, path: str) -> Any:
+    """The fitted step at a path of names.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    for name in path.split("."):
+        parts: dict[str, Any] = {}
+        for attribute in ("steps", "transformer_list", "transformers_"):
+            parts |= {part[0]: part[1] for part in getattr(model, attribute, ())}
+        if name not in parts:
+            among = f"; {type(model).__name__} has {', '.join(parts)}" if parts else ""
+            raise InvalidInputError(f"options: no step {path!r}{among}")
+        model = parts[name]
+    if isinstance(model, str) or model is None:
+        raise InvalidInputError(f"options: the step {path!r} is {model!r}, which makes nothing of its own")
+    return model
+
+
+def _chosen(model: Any, methods: Sequence[str] | None, own: Mapping[str, Any]) -> list[Output]:
+    found = _of_methods(model, methods, raw=bool(own.get("raw_scores")))
+    if own.get("label") is False:
+        found = [output for output in found if output.method != "predict"]
+    labels = own.get("labels", "names")
+    if labels != "names":
+        _require_classes(model, f"labels={labels!r}")
+        found = [replace(output, form=labels) if output.method == "predict" else output for output in found]
+    zipmap = own.get("zipmap", False)
+    if zipmap:
+        classes = _require_classes(model, f"zipmap={zipmap!r}")
+        found = [part for output in found for part in _zipped(output, classes, zipmap)]
+    if not found:
+        raise InvalidInputError("options: no output is left")
+    return found
+
+
+def _zipped(output: Output, classes: np.ndarray, zipmap: Any) -> list[Output]:
+    if output.method not in ("predict_proba", "predict_log_proba", "decision_function"):
+        return [output]
+    if zipmap is True:
+        return [replace(output, form="zipmap")]
+    return [
+        replace(output, name=f"{output.name}_{label}", form="column", column=index)
+        for index, label in enumerate(classes.tolist())
+    ]
+
+
+def _require_classes(model: Any, option: str) -> np.ndarray:
+    classes = getattr(model, "classes_", None)
+    if classes is None or isinstance(classes, list):
+        raise InvalidInputError(f"options: {option} is for classifiers of one label")
+    return np.asarray(classes)
+
+
+def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list[Output]:
+    if methods:
+        return [output for method in methods for output in _outputs_of_method(model, method, method)]
+    kind = get_tags(model).estimator_type
+    if raw and kind != "classifier":
+        raise InvalidInputError("options: raw_scores=True is for classifiers")
+    if hasattr(model, "predict") and kind in ("classifier", "clusterer", "outlier_detector", "density_estimator"):
+        second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
+        second = "decision_function" if raw else second
+        title = "probabilities" if second == "predict_proba" else "scores"
+        more = kind != "clusterer" and (raw or hasattr(model, second))
+        return [Output("label", "predict"), *(_outputs_of_method(model, second, title) if more else [])]
+    for method in ("predict", "transform"):
+        if hasattr(model, method):
+            return [Output("variable", method)]
+    for method in ("score_samples", "kneighbors", "mahalanobis"):
+        if hasattr(model, method):
+            return _outputs_of_method(model, method, method)
+    raise InvalidInputError(
+        f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform"
+    )
+
+
+def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
+    if not hasattr(model, VARIANTS.get(method, method)):
+        raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
+    names: Sequence[Any] = _SEVERAL.get(method, ())
+    if method in ("predict_proba", "predict_log_proba"):
+        names = range(_lists_of_classes(model))
+    if not names:
+        return [Output(title, method)]
+    return [Output(f"{title}_{name}", method, index) for index, name in enumerate(names)]
+
+
+def _lists_of_classes(model: Any) -> int:
+    """How many arrays of probabilities an estimator of several label columns gives; 0 where it gives one array."""
+    inner = getattr(model, "best_estimator_", None) or (model.steps[-1][1] if hasattr(model, "steps") else model)
+    if inner is not model:
+        return _lists_of_classes(inner)
+    classes = getattr(model, "classes_", None)
+    in_lists = (
+        not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
+    )
+    chained = hasattr(model, "order_") or hasattr(model, "multilabel_")
+    if isinstance(classes, list) and in_lists and not chained and not hasattr(model, "out_activation_"):
+        return len(classes)
+    return 0
+
+
+def named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:
+    """The names that the user gave, or `names`.
+
+    Raises:
+        InvalidInputError: there are more or fewer of them.
+    """
+    if said is None:
+        return names
+    if len(said) != len(names):
+        raise InvalidInputError(f"{len(said)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
+    return list(said)
+
+
+# -- in the graph ------------------------------------------------------------------------------------------------------------
+
+
+def formed(op: OpBuilder, model: Any, output: Output, value: ir.Value) -> ir.Value:
+    """What a method gives, in the form that the output has."""
+    if output.form == "array":
+        return value
+    if output.form in ("ints", "strings"):
+        classes = np.asarray(model.classes_)
+        if output.form == "ints":
+            column = op.Unsqueeze(value, op.axes(1))
+            return codes(op, column, classes).reshape(-1).value
+        if classes.dtype.kind in "OUS":
+            return value
+        places = codes(op, op.Unsqueeze(value, op.axes(1)), classes).reshape(-1).value
+        return op.Gather(op.const(np.array([str(item) for item in classes.tolist()], object)), places, axis=0)
+    scores = Array(op, value)
+    if scores.ndim != 2:
+        raise UnsupportedOperator(f"zipmap: {output.method} gives one score a row, not one for each class")
+    if output.form == "column":
+        return scores[:, output.column].value
+    return _zip_map(op, model, scores)
+
+
+def _zip_map(op: OpBuilder, model: Any, scores: Array) -> ir.Value:
+    classes = plain(model.classes_)
+    text = classes.dtype.kind == "O"
+    if not text and classes.dtype.kind not in "iub":
+        raise UnsupportedOperator(
+            f"zipmap=True: ZipMap has keys of strings or integers, the classes are {classes.dtype}"
+        )
+    keys = (
+        {"classlabels_strings": classes.tolist()} if text else {"classlabels_int64s": classes.astype(np.int64).tolist()}
+    )
+    value: ir.Value = op.ml.ZipMap(scores.astype(np.float32).value, **keys)
+    return value

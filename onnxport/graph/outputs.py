@@ -1,0 +1,49 @@
+"""Which method of an estimator each output of a graph is, and in which form: written into the file for who validates it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+# The metadata key of the file.
+PRODUCED = "onnxport.outputs"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of the graph.
+
+    Attributes:
+        name: its name.
+        method: the method behind it.
+        index: which of the method's results it is; None for the only one.
+        step: path of the step whose method it is, steps' names joined by dots; "" for the estimator itself.
+        form: ``"array"``; ``"zipmap"``, a map from label to number for each row; ``"column"``, a column of it as a vector;
+            ``"ints"`` and ``"strings"``, labels by their number among the classes or as text.
+        column: which column.
+    """
+
+    name: str
+    method: str
+    index: int | None = None
+    step: str = ""
+    form: str = "array"
+    column: int = 0
+
+
+def written(outputs: Sequence[Output], names: Sequence[str]) -> str:
+    """The outputs as text, under the names that they have in the end."""
+    return json.dumps([asdict(replace(output, name=name)) for output, name in zip(outputs, names, strict=True)])
+
+
+def read(metadata: Mapping[str, str]) -> tuple[Output, ...]:
+    """The outputs that a file's metadata tells of; none where it tells of none.
+
+    >>> read({PRODUCED: written([Output("label", "predict")], ["y"])})
+    (Output(name='y', method='predict', index=None, step='', form='array', column=0),)
+    """
+    try:
+        return tuple(Output(**item) for item in json.loads(metadata.get(PRODUCED, "[]")))
+    except (TypeError, ValueError):  # written by someone else
+        return ()

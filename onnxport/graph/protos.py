@@ -1,0 +1,51 @@
+"""Models between onnx-ir and protobuf, with the types that onnx-ir does not hold: maps, and sequences of them."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+_TYPE = "onnxport.type"
+
+
+def from_proto(proto: onnx.ModelProto) -> ir.Model:
+    """The model of a protobuf message; graph inputs and outputs that are maps keep their type beside them."""
+    infos = [item for item in (*proto.graph.input, *proto.graph.output) if has_map(item.type)]
+    if not infos and not any(has_map(item.type) for item in proto.graph.value_info):
+        return ir.from_proto(proto)
+    plain = onnx.ModelProto()
+    plain.CopyFrom(proto)
+    for item in (*plain.graph.input, *plain.graph.output, *plain.graph.value_info):
+        if has_map(item.type):
+            item.ClearField("type")
+    model = ir.from_proto(plain)
+    values = {value.name: value for value in (*model.graph.inputs, *model.graph.outputs)}
+    for item in infos:
+        set_type(values[item.name], item.type)
+    return model
+
+
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """The protobuf message of a model."""
+    proto: onnx.ModelProto = ir.serde.serialize_model(model)
+    types = {
+        value.name: value.meta[_TYPE] for value in (*model.graph.inputs, *model.graph.outputs) if _TYPE in value.meta
+    }
+    for item in (*proto.graph.input, *proto.graph.output) if types else ():
+        if item.name in types:
+            item.type.CopyFrom(types[item.name])
+    return proto
+
+
+def set_type(value: ir.Value, kind: onnx.TypeProto) -> None:
+    """Says that a graph's input or output is of a type that onnx-ir does not hold."""
+    value.meta[_TYPE] = kind
+
+
+def has_map(kind: onnx.TypeProto) -> bool:
+    """Whether a type is a map or holds one."""
+    if kind.HasField("sequence_type"):
+        return has_map(kind.sequence_type.elem_type)
+    if kind.HasField("optional_type"):
+        return has_map(kind.optional_type.elem_type)
+    return kind.HasField("map_type")

@@ -1,0 +1,103 @@
+"""What an estimator gives for the outputs that a graph says it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import InvalidInputError
+from onnxport.graph.outputs import Output
+from onnxport.validation.runners.base import Outputs
+
+
+def produced(estimator: Any, outputs: Sequence[Output], table: Any) -> Outputs:
+    """Each output in its form.
+
+    Raises:
+        InvalidInputError: the estimator has no such method or step: the graph is another's.
+    """
+    recorders = {item.step: _Recorder(_step(estimator, item.step), item.method) for item in outputs if item.step}
+    done: dict[str, Any] = {}
+    try:
+        for item in outputs:
+            if not item.step and item.method not in done:
+                done[item.method] = _call(estimator, item.method, table)
+    finally:
+        for recorder in recorders.values():
+            recorder.stop()
+    found = []
+    for item in outputs:
+        result = recorders[item.step].result if item.step else done[item.method]
+        found.append((item.name, _formed(estimator, item, result if item.index is None else result[item.index])))
+    return found
+
+
+def _call(estimator: Any, method: str, table: Any) -> Any:
+    if method == "predict_std":
+        return estimator.predict(table, return_std=True)[1]
+    if not hasattr(estimator, method):
+        raise InvalidInputError(
+            f"{type(estimator).__name__} has no method {method!r}, of which the graph has the result"
+        )
+    return getattr(estimator, method)(table)
+
+
+def _step(estimator: Any, path: str) -> Any:
+    for name in path.split("."):
+        parts: dict[str, Any] = {}
+        for attribute in ("steps", "transformer_list", "transformers_"):
+            parts |= {part[0]: part[1] for part in getattr(estimator, attribute, ())}
+        if name not in parts:
+            raise InvalidInputError(
+                f"{type(estimator).__name__} has no step {name!r}, of which the graph has the result"
+            )
+        estimator = parts[name]
+    return estimator
+
+
+class _Recorder:
+    """Keeps what a method of a step gives while the whole estimator runs."""
+
+    def __init__(self, step: Any, method: str) -> None:
+        self.result: Any = None
+        self._step, self._method = step, method
+        original = getattr(step, method)
+
+        def recording(*args: Any, **kwargs: Any) -> Any:
+            self.result = original(*args, **kwargs)
+            return self.result
+
+        setattr(step, method, recording)
+
+    def stop(self) -> None:
+        """Gives the step its own method back."""
+        delattr(self._step, self._method)
+
+
+def _formed(estimator: Any, output: Output, result: Any) -> Any:
+    array = dense(result)
+    if output.form == "ints":
+        return np.searchsorted(estimator.classes_, array).astype(np.int64)
+    if output.form == "strings":
+        return np.array([str(item) for item in array.tolist()], object)
+    if output.form == "column":
+        return array[:, output.column]
+    if output.form == "zipmap":
+        return [dict(zip(estimator.classes_.tolist(), map(np.float32, row), strict=True)) for row in array]
+    return array
+
+
+def dense(result: Any) -> Any:
+    """A method's result as an array; sparse matrices made dense, ragged and nested ones as lists."""
+    if hasattr(result, "toarray"):
+        return result.toarray()
+    if hasattr(result, "to_numpy"):
+        kinds = [np.dtype(kind) for kind in getattr(result, "dtypes", ()) if isinstance(kind, np.dtype)]
+        if kinds and len(kinds) == len(result.columns) and all(kind.kind in "biuf" for kind in kinds):
+            return result.to_numpy(np.result_type(*kinds))  # pandas makes booleans beside numbers objects
+        return result.to_numpy()
+    if isinstance(result, (list, tuple)):
+        return [dense(item) for item in result]
+    return np.asarray(result)
