@@ -94,9 +94,8 @@ def join(trees: Sequence[Tree]) -> Trees:
     roots, leaf_trees, leaf_nodes, values = [], [], [], []
     members: dict[int, np.ndarray] = {}
     node_count = leaf_count = 0
-    for index, tree in enumerate(trees):
-        if tree.leaf[0]:
-            tree = _split_leaf(tree)
+    for index, given in enumerate(trees):
+        tree = _split_leaf(given) if given.leaf[0] else given
         leaf, inner = tree.leaf, ~tree.leaf
         number = np.where(leaf, np.cumsum(leaf) - 1 + leaf_count, np.cumsum(inner) - 1 + node_count)
         to_left, to_right = tree.left[inner], tree.right[inner]
@@ -114,7 +113,7 @@ def join(trees: Sequence[Tree]) -> Trees:
         members.update({int(number[node]): item for node, item in tree.members.items()})
         roots.append(node_count)
         leaf_trees.append(np.full(int(leaf.sum()), index))
-        leaf_nodes.append(np.flatnonzero(leaf))
+        leaf_nodes.append(np.flatnonzero(leaf) if tree is given else np.zeros(1, int))
         values.append(tree.value[leaf])
         node_count += int(inner.sum())
         leaf_count += int(leaf.sum())
@@ -280,4 +279,4 @@ def rounded_down(thresholds: np.ndarray) -> np.ndarray:
     """
     with np.errstate(over="ignore"):
         nearest = np.asarray(thresholds, np.float64).astype(np.float32)
-    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+        return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
