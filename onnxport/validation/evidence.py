@@ -153,7 +153,7 @@ def budget(parties: Comparison, pair: Pair, evidence: Evidence) -> Budget:
     if allowed.given:
         return tolerance.from_user(allowed.rtol, allowed.atol, expected)
     types = (result,) if parties.source.own_dtypes else (expected, result)
-    eps = max([*(tolerance.epsilon(x.dtype) for x in types if is_floating(x.dtype)), parties.numerics.half or 0.0])
+    eps = max([*(tolerance.epsilon(x.dtype) for x in types if is_floating(x.dtype)), parties.numerics.coarse or 0.0])
     length = parties.numerics.length
     noise = results(evidence.nudged[:_NOISE_NUDGES], _place(pair, evidence.of_source), expected)
     truth = _truth(pair, evidence)
@@ -177,7 +177,7 @@ def budget_for_parts(parties: Comparison, expected: Any) -> Budget:
     flat = np.concatenate([item.astype(np.float64).ravel() for item in arrays])
     if parties.tolerance.given:
         return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, flat.astype(arrays[0].dtype))
-    eps = max([*(tolerance.epsilon(item.dtype) for item in arrays), parties.numerics.half or 0.0])
+    eps = max([*(tolerance.epsilon(item.dtype) for item in arrays), parties.numerics.coarse or 0.0])
     return tolerance.from_length(flat, parties.numerics.length, eps=eps)
 
 

@@ -7,6 +7,8 @@ from math import prod
 
 import onnx_ir as ir
 
+from onnxport.graph.provenance import PRECISION
+
 # Where the length of a sum is not known before the model runs.
 _UNKNOWN_LENGTH = 64
 _EPSILON = {
@@ -26,14 +28,15 @@ class Numerics:
 
     Attributes:
         length: K, the longest sum of products; 1 where there is none.
-        half: it computes in a 16-bit type somewhere, whatever type its outputs have: that type's epsilon; else None.
+        coarse: the epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere, or
+            one that a node's metadata names; else None.
         trees: it holds tree ensembles, so that its results jump.
         direct_trees: all of them read the graph's inputs as they are: nothing is rounded before a threshold.
         random: names of the outputs that depend on a random operator.
     """
 
     length: int = 1
-    half: float | None = None
+    coarse: float | None = None
     trees: bool = False
     direct_trees: bool = False
     random: frozenset[str] = frozenset()
@@ -43,15 +46,17 @@ def of_model(model: ir.Model) -> Numerics:
     """The facts, in one pass over the nodes."""
     length = 1
     direct: list[bool] = []
-    halves: set[float] = set()
+    coarse: set[float] = set()
     tainted: set[ir.Value] = set()
     for node in model.graph.all_nodes():
         length = max(length, length_of(node))
         if node.op_type.startswith("TreeEnsemble"):
             direct.append(_reads_inputs(node))
+        if PRECISION in node.metadata_props:
+            coarse.add(_EPSILON[ir.DataType[node.metadata_props[PRECISION]]])
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
-                halves.add(_EPSILON[value.dtype])
+                coarse.add(_EPSILON[value.dtype])
     for node in model.graph:
         inner = _bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
@@ -59,7 +64,7 @@ def of_model(model: ir.Model) -> Numerics:
         if random or any(value in tainted for value in inputs if value is not None):
             tainted.update(node.outputs)
     names = frozenset(value.name or "" for value in model.graph.outputs if value in tainted)
-    return Numerics(length, max(halves, default=None), bool(direct), bool(direct) and all(direct), names)
+    return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
 
 
 def epsilon_of(dtype: ir.DataType) -> float:

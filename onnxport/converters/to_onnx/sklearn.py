@@ -22,6 +22,7 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import sklearn as table
 from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.sklearn.arrays import one_value
+from onnxport.opset_maps.to_onnx.sklearn.sparse import mark_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix
 from onnxport.request import Request
 from onnxport.tracing.sklearn import columns_of
@@ -51,6 +52,8 @@ def export(model: Any, request: Request) -> OnnxModel:
     values = [
         op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)
     ]
+    if hasattr(example, "toarray"):
+        mark_sparse(values[0])
     final_names = [op.names.unique(name) for name in output_names]
     x: Table = values[0] if len(values) == 1 else Frame(tuple(column.name for column in columns), tuple(values))
     if len(values) == 1 and rows.columns_of(example) is not None:

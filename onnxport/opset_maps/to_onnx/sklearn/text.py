@@ -36,8 +36,8 @@ from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule, token_
 _HERE = "feature_extraction.text"
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if is_space(c))
 # Spelled as noncharacters of Unicode, which no text holds: a space, and the other characters that \s matches.
-_MARKS = {space: chr(0xFDD0 + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
-_SPACE = _MARKS[" "]
+MARKS = {space: chr(0xFDD0 + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
+SPACE = MARKS[" "]
 _TEXT = ir.DataType.STRING
 _BLANK = np.array("", object)
 
@@ -45,7 +45,7 @@ _BLANK = np.array("", object)
 # -- documents to tokens -----------------------------------------------------------------------------------------------------
 
 
-def _documents(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
     """The documents as a vector, and an empty one after them: operators on text fail where there is none."""
     if op.opset < 20:
         raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
@@ -104,7 +104,9 @@ def _moved_together(op: OpBuilder, items: ir.Value, out: ir.Value) -> ir.Value:
     return op.Where(op.Less(order, size), moved, op.const(_BLANK))
 
 
-def words(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+def words(
+    op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequence[str], *, compact: bool = False
+) -> ir.Value:
     """The tokens of documents [N], as [N, K], "" where there is none.
 
     Args:
@@ -113,6 +115,7 @@ def words(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequen
         rule: what a token is.
         x: the documents.
         terms: the vocabulary.
+        compact: leave no gaps between tokens, nor what is none; terms of several words have it so anyway.
     """
     x = prepared(op, preparation(model), x, {c for term in terms for c in term}, rule.is_inside)
     pieces, _ = split(op, x)
@@ -125,7 +128,7 @@ def words(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequen
         return split(op, found)[0]
 
     found = _in_rows(op, _each_once(op, pieces, cut, f"[{rule.class_of_runs}]*"))
-    if model.ngram_range[1] == 1:
+    if model.ngram_range[1] == 1 and not compact:
         return found
     out = op.Not(op.RegexFullMatch(found, pattern=rule.re2))
     dropped = sorted(model.get_stop_words() or ())
@@ -150,11 +153,11 @@ def _prepared_characters(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence
 def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> ir.Value:
     """The characters of documents [N], as [N, K], runs of spaces as one (analyzer="char")."""
     x = _prepared_characters(op, model, x, terms)
-    x = without(op, x, [(space, mark) for space, mark in _MARKS.items() if space != " "])
+    x = without(op, x, [(space, mark) for space, mark in MARKS.items() if space != " "])
     pieces, counts = split(op, x, delimiter=" ")
-    known = sorted({_MARKS.get(c, c) for term in terms for c in term} | set(_MARKS.values()))
-    used = [c for c in known if c != _SPACE and c not in _MARKS.values()]
-    marks = [mark for mark in _MARKS.values() if mark != _SPACE]
+    known = sorted({MARKS.get(c, c) for term in terms for c in term} | set(MARKS.values()))
+    used = [c for c in known if c != SPACE and c not in MARKS.values()]
+    marks = [mark for mark in MARKS.values() if mark != SPACE]
 
     def cut(found: ir.Value) -> ir.Value:
         spread = without(op, found, [(mark, f" {mark} ") for mark in marks])
@@ -163,7 +166,7 @@ def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[s
     letters = _each_once(op, pieces, cut)
     places = op.Range(0, op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
     inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
-    space = op.Where(inner, op.const(np.array(_SPACE, object)), op.const(_BLANK))
+    space = op.Where(inner, op.const(np.array(SPACE, object)), op.const(_BLANK))
     found = _in_rows(op, op.Concat(letters, op.Unsqueeze(space, op.axes(2)), axis=2))
     found = _moved_together(op, found, op.Equal(found, op.const(_BLANK)))
     # of a run of spaces the first stays, as a plain space
@@ -171,19 +174,19 @@ def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[s
     flags = op.cast(is_mark, ir.DataType.INT64)
     before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
     after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])
-    found = op.Where(op.And(is_mark, op.Equal(after, 1)), op.const(np.array(_SPACE, object)), found)
+    found = op.Where(op.And(is_mark, op.Equal(after, 1)), op.const(np.array(SPACE, object)), found)
     return _moved_together(op, found, op.And(is_mark, op.Equal(before, 1)))
 
 
 def characters_of_words(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> tuple[ir.Value, ir.Value]:
     """The characters of documents' words, each between spaces and apart from the next, [N, K]; and the words, [N, W]."""
     x = _prepared_characters(op, model, x, terms)
-    x = without(op, x, [(space, " ") for space in _MARKS if space != " "])
+    x = without(op, x, [(space, " ") for space in MARKS if space != " "])
     pieces, _ = split(op, x)
-    used = sorted({_MARKS.get(c, c) for term in terms for c in term} | {_SPACE})
+    used = sorted({MARKS.get(c, c) for term in terms for c in term} | {SPACE})
 
     def cut(found: ir.Value) -> ir.Value:
-        mark = op.const(np.array([_SPACE], object))
+        mark = op.const(np.array([SPACE], object))
         padded = op.StringConcat(mark, op.StringConcat(found, mark))
         return _letters(op, op.Where(op.Equal(found, op.const(_BLANK)), found, padded), used)
 
@@ -232,7 +235,7 @@ class _Pools:
 def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     """How often each document has each term, float32 [N, V]."""
     batch = matrix(op, x).shape
-    documents = _documents(op, model, x)
+    documents = documents_of(op, model, x)
     count = {"word": _counted_words, "char": _counted_characters, "char_wb": _counted_in_words}.get(str(model.analyzer))
     if count is None:
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
@@ -265,7 +268,7 @@ def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | 
     pools = _Pools(*model.ngram_range)
     for term, place in model.vocabulary_.items():
         if pools.low <= len(term) <= pools.high:
-            pools.add([_MARKS.get(c, c) for c in term], place)
+            pools.add([MARKS.get(c, c) for c in term], place)
     return [pools.counts(op, characters_of_text(op, model, x, list(model.vocabulary_)), len(model.vocabulary_))]
 
 
@@ -273,7 +276,7 @@ def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | No
     pools, short = _Pools(*model.ngram_range), _Pools(1, 1)
     for term, place in model.vocabulary_.items():
         if pools.low <= len(term) <= pools.high:
-            pools.add([_MARKS.get(c, c) for c in term], place)
+            pools.add([MARKS.get(c, c) for c in term], place)
         elif len(term) < pools.low and len(term) > 2 and term[0] == term[-1] == " ":
             short.add([term[1:-1]], place)  # a word that is shorter than the shortest term counts whole
     letters, pieces = characters_of_words(op, model, x, list(model.vocabulary_))
@@ -365,12 +368,17 @@ def _weighted(model: Any, counts: Array) -> Array:
         counts = np.where(counts > 0, np.log(np.where(counts > 0, counts, 1.0)) + 1.0, 0.0)
     if model.use_idf:
         counts = counts * np.asarray(model.idf_).astype(counts.dtype)
-    if model.norm is None:
+    return normalized_rows(counts, model.norm)
+
+
+def normalized_rows(counts: Array, norm: str | None) -> Array:
+    """Rows divided by their l1, l2 or greatest norm; those of zeros as they are."""
+    if norm is None:
         return counts
-    if model.norm == "l1":
-        norm = np.sum(np.abs(counts), axis=1, keepdims=True)
-    elif model.norm == "l2":
-        norm = np.sqrt(np.sum(counts * counts, axis=1, keepdims=True))
+    if norm == "l1":
+        size = np.sum(np.abs(counts), axis=1, keepdims=True)
+    elif norm == "l2":
+        size = np.sqrt(np.sum(counts * counts, axis=1, keepdims=True))
     else:
-        norm = np.max(np.abs(counts), axis=1, keepdims=True)
-    return counts / np.where(norm == 0.0, 1.0, norm)
+        size = np.max(np.abs(counts), axis=1, keepdims=True)
+    return counts / np.where(size == 0.0, 1.0, size)

@@ -1,0 +1,277 @@
+"""Features by the hash of their name: MurmurHash3 of strings, and the estimators that count at such places.
+
+A hash sees every byte of a name, so that the graph must know every character that a name has. It knows those of European
+alphabets (`ALPHABET`); a name with another one is an error of the runtime, not another column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from sklearn.utils import murmurhash3_32
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.characters import guarded, preparation, replaced, split, without
+from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.records import features
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
+from onnxport.opset_maps.to_onnx.sklearn.text import (
+    MARKS,
+    SPACE,
+    characters_of_text,
+    characters_of_words,
+    documents_of,
+    normalized_rows,
+    words,
+)
+from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
+
+# ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic.
+_ASCII = "".join(map(chr, range(0x20, 0x7F)))
+_BLOCKS = tuple(
+    "".join(map(chr, range(*block))) for block in ((0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))
+)
+ALPHABET = _ASCII + "".join(_BLOCKS)
+_LOW = 0xFFFFFFFF
+
+
+# -- the hash ----------------------------------------------------------------------------------------------------------------
+
+
+def _times(op: OpBuilder, x: ir.Value, factor: int) -> ir.Value:
+    """x times a number modulo 2**32, in steps that stay below 2**63."""
+    low = op.Mul(op.BitwiseAnd(x, 0xFFFF), factor)
+    high = op.BitwiseAnd(op.Mul(op.Div(x, 1 << 16), factor), 0xFFFF)
+    return op.BitwiseAnd(op.Add(low, op.Mul(high, 1 << 16)), _LOW)
+
+
+def _rotated(op: OpBuilder, x: ir.Value, places: int) -> ir.Value:
+    left = op.BitwiseAnd(op.Mul(x, 1 << places), _LOW)
+    return op.BitwiseOr(left, op.Div(x, 1 << (32 - places)))
+
+
+def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
+    """MurmurHash3_x86_32 with seed 0 (Austin Appleby, public domain), as signed numbers, int64 [M].
+
+    Args:
+        op: the builder.
+        words: the names' bytes in little-endian groups of four, 0 beyond the last, int64 [M, B].
+        lengths: numbers of bytes, int64 [M].
+    """
+    whole, rest = op.Div(lengths, 4), op.Mod(lengths, 4)
+
+    def step(b: OpBuilder) -> list[ir.Value]:
+        number = b.input("number", ir.DataType.INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        state = b.input("state", ir.DataType.INT64, [None])
+        key = _times(b, b.Gather(words, number, axis=1), 0xCC9E2D51)
+        mixed = b.BitwiseXor(state, _times(b, _rotated(b, key, 15), 0x1B873593))
+        full = b.BitwiseAnd(b.Add(b.Mul(_rotated(b, mixed, 13), 5), 0xE6546B64), _LOW)
+        tail = b.Where(b.And(b.Equal(number, whole), b.Greater(rest, 0)), mixed, state)
+        return [b.Identity(going), b.Where(b.Less(number, whole), full, tail)]
+
+    count = op.Squeeze(op.dim(words, 1), op.axes(0))
+    state = op.Loop(count, True, op.Mul(lengths, 0), body=op.body(step), outputs=1)
+    state = op.BitwiseXor(op.typed(state, ir.DataType.INT64, [None]), lengths)
+    state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 16)), 0x85EBCA6B)
+    state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 13)), 0xC2B2AE35)
+    state = op.BitwiseXor(state, op.Div(state, 1 << 16))
+    return op.Where(op.GreaterOrEqual(state, 1 << 31), op.Sub(state, 1 << 32), state)
+
+
+def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
+    """The bytes of names in UTF-8, in groups of four [M, B], and how many there are [M]."""
+    spelled = {**{c: c for c in characters}, **{mark: space for space, mark in MARKS.items()}}
+    known = class_of([(c, c) for c in spelled])
+    names = guarded(op, names, op.RegexFullMatch(names, pattern=f"[{known}]*"))
+    names = replaced(op, names, " ", SPACE)
+    for character in (c for c in characters if c in _ASCII and c != " "):
+        names = replaced(op, names, character, f" {character} ")
+    for block in (*_BLOCKS, "".join(mark for mark in MARKS.values())):
+        names = without(op, names, [(c, f" {c} ") for c in block if c in spelled])
+    letters, _ = split(op, names)
+    keys = [*(c for c in spelled if c != " "), ""]
+    codes = [spelled.get(key, "").encode() for key in keys]
+    width = max(map(len, codes))
+    place = op.ml.LabelEncoder(letters, keys_strings=keys, values_int64s=list(range(len(keys))), default_int64=0)
+    place = op.typed(place, ir.DataType.INT64, [None, None])
+    sizes = op.Gather(op.const(np.array([len(code) for code in codes])), place, axis=0)
+    parts = op.Gather(op.const(np.array([list(code.ljust(width, b"\0")) for code in codes], np.int64)), place, axis=0)
+    ends = op.CumSum(sizes, op.const(np.int64(1)))
+    lengths = op.reduce("ReduceSum", sizes, [1], keepdims=False)
+    # each byte is laid at its place, what is no byte at the last place of all, which is cut off
+    groups = op.Add(op.Div(op.ReduceMax(op.Concat(lengths, op.const([0]), axis=0), keepdims=0), 4), 1)
+    room = op.Mul(groups, 4)
+    offsets = op.Range(0, width, 1)
+    target = op.Add(op.Unsqueeze(op.Sub(ends, sizes), op.axes(2)), offsets)
+    target = op.Where(op.Less(offsets, op.Unsqueeze(sizes, op.axes(2))), target, room)
+    rows = op.shape(lengths)
+    blank = op.Expand(op.const(np.int64(0)), op.Concat(rows, op.Reshape(op.Add(room, 1), [1]), axis=0))
+    laid = op.ScatterElements(blank, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
+    laid = op.Slice(laid, [0], op.Reshape(room, [1]), [1])
+    grouped = op.Reshape(laid, op.Concat(rows, op.Reshape(groups, [1]), op.const([4]), axis=0))
+    return op.reduce("ReduceSum", op.Mul(grouped, op.const(256 ** np.arange(4))), [2], keepdims=False), lengths
+
+
+def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
+    """The hash of each name, int64 of the shape of `names`; each different name is hashed once.
+
+    Args:
+        op: the builder.
+        names: strings.
+        characters: those that names can have, of `ALPHABET`.
+    """
+    found, _, places, _ = op.node("Unique", names, outputs=4)
+    codes = murmur(op, *_bytes(op, op.typed(found, ir.DataType.STRING, [None]), characters))
+    places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(names))
+    return Array(op, op.Gather(codes, places, axis=0))
+
+
+def _column(model: Any, code: Any) -> Any:
+    """The column that a hash falls in, of numbers or of the graph."""
+    least = (2147483647 - (model.n_features - 1)) % model.n_features  # the number whose absolute value there is none of
+    return np.where(code == -2147483648, least, np.abs(code) % model.n_features)
+
+
+def _sign(model: Any, code: Any) -> Any:
+    return np.where(code >= 0, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
+
+
+# -- documents ---------------------------------------------------------------------------------------------------------------
+
+
+def _joined(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: str) -> list[ir.Value]:
+    """Terms of `low` to `high` tokens that stand side by side, each [N, K], "" where there is none."""
+    blank, found, term = op.const(np.array("", object)), [], tokens
+    column = op.Slice(tokens, [0], [1], [1])
+    column = op.Where(op.Equal(column, blank), column, blank)
+    following = tokens
+    for size in range(1, high + 1):
+        if size > 1:
+            following = op.Concat(op.Slice(following, [1], [np.iinfo(np.int64).max], [1]), column, axis=1)
+            longer = op.StringConcat(op.StringConcat(term, op.const(np.array([between], object))), following)
+            some = op.And(op.Not(op.Equal(term, blank)), op.Not(op.Equal(following, blank)))
+            term = op.Where(some, longer, blank)
+        if size >= low:
+            found.append(term)
+    return found
+
+
+def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
+    """The terms of documents [N], as [N, T], "" where there is none; and the characters that they can have."""
+    low, high = model.ngram_range
+    lower = preparation(model).lowercase
+    everything = "".join(c for c in ALPHABET if not (lower and "A" <= c <= "Z"))
+    if model.analyzer == "word":
+        rule = token_rule(model.token_pattern)
+        inside = "".join(c for c in everything if rule.is_inside(c))
+        tokens = words(op, model, rule, x, [inside], compact=True)
+        return _side_by_side(op, _joined(op, tokens, low, high, " ")), inside + " " * (high > 1)
+    if model.analyzer == "char":
+        tokens = characters_of_text(op, model, x, [everything])
+        return _side_by_side(op, _joined(op, tokens, low, high, "")), everything
+    if model.analyzer != "char_wb":
+        raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
+    letters, pieces = characters_of_words(op, model, x, [everything])
+    found = _joined(op, letters, low, high, "")
+    if low > 3:  # a word that is shorter than the shortest term counts whole
+        space = op.const(np.array([SPACE], object))
+        short = op.RegexFullMatch(pieces, pattern=f"(?s).{{1,{low - 3}}}")
+        whole = op.StringConcat(space, op.StringConcat(pieces, space))
+        found.append(op.Where(short, whole, op.const(np.array("", object))))
+    return _side_by_side(op, found), everything
+
+
+def _side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=1)
+
+
+def _counted(op: OpBuilder, model: Any, terms: ir.Value, characters: str) -> Array:
+    """How often each column is hit, with the terms' signs, float64 [N, n_features]; and how often at all for `binary`."""
+    code = hashed(op, terms, characters)
+    there = code.of(op.Not(op.Equal(terms, op.const(np.array("", object)))))
+    weight: Any = np.where(there, np.ones(1) if getattr(model, "binary", False) else _sign(model, code), 0.0)
+    rows = op.dim(terms, 0)
+    blank = op.Expand(op.const(np.float64(0)), op.Concat(rows, op.const([model.n_features]), axis=0))
+    total = op.ScatterElements(blank, _column(model, code).value, weight.value, axis=1, reduction="add")
+    found = code.of(op.typed(total, ir.DataType.DOUBLE, [None, model.n_features]))
+    return np.minimum(found, 1.0) if getattr(model, "binary", False) else found
+
+
+_TEXTS = np.array(
+    [
+        "The quick brown fox isn't lazy",
+        "",
+        "caf\u00e9 na\u00efve \u0436\u0443\u043a 42, the",
+        "a bc def ghij klmno pqrstu",
+    ],
+    object,
+)
+
+
+def _vectorizer(**options: Any) -> Any:
+    return made("feature_extraction.text", "HashingVectorizer", n_features=32, **options)
+
+
+@sklearn.lower(
+    "HashingVectorizer.transform",
+    cases=[
+        built(lambda: _vectorizer(ngram_range=(1, 2), norm="l1", stop_words=["the"]), _TEXTS),
+        built(lambda: _vectorizer(analyzer="char_wb", ngram_range=(5, 6), norm=None, alternate_sign=False), _TEXTS),
+        built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
+    ],
+)
+def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Counts of terms at the columns that their hashes fall in."""
+    batch = matrix(op, x).shape
+    found = _counted(op, model, *_terms(op, model, documents_of(op, model, x)))
+    rows = op.typed(
+        op.Slice(found.value, [0], [-1], [0]), ir.DataType.DOUBLE, [batch[0] if batch else None, model.n_features]
+    )
+    return normalized_rows(Array(op, rows), model.norm).astype(np.dtype(model.dtype))
+
+
+# -- named features ----------------------------------------------------------------------------------------------------------
+
+
+def _hasher(**options: Any) -> Any:
+    return made("feature_extraction", "FeatureHasher", n_features=16, **options)
+
+
+@sklearn.lower(
+    "FeatureHasher.transform",
+    cases=[
+        built(_hasher, [{"colour": "red", "size": 2.0}, {"size": -1.5, "age": 7}, {"colour": "caf\u00e9"}]),
+        built(lambda: _hasher(dtype=np.float32), [{"a": 1, "b": 0.5}, {"b": 2.0, "c": 0.0}]),
+        built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
+    ],
+)
+def feature_hasher(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Values of features at the columns that the hashes of their names fall in."""
+    if op.opset < 20:
+        raise UnsupportedOperator("FeatureHasher: text is split from opset 20 on: ask for target_opset=21")
+    if model.input_type == "string":
+        return _counted(op, model, matrix(op, x), ALPHABET).astype(np.dtype(model.dtype))
+    if model.input_type != "dict":
+        raise UnsupportedOperator(
+            f"FeatureHasher: input_type={model.input_type!r}: give dictionaries, or lists of strings"
+        )
+    total: Any = None
+    for name, column in features(op, model, x):
+        if column.value.dtype == ir.DataType.STRING:
+            text = op.StringConcat(op.const(np.array(f"{name}=", object)), column.value)
+            some = op.Not(op.Equal(column.value, op.const(np.array("", object))))
+            part = _counted(op, model, op.Where(some, text, op.const(np.array("", object))), ALPHABET)
+        else:
+            code = np.array(murmurhash3_32(name, seed=0))
+            mask = (np.arange(model.n_features) == _column(model, code)) * _sign(model, code)
+            part = np.where(mask[None] != 0, column.astype(np.float64) * mask[None], 0.0)
+        total = part if total is None else total + part
+    return total.astype(np.dtype(model.dtype))

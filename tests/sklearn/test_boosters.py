@@ -1,0 +1,369 @@
+"""XGBoost, LightGBM and CatBoost: their own numbers on random rows, on and beside thresholds, with missing values."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+# the libraries' own warnings: deprecated options, feature names
+pytestmark = [pytest.mark.sklearn, pytest.mark.filterwarnings("ignore")]
+
+import onnxport  # noqa: E402
+from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.request import Request  # noqa: E402
+
+METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
+ROWS = 300
+EPS = {"float32": 24 * np.finfo(np.float32).eps, "float64": 400 * np.finfo(np.float64).eps}
+
+
+def table(digits=2, gaps=0.15):
+    """Rows of six columns of different scales with ties, zeros and gaps, and a noisy function of them."""
+    rng = np.random.default_rng(0)
+    full = np.round(rng.normal(size=(ROWS, 6)) * [1, 100, 1e-2, 1, 1e4, 1], digits)
+    full[rng.random(full.shape) < 0.1] = 0
+    value = full[:, 0] + full[:, 1] / 100 + np.sin(full[:, 3]) + 0.3 * rng.normal(size=ROWS)
+    return np.where(rng.random(full.shape) < gaps, np.nan, full), value
+
+
+def targets():
+    """The kinds of target by name."""
+    value = table()[1]
+    three = np.digitize(value, [-1, 1])
+    positive = np.exp(np.clip(value / 3, -3, 3))
+    return {
+        "number": value,
+        "positive": positive,
+        "share": np.clip(positive / 25, 0, 1),
+        "two": (value > 0).astype(int),
+        "three": three,
+        "words": np.array(["low", "middle", "high"], object)[three],
+        "numbers": np.stack([value, positive], axis=1),
+        "labels": np.stack([value > 0, value > 1], axis=1).astype(int),
+        "constant": np.full(ROWS, 2.5),
+    }
+
+
+def fitted(library, name, target, fit=None, **options):
+    module = pytest.importorskip(library)
+    few = {
+        "xgboost": {"n_estimators": 12, "max_depth": 5, "n_jobs": 1},
+        "lightgbm": {"n_estimators": 12, "min_child_samples": 5, "verbose": -1, "n_jobs": 1},
+        "catboost": {"iterations": 12, "verbose": 0, "allow_writing_files": False, "thread_count": 1},
+    }[library]
+    x, y = table()[0], targets()[target]
+    if fit == "stopped early":
+        fit = {"eval_set": [(x[200:], y[200:])]}
+        if library == "xgboost":
+            fit["verbose"] = False
+        x, y = x[:200], y[:200]
+    return getattr(module, name)(**{**few, **options}).fit(x, y, **fit or {})
+
+
+def thresholds(model):
+    """Every number that the model's trees compare with."""
+    if hasattr(model, "get_borders"):
+        return np.concatenate([np.asarray(item, np.float64) for item in model.get_borders().values()])
+    if hasattr(model, "booster_"):
+        lines = model.booster_.model_to_string().splitlines()
+        found = [np.array(line[10:].split(), np.float64) for line in lines if line.startswith("threshold=")]
+        return np.concatenate([*found, [0.0]])
+    booster = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]["gradient_booster"]
+    trees = booster.get("gbtree", booster)["model"].get("trees", [])
+    return np.concatenate([*(np.asarray(tree["split_conditions"], np.float64) for tree in trees), [0.0]])
+
+
+def rows_for(model, gaps=0.15):
+    """The rows of training and rows of numbers on and beside thresholds and beside zero."""
+    found = thresholds(model)
+    found = found[np.abs(found) < 1e30]
+    narrow = found.astype(np.float32)
+    beside = [np.nextafter(narrow, np.float32(side)) for side in (-np.inf, np.inf)]
+    fine = [np.nextafter(found, side) for side in (-np.inf, np.inf)]
+    zero = [0.0, -0.0, 1e-36, -1e-36, float(np.float32(1e-35)), -float(np.float32(1e-35)), 2e-35]
+    edges = np.concatenate([found, narrow, *beside, *fine, zero]).astype(np.float64)
+    rng = np.random.default_rng(1)
+    rows = rng.choice(edges, size=(1000, 6))
+    rows[rng.random(rows.shape) < gaps] = np.nan
+    return np.concatenate([table()[0], rows])
+
+
+def compare(model, method, rows, opset):
+    converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
+    expected, got = np.asarray(getattr(model, method)(rows)), converted(rows)
+    assert got.shape == expected.shape
+    if expected.dtype.kind not in "OU":
+        assert got.dtype == expected.dtype
+    if expected.dtype.kind != "f" or method == "apply":
+        assert got.tolist() == expected.tolist()
+        return
+    finite = np.isfinite(expected)
+    assert got[~finite].tolist() == expected[~finite].tolist()
+    scale = np.max(np.abs(expected[finite]))
+    np.testing.assert_allclose(got[finite], expected[finite], rtol=0, atol=EPS[expected.dtype.name] * scale)
+
+
+def own_objective(y, p):
+    return p - y, np.ones_like(y)
+
+
+FOREST = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}
+MODELS = [
+    ("xgboost", "XGBRegressor", "number", {}),
+    ("xgboost", "XGBRegressor", "number", {"base_score": 12.5, "tree_method": "exact", "gamma": 0.5}),
+    ("xgboost", "XGBRegressor", "number", {"grow_policy": "lossguide", "max_leaves": 9, "n_estimators": 1}),
+    ("xgboost", "XGBRegressor", "number", {"missing": -1.0}),
+    ("xgboost", "XGBRegressor", "number", {"booster": "dart", "rate_drop": 0.4, "normalize_type": "forest"}),
+    ("xgboost", "XGBRegressor", "number", {"booster": "gblinear", "max_depth": None}),
+    ("xgboost", "XGBRegressor", "number", {"objective": own_objective}),
+    ("xgboost", "XGBRegressor", "number", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9]}),
+    ("xgboost", "XGBRegressor", "share", {"objective": "reg:logistic"}),
+    ("xgboost", "XGBRegressor", "constant", {}),
+    *[
+        ("xgboost", "XGBRegressor", "positive", {"objective": item})
+        for item in "reg:gamma reg:tweedie count:poisson survival:cox reg:squaredlogerror reg:absoluteerror".split()
+    ],
+    ("xgboost", "XGBRegressor", "numbers", {}),
+    ("xgboost", "XGBRegressor", "numbers", {"multi_strategy": "multi_output_tree"}),
+    ("xgboost", "XGBRegressor", "numbers", {"booster": "gblinear", "max_depth": None}),
+    ("xgboost", "XGBRFRegressor", "number", {}),
+    ("xgboost", "XGBClassifier", "three", {}),
+    ("xgboost", "XGBClassifier", "three", {"objective": "multi:softmax", "num_parallel_tree": 2}),
+    ("xgboost", "XGBClassifier", "three", {"multi_strategy": "multi_output_tree"}),
+    ("xgboost", "XGBClassifier", "three", {"booster": "gblinear", "max_depth": None}),
+    ("xgboost", "XGBClassifier", "three", {"early_stopping_rounds": 2, "n_estimators": 90, "fit": "stopped early"}),
+    ("xgboost", "XGBClassifier", "labels", {}),
+    ("xgboost", "XGBClassifier", "two", {"base_score": 0.9}),
+    ("xgboost", "XGBClassifier", "two", {"objective": "binary:hinge"}),
+    ("xgboost", "XGBClassifier", "two", {"objective": "binary:logitraw"}),
+    ("xgboost", "XGBClassifier", "two", {"objective": "multi:softprob", "num_class": 2}),
+    ("xgboost", "XGBRFClassifier", "two", {}),
+    ("xgboost", "XGBRanker", "three", {"fit": {"qid": np.repeat(np.arange(30), 10)}}),
+    ("lightgbm", "LGBMRegressor", "number", {}),
+    ("lightgbm", "LGBMRegressor", "number", {"zero_as_missing": True}),
+    ("lightgbm", "LGBMRegressor", "number", {"use_missing": False}),
+    ("lightgbm", "LGBMRegressor", "number", {"boosting_type": "dart", "boost_from_average": False}),
+    ("lightgbm", "LGBMRegressor", "number", {"reg_sqrt": True}),
+    ("lightgbm", "LGBMRegressor", "number", {"linear_tree": True}),
+    ("lightgbm", "LGBMRegressor", "number", {"objective": own_objective}),
+    ("lightgbm", "LGBMRegressor", "positive", FOREST),
+    ("lightgbm", "LGBMRegressor", "share", {"objective": "cross_entropy"}),
+    ("lightgbm", "LGBMRegressor", "share", {"objective": "cross_entropy_lambda"}),
+    ("lightgbm", "LGBMRegressor", "constant", {}),
+    *[
+        ("lightgbm", "LGBMRegressor", "positive", {"objective": item})
+        for item in "regression_l1 huber fair quantile mape poisson gamma tweedie".split()
+    ],
+    ("lightgbm", "LGBMClassifier", "words", {}),
+    ("lightgbm", "LGBMClassifier", "three", {"objective": "multiclassova", "sigmoid": 1.7, "zero_as_missing": True}),
+    ("lightgbm", "LGBMClassifier", "three", FOREST),
+    ("lightgbm", "LGBMClassifier", "three", {"early_stopping_round": 2, "n_estimators": 90, "fit": "stopped early"}),
+    ("lightgbm", "LGBMClassifier", "two", {"sigmoid": 0.3}),
+    ("lightgbm", "LGBMClassifier", "two", {"objective": own_objective}),
+    ("lightgbm", "LGBMClassifier", "two", FOREST),
+    ("lightgbm", "LGBMRanker", "three", {"fit": {"group": [10] * 30}}),
+    ("catboost", "CatBoostRegressor", "number", {}),
+    ("catboost", "CatBoostRegressor", "number", {"nan_mode": "Max"}),
+    ("catboost", "CatBoostRegressor", "number", {"grow_policy": "Depthwise"}),
+    ("catboost", "CatBoostRegressor", "number", {"grow_policy": "Lossguide", "nan_mode": "Max"}),
+    ("catboost", "CatBoostRegressor", "positive", {"loss_function": "Poisson"}),
+    ("catboost", "CatBoostRegressor", "positive", {"loss_function": "Tweedie:variance_power=1.5"}),
+    ("catboost", "CatBoostRegressor", "number", {"loss_function": "RMSEWithUncertainty"}),
+    ("catboost", "CatBoostRegressor", "number", {"loss_function": "MultiQuantile:alpha=0.2,0.8"}),
+    ("catboost", "CatBoostRegressor", "numbers", {"loss_function": "MultiRMSE", "ignored_features": [0]}),
+    ("catboost", "CatBoostClassifier", "words", {}),
+    ("catboost", "CatBoostClassifier", "three", {"loss_function": "MultiClassOneVsAll"}),
+    ("catboost", "CatBoostClassifier", "three", {"grow_policy": "Lossguide"}),
+    ("catboost", "CatBoostClassifier", "three", {"early_stopping_rounds": 2, "iterations": 90, "fit": "stopped early"}),
+    ("catboost", "CatBoostClassifier", "two", {}),
+    ("catboost", "CatBoostClassifier", "two", {"loss_function": "CrossEntropy"}),
+    ("catboost", "CatBoostClassifier", "labels", {"loss_function": "MultiLogloss"}),
+    ("catboost", "CatBoostRanker", "three", {"loss_function": "YetiRank", "fit": {"group_id": np.repeat(range(30), 10)}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("library", "name", "target", "options"), MODELS)
+def test_rows_on_and_beside_thresholds(library, name, target, options):
+    model = fitted(library, name, target, **options)
+    rows = rows_for(model)
+    for method in METHODS:
+        if not hasattr(model, method) or (method == "apply" and options.get("booster") == "gblinear"):
+            continue
+        for dtype in (np.float64, np.float32):
+            for opset in (13, 21):
+                compare(model, method, rows.astype(dtype), opset)
+
+
+@pytest.mark.parametrize(("library", "name"), [("xgboost", "XGBRegressor"), ("lightgbm", "LGBMRegressor")])
+@pytest.mark.parametrize("onehot", [1, 200])
+def test_codes_of_categories(library, name, onehot):
+    module = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=600), rng.integers(0, 90, 600), rng.integers(0, 5, 600)], axis=1)
+    y = x[:, 0] + x[:, 1] % 7 - 2 * (x[:, 2] == 3)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    if library == "xgboost":
+        kinds = {"enable_categorical": True, "feature_types": ["q", "c", "c"], "max_cat_threshold": 80}
+        model = module.XGBRegressor(n_estimators=12, max_cat_to_onehot=onehot, **kinds).fit(x, y)
+    else:
+        options = {"min_data_per_group": 2, "cat_smooth": 1, "verbose": -1}
+        model = module.LGBMRegressor(n_estimators=12, max_cat_to_onehot=onehot, **options)
+        model.fit(x, y, categorical_feature=[1, 2])
+    odd = rng.choice([-1, -0.5, 0.5, 1.7, 2.999, 31, 32, 63, 64, 91, 1000, 3, 4], size=x.shape)
+    rows = np.where(rng.random(x.shape) < 0.3, odd, x)
+    for dtype in (np.float64, np.float32):
+        compare(model, "predict", rows.astype(dtype), 21)
+    with pytest.raises(onnxport.UnsupportedOperator, match="ask for target_opset=21"):
+        compare(model, "predict", rows, 20)
+
+
+def frame():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    words = pandas.Categorical(np.array(["w", "x", "y", "zz"], object)[rng.integers(0, 4, 300)])
+    numbers = pandas.Categorical(rng.integers(5, 9, 300))
+    found = pandas.DataFrame(
+        {"a": rng.normal(size=300).astype(np.float32), "word": words, "number": numbers, "i": rng.integers(0, 9, 300)}
+    )
+    y = found.a + found.word.cat.codes + 2 * (found.number == 7) + found.i / 5
+    found.loc[::7, "word"] = np.nan
+    return found, y.to_numpy()
+
+
+def columns_of(rows):
+    """What the graph's inputs are given: the values, not the codes."""
+    return {name: np.asarray(rows[name])[:, None] for name in rows.columns}
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "options"),
+    [
+        ("xgboost", "XGBRegressor", {"enable_categorical": True, "max_cat_to_onehot": 1}),
+        ("lightgbm", "LGBMRegressor", {"min_data_per_group": 2, "verbose": -1}),
+    ],
+)
+def test_categories_of_a_frame_come_as_they_are(library, name, options):
+    module = pytest.importorskip(library)
+    rows, y = frame()
+    model = getattr(module, name)(n_estimators=10, **options).fit(rows, y)
+    converted = onnxport.convert(model, inputs=rows, validate=False)
+    np.testing.assert_allclose(converted(**columns_of(rows)), model.predict(rows), rtol=1e-5)
+
+
+def test_lightgbm_without_the_places_of_the_categories():
+    lightgbm = pytest.importorskip("lightgbm")
+    rows, y = frame()
+    rows = rows.assign(word=rows.word.cat.as_ordered(), number=rows.number.cat.as_ordered())[["a", "number", "i"]]
+    model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(rows, y)
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"categorical_feature=\[\] names 0 columns where .* had 1"):
+        onnxport.convert(model, inputs=rows)
+
+
+def test_xgboost_cuts_words_that_are_not_ascii():
+    xgboost = pytest.importorskip("xgboost")
+    rows, y = frame()
+    rows["word"] = rows.word.cat.rename_categories({"zz": "élan"})
+    model = xgboost.XGBRegressor(n_estimators=3, enable_categorical=True).fit(rows, y)
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"does not hold the categories of the columns \[1\]"):
+        onnxport.convert(model, inputs=rows)
+
+
+@pytest.mark.parametrize("onehot", [2, 10])
+def test_catboost_keeps_hashes_of_categories(onehot):
+    catboost = pytest.importorskip("catboost")
+    rows, y = frame()
+    rows = rows.assign(word=np.asarray(rows.word.astype(object).fillna("none")))[["a", "word"]]
+    options = {"cat_features": ["word"], "verbose": 0, "allow_writing_files": False}
+    model = catboost.CatBoostRegressor(iterations=5, one_hot_max_size=onehot, **options).fit(rows, y)
+    with pytest.raises(
+        onnxport.UnsupportedOperator, match=r"split_type='(OneHotFeature|OnlineCtr)' asks for categories"
+    ):
+        onnxport.convert(model, inputs=rows)
+
+
+def test_catboost_threshold_of_probability():
+    pytest.importorskip("catboost")
+    model = fitted("catboost", "CatBoostClassifier", "two")
+    model.set_probability_threshold(0.3)
+    compare(model, "predict", rows_for(model), 21)
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier"), ("catboost", "CatBoostClassifier")],
+)
+@pytest.mark.parametrize("outer", ["pipeline", "columns", "voting", "calibrated", "rest"])
+def test_inside_an_estimator_of_scikit_learn(library, name, outer):
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    inner = fitted(library, name, "three")
+    inner = type(inner)(
+        **{key: item for key, item in inner.get_params().items() if key != "objective" and item is not None}
+    )
+    x, y = np.nan_to_num(table()[0]), targets()["three"]
+    x = x.astype(np.float32)
+    model = {
+        "pipeline": lambda: make_pipeline(StandardScaler(), inner),
+        "columns": lambda: make_pipeline(
+            make_column_transformer((StandardScaler(), [0, 1, 2]), (OneHotEncoder(handle_unknown="ignore"), [3])), inner
+        ),
+        "voting": lambda: VotingClassifier([("a", inner), ("b", inner)], voting="soft"),
+        "calibrated": lambda: CalibratedClassifierCV(inner, cv=2),
+        "rest": lambda: OneVsRestClassifier(inner),
+    }[outer]().fit(x, y)
+    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
+    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
+    assert label.tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+@pytest.mark.parametrize("first", ["tfidf", "onehot", "union", "bins", "chosen"])
+def test_what_a_sparse_matrix_leaves_out(library, first):
+    """XGBoost takes it for missing, the others for zero."""
+    from sklearn.ensemble import BaggingClassifier
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+    from sklearn.feature_selection import SelectKBest
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
+
+    name = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier", "catboost": "CatBoostClassifier"}[library]
+    inner = type(fitted(library, name, "two"))(n_estimators=5, **({"verbose": -1} if library == "lightgbm" else {}))
+    if library == "catboost":
+        inner.set_params(verbose=0, allow_writing_files=False)
+    rng = np.random.default_rng(0)
+    words = np.array("red green blue black white big small".split())
+    texts = np.array([" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(200)], object)
+    numbers = rng.integers(0, 5, (200, 3)).astype(np.float32)
+    model, x = {
+        "tfidf": lambda: (make_pipeline(TfidfVectorizer(), inner), texts),
+        "onehot": lambda: (make_pipeline(OneHotEncoder(), BaggingClassifier(inner, 2, max_features=0.6)), numbers),
+        "union": lambda: (make_pipeline(make_union(CountVectorizer(), TfidfVectorizer()), inner), texts),
+        "bins": lambda: (make_pipeline(KBinsDiscretizer(3, encode="onehot-dense"), inner), numbers),
+        "chosen": lambda: (
+            make_pipeline(CountVectorizer(), StandardScaler(with_mean=False), SelectKBest(k=4), inner),
+            texts,
+        ),
+    }[first]()
+    y = np.array(["red" in text for text in texts]).astype(int) if x is texts else (x[:, 0] > 1).astype(int)
+    model.fit(x, y)
+    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
+    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
+    assert label.tolist() == model.predict(x).tolist()
+
+
+def test_a_class_that_overrides_a_method_is_refused():
+    xgboost = pytest.importorskip("xgboost")
+
+    class Mine(xgboost.XGBRegressor):
+        def predict(self, X, **options):
+            return 2 * super().predict(X, **options)
+
+    x, y = table()
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"Mine\.predict"):
+        onnxport.convert(Mine(n_estimators=2).fit(x, y), inputs=x)
