@@ -49,6 +49,11 @@ def columns_of(rows: Any) -> dict[str, np.ndarray] | None:
     return None
 
 
+def is_time(values: np.ndarray) -> bool:
+    """Whether values are dates or durations, which ONNX has no element type for."""
+    return values.dtype.kind in "mM"
+
+
 def as_column(values: Any) -> np.ndarray:
     """A vector as a column, anything else as it is."""
     array = plain(values)

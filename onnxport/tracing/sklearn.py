@@ -77,6 +77,8 @@ class Column:
 def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     """The graph inputs that example inputs ask for: one an array, one a column or feature by name, one a list of strings.
 
+    Columns of dates and durations have no element type in ONNX; they are left out, and only what uses them is refused.
+
     Without an example: one float32 matrix ``X`` of as many columns as the estimator was fitted on.
 
     Raises:
@@ -93,7 +95,7 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
         return (Column("X", ir.DataType.FLOAT, (int(width),)),)
     named = rows.columns_of(inputs)
     if named is not None:
-        return tuple(Column(name, _dtype(values), (1,)) for name, values in named.items())
+        return tuple(Column(name, _dtype(values), (1,)) for name, values in named.items() if not rows.is_time(values))
     if hasattr(inputs, "toarray"):
         return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
     if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:
@@ -102,9 +104,16 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     tags = get_tags(estimator).input_tags
     if array.ndim == 1 and (array.dtype.kind == "O" or tags.one_d_array or not tags.two_d_array):
         return (Column("X", _dtype(array), ()),)
-    if array.ndim != 2 and not (array.ndim > 2 and tags.three_d_array):
+    if array.ndim != 2 and not (array.ndim > 2 and (tags.three_d_array or _takes_anything(estimator))):
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
     return (Column("X", _dtype(array), array.shape[1:]),)
+
+
+def _takes_anything(estimator: Any) -> bool:
+    """Whether the first thing that gets the rows does not check them, as a FunctionTransformer."""
+    while getattr(estimator, "steps", None):
+        estimator = estimator.steps[0][1]
+    return not isinstance(estimator, str) and bool(get_tags(estimator).no_validation)
 
 
 def _dtype(array: np.ndarray) -> ir.DataType:

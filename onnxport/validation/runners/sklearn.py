@@ -188,6 +188,12 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
     declares it; an array or list is one leaf.
     """
     columns = rows.columns_of(inputs)
+    whole, aside = inputs, []
+    if columns is not None and specs is not None and rows.is_frame(inputs):  # the graph has no inputs of dates
+        aside = [label for label in inputs.columns if rows.is_time(columns[str(label)])]
+    if columns is not None and aside:
+        inputs = inputs[[label for label in inputs.columns if label not in aside]]
+        columns = {name: columns[name] for name in map(str, inputs.columns)}
     if columns is not None and not (specs is not None and len(specs) == 1 and len(columns) > 1):
         ranks = [len(spec.dims) if spec.dims is not None else 2 for spec in specs] if specs is not None else []
         flat = bool(ranks) and ranks[0] == 1
@@ -195,7 +201,8 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
         original = inputs
 
         def frame(leaves: Sequence[Any]) -> Any:
-            return _frame(dict(zip(columns, leaves, strict=True)), original)
+            table = _frame(dict(zip(columns, leaves, strict=True)), original)
+            return _beside(table, whole, aside) if aside else table
 
         return Example(tuple(columns), leaves), frame
     dims = specs[0].dims if specs else None
@@ -255,6 +262,16 @@ def _frame(columns: dict[str, Any], like: Any) -> Any:
         if str(like[name].dtype) == "category":
             frame[name] = frame[name].astype(like[name].dtype)
     return frame
+
+
+def _beside(frame: Any, original: Any, names: Sequence[Any]) -> Any:
+    """A frame with some of the original's columns, repeated to its length, all in the original's order."""
+    places = np.arange(len(frame)) % len(original)
+    if type(frame).__module__.partition(".")[0] == "polars":
+        return frame.with_columns([original[name].gather(places) for name in names]).select(original.columns)
+    for name in names:
+        frame[name] = original[name].to_numpy()[places]
+    return frame[list(original.columns)]
 
 
 def _frame_of(leaf: np.ndarray, like: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,14 @@ def dense(result: Any) -> Any:
         kinds = [np.dtype(kind) for kind in getattr(result, "dtypes", ()) if isinstance(kind, np.dtype)]
         if kinds and len(kinds) == len(result.columns) and all(kind.kind in "biuf" for kind in kinds):
             return result.to_numpy(np.result_type(*kinds))  # pandas makes booleans beside numbers objects
-        return result.to_numpy()
+        return _plain(result.to_numpy())
     if isinstance(result, (list, tuple)):
         return [dense(item) for item in result]
-    return np.asarray(result)
+    return _plain(np.asarray(result))
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Objects that are all numbers as numbers: ColumnTransformer makes such of booleans beside others."""
+    if array.dtype != object or not array.size or not all(isinstance(item, Number) for item in array.flat):
+        return array
+    return np.array(array.ravel().tolist()).reshape(array.shape)

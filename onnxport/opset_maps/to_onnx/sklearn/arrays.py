@@ -228,7 +228,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return self.of(self.op.const(array))
 
     def __len__(self) -> int:
-        raise UnsupportedOperator("the number of rows is known only at run time")
+        raise UnsupportedOperator("len(), the number of rows, is known only at run time: use shape[0]")
 
     def __bool__(self) -> bool:
         raise UnsupportedOperator("a condition on the data's values has no form in the graph: use numpy.where")
@@ -321,9 +321,18 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def reshape(self, *shape: Any) -> Array:
         """In another shape; -1 stands for the rest."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        if any(size is None for size in sizes):
-            raise UnsupportedOperator("a shape that is known only at run time")
+        if None in sizes:  # an unknown size of some array, as x.shape[0]
+            sizes = self._without_unknown(list(sizes))
         return self.of(self.op.Reshape(self.value, [int(size) for size in sizes]))
+
+    def _without_unknown(self, sizes: list[Any]) -> list[int]:
+        """The sizes of another shape with -1 for the one that is unknown."""
+        known = [size for size in sizes if size is not None and size != -1]
+        own = [size for size in self.shape if size is not None]
+        if sizes.count(None) > 1 or len(own) != self.ndim - 1 or 0 in known:
+            raise UnsupportedOperator("a shape that is known only at run time")
+        rest = int(np.prod(own)) // int(np.prod(known))
+        return [-1 if size is None else rest if size == -1 else size for size in sizes]
 
     def ravel(self) -> Array:
         """In one dimension."""
@@ -387,7 +396,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         if Ellipsis in [item if item is Ellipsis else None for item in keys]:
             place = next(i for i, item in enumerate(keys) if item is Ellipsis)
             keys[place : place + 1] = [slice(None)] * (self.ndim - plain)
-        value, axis, squeezed = self.value, 0, []
+        value, axis = self.value, 0
         fresh: list[int] = []
         for place, item in enumerate(keys):
             if item is None:
@@ -396,13 +405,11 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             if isinstance(item, slice):
                 value = _sliced(self.op, value, item, axis)
             elif isinstance(item, (int, np.integer)):
-                squeezed.append(axis)
-                value = self.op.Gather(value, np.asarray([int(item)], np.int64), axis=axis)
+                value = self.op.Gather(value, np.int64(item), axis=axis)
+                continue  # the axis is gone
             else:
                 value = self.op.Gather(value, _index(self.op, item), axis=axis)
             axis += 1
-        if squeezed:
-            value = self.op.Squeeze(value, self.op.axes(*squeezed))
         if fresh:
             before = [sum(isinstance(item, (int, np.integer)) for item in keys[:place]) for place in fresh]
             value = self.op.Unsqueeze(value, self.op.axes(*(f - b for f, b in zip(fresh, before, strict=True))))

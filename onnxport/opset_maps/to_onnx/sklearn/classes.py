@@ -18,6 +18,8 @@ def take_class(classes: Any, index: Array) -> Array:
         if not kinds <= {int, bool, float}:
             raise UnsupportedOperator(f"labels of types {', '.join(sorted(kind.__name__ for kind in kinds))}")
         labels = np.asarray(labels.tolist())
+    if labels.dtype == np.int64 and index.dtype == np.int64 and np.array_equal(labels, np.arange(len(labels))):
+        return index
     return index.of(index.op.Gather(index.op.const(labels), index.value, axis=0))
 
 
@@ -30,7 +32,8 @@ def label_of_scores(classes: Any, scores: Array) -> Array:
 
 def both_classes(positive: Array) -> Array:
     """Probabilities of two classes from a vector of those of the second: columns 1 - p and p."""
-    return np.stack([1 - positive, positive], axis=1)
+    column = positive[:, None]
+    return np.concatenate([1 - column, column], axis=1)
 
 
 def softmax(scores: Array) -> Array:

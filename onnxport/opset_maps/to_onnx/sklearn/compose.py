@@ -13,7 +13,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data
 from onnxport.opset_maps.to_onnx.sklearn.sparse import handed_on
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, select, side_by_side
+from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, count, matrix, select, side_by_side
 
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
 
@@ -35,6 +35,14 @@ def _columns() -> Any:
 
     parts = [(StandardScaler(), [2, 0]), (MinMaxScaler(), slice(1, 2))]
     return make_column_transformer(*parts, remainder="passthrough").fit(data())
+
+
+def _weighted_columns() -> Any:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.preprocessing import StandardScaler
+
+    parts = [("scale", StandardScaler(), [2, 0]), ("kept", "passthrough", [1])]
+    return ColumnTransformer(parts, transformer_weights={"scale": 0.5, "kept": 2}).fit(data())
 
 
 def _lower_pipeline(method: str) -> None:
@@ -69,27 +77,49 @@ def feature_union(op: OpBuilder, model: Any, x: Table) -> Table:
     return side_by_side(op, parts)
 
 
-@sklearn.lower("ColumnTransformer.transform", cases=[built(_columns, f64(5, 4), dynamic=True)])
+@sklearn.lower(
+    "ColumnTransformer.transform",
+    cases=[built(_columns, f64(5, 4), dynamic=True), built(_weighted_columns, f64(5, 4))],
+)
 def column_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
-    """Each transformer on its own columns, the results side by side."""
+    """Each transformer on its own columns, the results side by side, each times its weight."""
+    weights = model.transformer_weights or {}
     parts: list[Table] = []
     for name, step, selected in model.transformers_:
-        indices = _indices(model, selected, x)
-        if (isinstance(step, str) and step == "drop") or not len(indices):
+        indices = _indices(model, selected, x) if not isinstance(step, str) or step != "drop" else []
+        if not indices:
             continue
-        chosen: Table = select(op, x, indices) if isinstance(x, Frame) else columns(op, x, indices)
-        parts.append(chosen if isinstance(step, str) else op.call(step, "transform", chosen, step=name))
+        part: Table = select(op, x, indices) if isinstance(x, Frame) else columns(op, x, indices)
+        if not isinstance(step, str):
+            part = op.call(step, "transform", part, step=name)
+        if name in weights:
+            part = (Array(op, matrix(op, part)) * weights[name]).value
+        parts.append(part)
     return side_by_side(op, parts)
 
 
 def _indices(model: Any, selected: Any, x: Table) -> list[int]:
-    """Positions of the columns that a fitted ColumnTransformer chose by name, position, slice or mask."""
+    """Positions in the table of the columns that a fitted ColumnTransformer chose by name, position, slice or mask."""
     names = list(getattr(model, "feature_names_in_", ()))
-    if isinstance(x, Frame) and names:
+    chosen = _chosen(selected, names, int(model.n_features_in_))
+    if not names:
+        return chosen
+    place = {name: i for i, name in enumerate(names)}
+    if isinstance(x, Frame):  # its columns may stand in another order, and others beside them
         place = dict(zip(x.names, np.cumsum([0, *x.widths[:-1]]).tolist()))
-    else:
-        place = {name: i for i, name in enumerate(names)}
-    count = int(model.n_features_in_)
+    found = [names[position] for position in chosen]
+    missing = [name for name in found if name not in place]
+    if missing and count(x) == len(names):  # what a step before has made, and named otherwise
+        return chosen
+    if missing:
+        raise UnsupportedOperator(
+            f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has; pass a DataFrame as inputs="
+        )
+    return [place[name] for name in found]
+
+
+def _chosen(selected: Any, names: list[str], count: int) -> list[int]:
+    """Positions among the columns that a ColumnTransformer was fitted on."""
     if isinstance(selected, slice):
         if isinstance(selected.start, str) or isinstance(selected.stop, str):
             start = names.index(selected.start) if selected.start is not None else 0
@@ -99,18 +129,7 @@ def _indices(model: Any, selected: Any, x: Table) -> list[int]:
     items = np.atleast_1d(np.asarray(selected, object if not isinstance(selected, np.ndarray) else None))
     if items.dtype == bool or (len(items) and all(isinstance(item, (bool, np.bool_)) for item in items)):
         return [int(i) for i in np.flatnonzero(items.astype(bool))]
-    found = []
-    for item in items:
-        if isinstance(item, str):
-            if item not in place:
-                raise UnsupportedOperator(
-                    f"ColumnTransformer: the inputs have no column {item!r}; pass a DataFrame as inputs="
-                )
-            found.append(place[item])
-        else:
-            position = int(item) % count
-            found.append(place[names[position]] if names and isinstance(x, Frame) else position)
-    return found
+    return [names.index(item) if isinstance(item, str) else int(item) % count for item in items]
 
 
 def _lower_search(method: str) -> None:

@@ -235,7 +235,7 @@ def _ascending(index: Array) -> Array:
 
 def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
     """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
-    rows = np.asarray(rows)
+    rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
     dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64
     x, rows = x.astype(dtype), rows.astype(dtype)
     gamma = parameters.get("gamma")

@@ -185,6 +185,10 @@ def _spelled(labels: list[Any]) -> np.ndarray:
             _UNKNOWN,
         ),
         built(lambda: made(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
+        built(
+            lambda: made(_HERE, "OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
+            np.array([[1.0], [2], [3], [np.nan]]),
+        ),
     ],
 )
 def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
@@ -199,10 +203,8 @@ def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
         place = np.arange(len(categories), dtype=np.float64)
         mapping = model._default_to_infrequent_mappings[index] if model._infrequent_enabled else None
         missing = model._missing_indices.get(index)
-        if mapping is not None:
-            place = np.asarray(mapping, np.float64)
-            if missing is not None:
-                place[missing] = missing
+        if mapping is not None:  # of the categories without the missing one, which stays apart
+            place[: len(mapping)] = mapping
             infrequent = model._infrequent_indices[index]
             if infrequent is not None and model.handle_unknown == "infrequent_if_exist":
                 unknown = place[infrequent[0]]

@@ -169,20 +169,16 @@ def _binary(model: Any) -> bool:
 
 
 @sklearn.lower(
-    "GaussianProcessClassifier.predict", cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2})
+    "GaussianProcessClassifier.predict",
+    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
 )
 def process_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class by the sign of the latent function's mean; of several classes by the binary estimators."""
     if not _binary(model):
-        return take_class(model.classes_, _index(op, model, x))
+        return called(op, model.base_estimator_, "predict", x, step="base_estimator_")
     base = model.base_estimator_
     mean = _latent_mean(base, covariance(base.kernel_, numbers(op, x).astype(np.float64), base.X_train_))
     return take_class(model.classes_, (mean > 0).astype(np.int64))
-
-
-def _index(op: OpBuilder, model: Any, x: Table) -> Array:
-    label = called(op, model.base_estimator_, "predict", x, step="base_estimator_")
-    return np.argmax(label[:, None] == np.arange(model.n_classes_)[None], axis=1)
 
 
 def _latent_mean(base: Any, between: Array) -> Array:

@@ -59,12 +59,13 @@ def matrix(op: OpBuilder, x: Table) -> ir.Value:
         raise UnsupportedOperator(
             "columns of strings and of numbers stand in one matrix: select them by a ColumnTransformer"
         )
-    common = np.result_type(*kinds)
+    return _joined(op, x.parts, np.result_type(*kinds))
+
+
+def _joined(op: OpBuilder, parts: Sequence[ir.Value], common: np.dtype) -> ir.Value:
     if common != object:
-        parts = [Array(op, part).astype(common).value for part in x.parts]
-    else:
-        parts = list(x.parts)
-    return op.Concat(*parts, axis=1)
+        parts = [Array(op, part).astype(common).value for part in parts]
+    return op.Concat(*parts, axis=1) if len(parts) > 1 else parts[0]
 
 
 def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
@@ -127,6 +128,18 @@ def side_by_side(op: OpBuilder, parts: Sequence[Table]) -> Table:
         values += part.parts if isinstance(part, Frame) else [part]
     if not values:
         raise UnsupportedOperator("a transformer without any column")
-    frame = Frame(tuple(names), tuple(values))
-    strings = {value.dtype == ir.DataType.STRING for value in values}
-    return frame if len(strings) > 1 else matrix(op, frame)
+    if len({value.dtype == ir.DataType.STRING for value in values}) > 1:
+        return Frame(tuple(names), tuple(values))
+    blocks = [_stacked(op, part) for part in parts if not isinstance(part, Frame) or part.parts]
+    return _joined(op, blocks, np.result_type(*(Array(op, block).dtype for block in blocks)))
+
+
+def _stacked(op: OpBuilder, x: Table) -> ir.Value:
+    """A table as np.hstack takes it: pandas makes objects of booleans beside numbers, which count as float64 afterwards."""
+    found = matrix(op, x)
+    if not isinstance(x, Frame) or len(x.parts) == 1:
+        return found
+    kinds = {Array(op, part).dtype for part in x.parts}
+    if np.dtype(bool) not in kinds or len(kinds) == 1:
+        return found
+    return _joined(op, x.parts, np.dtype(np.float64 if any(kind.kind == "f" for kind in kinds) else np.int64))

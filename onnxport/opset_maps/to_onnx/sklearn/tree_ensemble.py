@@ -137,6 +137,10 @@ def _split_leaf(tree: Tree) -> Tree:
 
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
+    # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
+    if op.ml_opset >= 5 and len(trees.leaf_tree) < _EXACT:
+        numbers = np.arange(len(trees.leaf_tree))
+        return Array(op, _ensemble(op, trees, x, trees.leaf_tree, numbers, trees.count)).astype(np.int64)
     first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
     within = np.arange(len(trees.leaf_tree)) - first[trees.leaf_tree]
     reached = Array(op, _ensemble(op, trees, x, trees.leaf_tree, within, trees.count)).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,14 @@ def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
     joined = trees_of(trees)
     if len(trees) == 1:
         return tree_ensemble.values(op, joined, rows32(op, x))[:, 0]
-    if joined.leaf_value.shape[1] == 1:
+    shares = joined.leaf_value
+    if shares.shape[1] == 1:
         total = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1)
+    elif shares.shape[1] == 2 and op.ml_opset >= 5 and np.allclose(shares.sum(axis=1), 1.0, rtol=0.0, atol=1e-12):
+        # two classes: a leaf of TreeEnsemble has one number, and the other class has the rest
+        second = replace(joined, leaf_value=shares[:, 1:])
+        total = tree_ensemble.sums(op, second, rows32(op, x), np.zeros(joined.count, np.int64), 1)
+        total = np.concatenate([float(len(trees)) - total, total], axis=1)
     else:
         total = np.sum(tree_ensemble.values(op, joined, rows32(op, x)), axis=1)
     return total / float(len(trees))
