@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
@@ -16,6 +17,7 @@ from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.inputs import InputSet, own_inputs
+from onnxport.validation.numerics import CARRIERS, epsilon_of
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import Budget
@@ -25,7 +27,12 @@ _NUDGES = (1, 1, 1, 2, 2, 4)
 _NOISE_NUDGES = 3
 # Graphs with more weights are not run again with nudged ones.
 _REWORK_LIMIT = 1 << 29
-_REWORKS = 2
+_REWORKS = 3
+# Operators whose results are not rounded.
+_EXACT = CARRIERS | frozenset(
+    "Abs Ceil Clip Compress Constant ConstantOfShape Floor GatherElements GatherND LabelEncoder Max Min Neg OneHot Pad "
+    "ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Tile TopK Where".split()
+)
 # Outputs whose columns mean different things; the classes of a probability table share one scale.
 _TABLES = frozenset({"variable", "transform", "inverse_transform"})
 
@@ -57,7 +64,7 @@ class Evidence:
         truth: results in float64, of the side that can; None where neither can.
         of_source: the further runs are the source's; else the converted model's.
         nudged: results on inputs that are off by a few units in the last place.
-        reworked: results of the ONNX graph with all its weights off by one unit, after those with its own weights.
+        reworked: results of the ONNX graph with its weights and inner results off by one unit, after those of the graph itself.
     """
 
     truth: Outputs | None = None
@@ -81,9 +88,10 @@ def first_evidence(parties: Comparison, item: InputSet, own: Sequence[Any]) -> E
 
 
 def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
-    """With what an output that failed is judged again: how far results move when inputs and weights move by one unit.
+    """With what an output that failed is judged again: how far results move when inputs, weights and inner results do.
 
-    Where trees read the inputs as they are, nothing is rounded before a threshold, and no such excuse holds.
+    Each moves by one unit in the last place. Where trees read the inputs as they are, nothing is rounded before a threshold,
+    and no such excuse holds.
     """
     if parties.tolerance.given or parties.numerics.direct_trees:
         return evidence
@@ -125,16 +133,24 @@ def _reworked(parties: Comparison, item: InputSet) -> Iterator[Outputs]:
         return
     feeds = {value.name or "": leaf for value, leaf in zip(own_inputs(graph), item.leaves, strict=True)}
     names = [value.name or "" for value in graph.graph.outputs]
+    sessions = parties.sessions
     try:
-        for seed in range(_REWORKS + 1):
-            session = Session(_with_nudged_weights(graph, seed) if seed else graph)
-            yield list(zip(names, session.run(feeds), strict=True))
+        if not sessions:
+            sessions.update(plain=Session(graph, optimize=False), noisy=Session(_with_noise(graph), optimize=False))
+        yield list(zip(names, sessions["plain"].run(feeds), strict=True))
+        for _ in range(_REWORKS):  # each run draws anew
+            yield list(zip(names, sessions["noisy"].run(feeds), strict=True))
     except OnnxportError:  # without it the budget is the tighter one
         return
 
 
-def _with_nudged_weights(graph: ir.Model, seed: int) -> Any:
-    rng = np.random.default_rng(seed)
+def _with_noise(graph: ir.Model) -> onnx.ModelProto:
+    """The graph with its weights off by one unit in the last place, and the results of its nodes off by one, at random.
+
+    After Monte Carlo arithmetic (Parker, Pierce and Eggert, "Monte Carlo arithmetic: how to gamble with floating point and
+    win", 2000): what a large intermediate value loses in a difference shows, which the inputs' last place need not move.
+    """
+    rng = np.random.default_rng(0)
     proto = to_proto(graph)
     for tensor in proto.graph.initializer:
         value = graph.graph.initializers[tensor.name].const_value
@@ -143,7 +159,33 @@ def _with_nudged_weights(graph: ir.Model, seed: int) -> Any:
         array = value.numpy()
         moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
         tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
+    types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
+    numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
+    for dtype, word in numbers.items():
+        for number, what in ((epsilon_of(dtype), "unit"), (1.0, "one")):
+            constant = ir.tensor(np.asarray(number, dtype.numpy()), name=f"noise/{word}/{what}")
+            proto.graph.initializer.append(ir.serde.serialize_tensor(constant))
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    for node in nodes:
+        proto.graph.node.append(node)
+        if node.op_type in _EXACT or (node.op_type.startswith("Random") and not node.domain):
+            continue
+        for place, name in enumerate(node.output):
+            inexact = types.get(name)
+            if name and inexact in numbers:
+                proto.graph.node[-1].output[place] = f"{name}/exact"
+                proto.graph.node.extend(_noise(name, f"noise/{numbers[inexact]}", float(rng.integers(1 << 20))))
     return proto
+
+
+def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:
+    """Nodes that multiply each element by 1 or by one unit in the last place more or less, as 1 plus the draw is rounded."""
+    make, exact = onnx.helper.make_node, f"{name}/exact"
+    yield make("RandomUniformLike", [exact], [f"{name}/drawn"], low=-1.5, high=1.5, seed=seed)
+    yield make("Mul", [f"{name}/drawn", f"{numbers}/unit"], [f"{name}/move"])
+    yield make("Add", [f"{name}/move", f"{numbers}/one"], [f"{name}/factor"])
+    yield make("Mul", [exact, f"{name}/factor"], [name])
 
 
 def budget(parties: Comparison, pair: Pair, evidence: Evidence) -> Budget:

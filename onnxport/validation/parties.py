@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxport.frameworks import Framework
+from onnxport.graph.runtime import Session
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import Runner
 from onnxport.validation.runners.base import InputSpec
@@ -48,6 +49,7 @@ class Comparison:
         graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
         numerics: facts about that graph.
         tolerance: what the user allows.
+        sessions: of that graph as written and of the one with noise, once they are needed.
     """
 
     source: Runner
@@ -57,6 +59,7 @@ class Comparison:
     graph: ir.Model | None
     numerics: Numerics
     tolerance: Tolerance
+    sessions: dict[str, Session] = field(default_factory=dict, compare=False, repr=False)
 
     def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""

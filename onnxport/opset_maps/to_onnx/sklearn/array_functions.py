@@ -334,7 +334,7 @@ def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
 @_says(np.linalg.norm)
 def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     if ord in (None, 2):
-        return np.sqrt(_sum(x * x, axis, keepdims=keepdims))
+        return reduced(x, "ReduceL2", axis, keepdims)
     if ord == 1:
         return _sum(np.abs(x), axis, keepdims=keepdims)
     if ord == np.inf:

@@ -53,10 +53,31 @@ def in_blocks(x: Array, fitted: int, rowwise: Callable[[Array], Sequence[Array]]
     """
     if fitted < _LARGE:
         return list(rowwise(x))
+    op = x.op
+    found: list[Array] = []
+
+    def whole(b: OpBuilder) -> list[ir.Value]:
+        found.extend(rowwise(Array(b, x.value)))
+        return [item.value for item in found]
+
+    def by_blocks(b: OpBuilder) -> list[ir.Value]:
+        return [item.value for item in _looped(Array(b, x.value), rowwise)]
+
+    few = op.LessOrEqual(op.Squeeze(op.dim(x.value, 0), op.axes(0)), _BLOCK)
+    at_once = op.body(whole)  # which says how many results there are
+    made = op.If(few, then_branch=at_once, else_branch=op.body(by_blocks), outputs=len(found))
+    results = []
+    for value, item in zip(made if isinstance(made, tuple) else (made,), found, strict=True):
+        batch = x.value.shape[0] if x.value.shape is not None else None
+        results.append(x.of(op.typed(value, item.value.dtype, [batch, *item.shape[1:]])))
+    return results
+
+
+def _looped(x: Array, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array]:
     op, one = x.op, np.ones(1, np.int64)
-    count = op.dim(x.value, 0)
-    size = op.Max(op.Min(count, one * _BLOCK), one)
-    blocks = op.Max(op.Div(op.Sub(op.Add(count, size), one), size), one)
+    count = op.dim(x.value, 0)  # more than a block
+    size = op.const(one * _BLOCK)
+    blocks = op.Div(op.Sub(op.Add(count, size), one), size)
     rest = op.Sub(op.Mul(blocks, size), count)
     padded = op.Pad(x.value, op.Concat(np.zeros(x.ndim, np.int64), rest, np.zeros(x.ndim - 1, np.int64), axis=0))
     found: list[Array] = []

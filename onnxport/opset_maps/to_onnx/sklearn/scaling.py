@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,10 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transf
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
 
 _HERE = "preprocessing"
+
+
+def _one_constant(name: str, **options: Any) -> Any:
+    return made(_HERE, name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
 @sklearn.lower("StandardScaler.transform", cases=cases(transformer, _HERE, "StandardScaler", {}, {"with_mean": False}))
@@ -378,16 +384,22 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
 
 @sklearn.lower(
     "SplineTransformer.transform",
-    cases=cases(
-        transformer,
-        _HERE,
-        "SplineTransformer",
-        {},
-        {"extrapolation": "linear", "degree": 2},
-        {"extrapolation": "continue"},
-        {"extrapolation": "periodic", "include_bias": False},
-        {"degree": 1, "extrapolation": "linear"},
-    ),
+    cases=[
+        *cases(
+            transformer,
+            _HERE,
+            "SplineTransformer",
+            {},
+            {"extrapolation": "linear", "degree": 2},
+            {"extrapolation": "continue"},
+            {"extrapolation": "periodic", "include_bias": False},
+            {"degree": 1, "extrapolation": "linear"},
+        ),
+        *(
+            built(partial(_one_constant, "SplineTransformer", extrapolation=mode), f64(7, 4))
+            for mode in ("continue", "periodic", "linear")
+        ),
+    ],
 )
 def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     """B-splines of each column: on each interval of the knots a polynomial; beyond them as `extrapolation` says."""
@@ -418,7 +430,7 @@ def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
     if mode == "periodic":
         n = len(knots) - k - 1
         period = knots[n] - knots[k]
-        x = knots[k] + (x - knots[k]) % period
+        x = knots[k] + (x - knots[k]) % period if period > 0 else np.zeros_like(x)
         return _piecewise(spline, x)
     if mode in ("continue", "error"):
         return _piecewise(spline, x)
@@ -439,15 +451,12 @@ def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
 
 def _piecewise(spline: Any, x: Array) -> Array:
     """The spline's polynomial on the interval of each x, about the interval's left end."""
-    from scipy.interpolate import PPoly
-
     k, knots = spline.k, np.asarray(spline.t, np.float64)
-    count = spline.c.shape[1]
-    pieces = [PPoly.from_spline((knots, spline.c[:, j], k)) for j in range(count)]
-    ends = np.asarray(pieces[0].x)[k : len(knots) - k]
-    coefficients = np.stack(
-        [np.asarray(piece.c)[:, k : len(knots) - k - 1] for piece in pieces], axis=2
-    )  # [k+1, m, count]
+    ends = knots[k : len(knots) - k]
+    at = ends[:-1].copy()
+    if ends[0] == ends[1]:  # an interval without width: the first one counts for what lies before it, as the last one after it
+        at[0] = np.nextafter(at[0], -np.inf)
+    coefficients = np.stack([spline(at, nu=k - row) / factorial(k - row) for row in range(k + 1)])  # [k+1, m, count]
     passed = np.sum((x[:, None] >= ends[None, 1:-1]).astype(np.int64), axis=1)
     offset = (x - take(ends, passed))[:, None]
     found = take(x.const(coefficients[0]), passed, axis=0)

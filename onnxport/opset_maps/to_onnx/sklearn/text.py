@@ -213,23 +213,33 @@ class _Pools:
         self.places[len(parts) - 1].append(int(place))
 
     def counts(self, op: OpBuilder, items: ir.Value, width: int) -> Array | None:
-        """How often each term occurs in the rows of items, float32 [N, width]; None where there is no term."""
+        """How often each term occurs in the rows of items but the last, float32 [N, width]; None where there is no term."""
         places = [place for group in self.places for place in group]
         if not places:
             return None
-        found = op.TfIdfVectorizer(
-            items,
-            mode="TF",
-            min_gram_length=self.low,
-            max_gram_length=self.high,
-            max_skip_count=0,
-            ngram_counts=np.cumsum([0, *(len(pool) for pool in self.tokens[:-1])]).tolist(),
-            ngram_indexes=places,
-            pool_strings=[word for pool in self.tokens for word in pool],
-        )
-        found = op.typed(found, ir.DataType.FLOAT, [None, max(places) + 1])
-        missing = width - max(places) - 1
-        return Array(op, op.Pad(found, [0, 0, 0, missing]) if missing else found)
+        rows = op.Slice(items, [0], [-1], [0])  # of the strings, which are few beside the counts
+
+        def none(b: OpBuilder) -> list[ir.Value]:
+            return [b.Expand(b.const(np.float32(0)), b.const(np.array([0, width])))]
+
+        def counted(b: OpBuilder) -> list[ir.Value]:
+            found = b.TfIdfVectorizer(
+                rows,
+                mode="TF",
+                min_gram_length=self.low,
+                max_gram_length=self.high,
+                max_skip_count=0,
+                ngram_counts=np.cumsum([0, *(len(pool) for pool in self.tokens[:-1])]).tolist(),
+                ngram_indexes=places,
+                pool_strings=[word for pool in self.tokens for word in pool],
+            )
+            found = b.typed(found, ir.DataType.FLOAT, [None, max(places) + 1])
+            missing = width - max(places) - 1
+            return [b.Pad(found, [0, 0, 0, missing]) if missing else found]
+
+        empty = op.Equal(op.Squeeze(op.dim(rows, 0), op.axes(0)), 0)
+        found = op.If(empty, then_branch=op.body(none), else_branch=op.body(counted))
+        return Array(op, op.typed(found, ir.DataType.FLOAT, [None, width]))
 
 
 def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
@@ -243,10 +253,8 @@ def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     if not found:
         raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
     total = found[0] if len(found) == 1 else found[0] + found[1]
-    rows = op.Slice(total.value, [0], [-1], [0])
-    return Array(
-        op, op.typed(rows, ir.DataType.FLOAT, [batch[0] if batch is not None else None, len(model.vocabulary_)])
-    )
+    shape = [batch[0] if batch is not None else None, len(model.vocabulary_)]
+    return Array(op, op.typed(total.value, ir.DataType.FLOAT, shape))
 
 
 def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
@@ -378,7 +386,7 @@ def normalized_rows(counts: Array, norm: str | None) -> Array:
     if norm == "l1":
         size = np.sum(np.abs(counts), axis=1, keepdims=True)
     elif norm == "l2":
-        size = np.sqrt(np.sum(counts * counts, axis=1, keepdims=True))
+        size = np.linalg.norm(counts, axis=1, keepdims=True)
     else:
         size = np.max(np.abs(counts), axis=1, keepdims=True)
     return counts / np.where(size == 0.0, 1.0, size)
