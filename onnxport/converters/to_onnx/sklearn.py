@@ -158,7 +158,8 @@ class _Refused(ir.Value):
     """Stands for what could not be lowered, so that the rest of the estimator is looked at all the same."""
 
     def __init__(self, shape: Sequence[int | None]) -> None:
-        super().__init__(name="refused", type=ir.TensorType(ir.DataType.DOUBLE), shape=ir.Shape(shape))
+        # shape inference tells values apart by their names
+        super().__init__(name=f"refused_{id(self)}", type=ir.TensorType(ir.DataType.DOUBLE), shape=ir.Shape(shape))
 
 
 def _expected_shape(estimator: Any, method: str) -> list[int | None]:

@@ -21,6 +21,8 @@ from onnxport.opset_maps.to_onnx.sklearn.encoding import codes
 _SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
 # Methods of the map that are an estimator's method with an option, and that method.
 VARIANTS = {"predict_std": "predict"}
+# Methods of a pipeline's last step that scikit-learn's Pipeline does not hand on, and that one asks of it all the same.
+PIPED = ("kneighbors",)
 _OF_MODEL = {
     "label": (True, False),
     "labels": ("names", "ints", "strings"),
@@ -151,7 +153,7 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
         if hasattr(model, method):
             return [Output("variable", method)]
     for method in ("score_samples", "kneighbors", "mahalanobis"):
-        if hasattr(model, method):
+        if hasattr(model, method) or (method in PIPED and hasattr(_last(model), method)):
             return _outputs_of_method(model, method, method)
     raise InvalidInputError(
         f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform"
@@ -159,7 +161,8 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
 
 
 def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
-    if not hasattr(model, VARIANTS.get(method, method)):
+    wanted = VARIANTS.get(method, method)
+    if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
         raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
     names: Sequence[Any] = _SEVERAL.get(method, ())
     if method in ("predict_proba", "predict_log_proba"):
@@ -167,6 +170,10 @@ def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
     if not names:
         return [Output(title, method)]
     return [Output(f"{title}_{name}", method, index) for index, name in enumerate(names)]
+
+
+def _last(model: Any) -> Any:
+    return model.steps[-1][1] if hasattr(model, "steps") else None
 
 
 def _lists_of_classes(model: Any) -> int:

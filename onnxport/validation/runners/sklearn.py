@@ -12,7 +12,7 @@ from onnxport.frameworks import Framework
 from onnxport.graph import rows
 from onnxport.graph.outputs import Output
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
-from onnxport.validation.runners.sklearn_outputs import dense, produced
+from onnxport.validation.runners.sklearn_outputs import call, dense, produced, provider
 
 # Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
 _SEVERAL: dict[str, tuple[str, ...]] = {
@@ -112,8 +112,11 @@ class SklearnRunner(Runner):
     def undecided(
         self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
     ) -> np.ndarray | None:
-        """Rows whose best two scores lie closer together than `slack` times the scores' scale."""
-        if name not in ("label", "predict", "output_label"):
+        """Rows whose best two scores lie closer together than `slack` times the scores' scale; neighbours at equal distances."""
+        said = next((item for item in self._produced if item.name == name), None)
+        if said is not None and said.method == "kneighbors" and said.index == 1:
+            return self._tied_neighbours(leaves, slack)
+        if not (said.method == "predict" if said is not None else name in ("label", "predict", "output_label")):
             return None
         scores = self._scores(leaves, outputs)
         if scores is None:
@@ -128,6 +131,16 @@ class SklearnRunner(Runner):
             return None
         best = np.sort(scores, axis=1)
         return best[:, -1] - best[:, -2] <= allowed
+
+    def _tied_neighbours(self, leaves: Sequence[Any], slack: float) -> np.ndarray | None:
+        """Places among the neighbours whose distance the place before or after has too."""
+        finder = provider(self.estimator, "kneighbors")
+        count = min(finder.n_neighbors + 1, finder.n_samples_fit_)
+        distance = np.asarray(call(self.estimator, "kneighbors", self._table(leaves), n_neighbors=count)[0], np.float64)
+        close = np.diff(distance, axis=1) <= slack * np.max(np.abs(distance), initial=0.0)
+        after = np.pad(close, ((0, 0), (0, distance.shape[1] - close.shape[1])))
+        before = np.pad(close, ((0, 0), (1, 0)))[:, : distance.shape[1]]
+        return (before | after)[:, : finder.n_neighbors]
 
     def _scores(self, leaves: Sequence[Any], outputs: Mapping[str, Any]) -> Any:
         table = self._table(leaves)
@@ -258,9 +271,11 @@ def _frame(columns: dict[str, Any], like: Any) -> Any:
         return kind({name: (list(v) if v.dtype == object else v) for name, v in flat.items()})
     named = dict(zip(like.columns, flat.values(), strict=True))
     frame = kind(named)
-    for name in like.columns:
+    for name, values in named.items():
         if str(like[name].dtype) == "category":
             frame[name] = frame[name].astype(like[name].dtype)
+        elif like[name].dtype == object and values.dtype == object:  # pandas would make strings, whose None is NaN
+            frame[name] = type(like[name])(values, dtype=object)
     return frame
 
 

@@ -24,7 +24,7 @@ def produced(estimator: Any, outputs: Sequence[Output], table: Any) -> Outputs:
     try:
         for item in outputs:
             if not item.step and item.method not in done:
-                done[item.method] = _call(estimator, item.method, table)
+                done[item.method] = call(estimator, item.method, table)
     finally:
         for recorder in recorders.values():
             recorder.stop()
@@ -35,14 +35,29 @@ def produced(estimator: Any, outputs: Sequence[Output], table: Any) -> Outputs:
     return found
 
 
-def _call(estimator: Any, method: str, table: Any) -> Any:
+def provider(estimator: Any, method: str) -> Any:
+    """The estimator, or of a pipeline that does not hand the method on its last step."""
+    if not hasattr(estimator, method) and hasattr(estimator, "steps"):
+        return estimator.steps[-1][1]
+    return estimator
+
+
+def call(estimator: Any, method: str, table: Any, **options: Any) -> Any:
+    """What a method gives; `predict_std` is the second result of `predict(X, return_std=True)`.
+
+    Raises:
+        InvalidInputError: the estimator has no such method.
+    """
     if method == "predict_std":
         return estimator.predict(table, return_std=True)[1]
-    if not hasattr(estimator, method):
+    owner = provider(estimator, method)
+    if not hasattr(owner, method):
         raise InvalidInputError(
             f"{type(estimator).__name__} has no method {method!r}, of which the graph has the result"
         )
-    return getattr(estimator, method)(table)
+    if owner is not estimator:
+        table = estimator[:-1].transform(table)
+    return getattr(owner, method)(table, **options)
 
 
 def _step(estimator: Any, path: str) -> Any:

@@ -22,6 +22,8 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of
 
+# A document beside the user's own, which no replacement makes empty.
+SOMETHING = "0"
 _GUARD = "a_character_that_this_graph_can_not_split_at"
 # Where the separators of ordinary text stand: ASCII and its controls, Latin-1, punctuation, currencies, CJK punctuation.
 SEPARATORS = (
@@ -33,10 +35,10 @@ SEPARATORS = (
     (0x3000, 0x3020),
     (0xFEFF, 0xFF10),
 )
-# Where letters with accents stand, and the accents themselves: Latin, Greek, Cyrillic, Vietnamese, letterlike, ligatures.
+# Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike.
 _ACCENTED = (
-    *((0x80, 0x100), (0x100, 0x180), (0x180, 0x250), (0x300, 0x370), (0x370, 0x400), (0x400, 0x530), (0x1E00, 0x1F00)),
-    *((0x2000, 0x2070), (0x2070, 0x20A0), (0x2100, 0x2150), (0xFB00, 0xFB07)),
+    *((0x80, 0x100), (0x100, 0x180), (0x1A0, 0x1B1), (0x300, 0x30D), (0x323, 0x324), (0x327, 0x329), (0x386, 0x3CF)),
+    *((0x400, 0x482), (0x1EA0, 0x1EFA), (0x2000, 0x2070), (0x2070, 0x208A), (0x2116, 0x2127), (0xFB00, 0xFB05)),
 )
 
 
@@ -201,9 +203,12 @@ def _chosen(op: OpBuilder, condition: ir.Value, x: ir.Value, change: Callable[[O
 
 
 def replaced(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:
-    """The documents with a character replaced by a text, at the cost of one step for each time a document has it."""
-    pieces, counts = split(op, x, delimiter=old)
-    first = op.Squeeze(op.Slice(pieces, [0], [1], [1]), op.axes(1))
+    """The documents with a character replaced by a text, at the cost of one step for each time a document has it.
+
+    One of them must hold something (`SOMETHING`): onnxruntime splits nothing but empty strings into no pieces at all.
+    """
+    pieces, counts = op.StringSplit(x, delimiter=old)
+    pieces = op.typed(pieces, ir.DataType.STRING, [x.shape[0] if x.shape is not None else None, None])
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])
@@ -214,8 +219,8 @@ def replaced(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:
         piece = b.Where(b.Less(place, counts), piece, b.const(np.array("", object)))
         return [b.Identity(going), b.StringConcat(joined, piece)]
 
-    last = op.Sub(op.Squeeze(op.dim(pieces, 1), op.axes(0)), 2)
-    found = op.Loop(last, True, first, body=op.body(step), outputs=1)
+    last = op.Sub(op.ReduceMax(counts, keepdims=0), 1)
+    found = op.Loop(last, True, op.Gather(pieces, np.int64(0), axis=1), body=op.body(step), outputs=1)
     return op.typed(found, ir.DataType.STRING, x.shape)
 
 

@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity
 from onnxport.opset_maps.to_onnx.sklearn.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, count, matrix, select, side_by_side
 
@@ -45,8 +45,24 @@ def _weighted_columns() -> Any:
     return ColumnTransformer(parts, transformer_weights={"scale": 0.5, "kept": 2}).fit(data())
 
 
+def _ending_in(module: str, name: str, **options: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), made(module, name, **options)).fit(data(), quantity())
+
+
+# Where the last step is another one than a classifier; `kneighbors` is not scikit-learn's, which hands it on to no step.
+_ENDINGS: dict[str, Any] = {
+    "transform": lambda: _ending_in("decomposition", "PCA", n_components=2),
+    "score_samples": lambda: _ending_in("mixture", "GaussianMixture"),
+    "predict_std": lambda: _ending_in("linear_model", "BayesianRidge"),
+    "kneighbors": lambda: _ending_in("neighbors", "NearestNeighbors"),
+}
+
+
 def _lower_pipeline(method: str) -> None:
-    @sklearn.lower(f"Pipeline.{method}", cases=[built(_pipeline, f64(5, 4), dynamic=True)])
+    @sklearn.lower(f"Pipeline.{method}", cases=[built(_ENDINGS.get(method, _pipeline), f64(5, 4), dynamic=True)])
     def pipeline(op: OpBuilder, model: Any, x: Table) -> Any:
         """The steps one after the other."""
         *steps, (last_name, last) = model.steps
@@ -58,8 +74,20 @@ def _lower_pipeline(method: str) -> None:
         return op.call(last, method, x, step=last_name)
 
 
-for _method in _METHODS:
+for _method in dict.fromkeys([*_METHODS, *_ENDINGS]):
     _lower_pipeline(_method)
+
+
+@sklearn.lower(
+    "Pipeline.inverse_transform",
+    cases=[built(lambda: _ending_in("decomposition", "PCA", n_components=2), f64(5, 2), dynamic=True)],
+)
+def unpiped(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The inverses of the steps, the last one's first."""
+    for name, step in reversed(model.steps):
+        if step is not None and step != "passthrough":
+            x = op.call(step, "inverse_transform", x, step=name)
+    return matrix(op, x)
 
 
 @sklearn.lower("FeatureUnion.transform", cases=[built(_pipeline, f64(5, 4))])

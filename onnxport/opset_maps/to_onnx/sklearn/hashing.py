@@ -18,7 +18,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.characters import guarded, preparation, replaced, split, without
+from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, guarded, preparation, replaced, split, without
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.records import features
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
@@ -129,7 +129,8 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
         characters: those that names can have, of `ALPHABET`.
     """
     found, _, places, _ = op.node("Unique", names, outputs=4)
-    codes = murmur(op, *_bytes(op, op.typed(found, ir.DataType.STRING, [None]), characters))
+    found = op.Concat(op.typed(found, ir.DataType.STRING, [None]), op.const(np.array([SOMETHING], object)), axis=0)
+    codes = murmur(op, *_bytes(op, found, characters))
     places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(names))
     return Array(op, op.Gather(codes, places, axis=0))
 

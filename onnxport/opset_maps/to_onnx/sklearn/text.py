@@ -20,6 +20,7 @@ from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.characters import (
+    SOMETHING,
     guarded,
     is_space,
     preparation,
@@ -46,7 +47,7 @@ _BLANK = np.array("", object)
 
 
 def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
-    """The documents as a vector, and an empty one after them: operators on text fail where there is none."""
+    """The documents as a vector, and another one after them: operators on text fail where there is none."""
     if op.opset < 20:
         raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
     value = matrix(op, x)
@@ -54,7 +55,7 @@ def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
         raise UnsupportedOperator(f"{type(model).__name__}: documents are strings: give a list of them as inputs")
     if value.shape is not None and value.shape.rank() != 1:
         value = op.Reshape(value, [-1])
-    return op.Concat(value, op.const(np.array([""], object)), axis=0)
+    return op.Concat(value, op.const(np.array([SOMETHING], object)), axis=0)
 
 
 def _each_once(
@@ -76,7 +77,8 @@ def _each_once(
     else:
         odd = op.Not(op.RegexFullMatch(found, pattern=plain))
         chosen = op.typed(op.Compress(found, odd, axis=0), _TEXT, [None])
-        changed = change(op.typed(op.Concat(chosen, op.const(np.array([""], object)), axis=0), _TEXT, [None]))
+        more = op.const(np.array([SOMETHING, ""], object))
+        changed = change(op.typed(op.Concat(chosen, more, axis=0), _TEXT, [None]))
         size = op.Squeeze(op.dim(changed, 1), op.axes(0))
         rank = op.Sub(op.CumSum(op.cast(odd, ir.DataType.INT64), op.const(np.int64(0))), 1)
         first = op.Where(odd, op.Add(op.Mul(rank, size), count), numbers)
