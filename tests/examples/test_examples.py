@@ -1,11 +1,14 @@
-"""The worked examples of the README run as they stand."""
+"""The worked examples of the README and of the guide to scikit-learn run as they stand."""
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+GUIDE = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
+BLOCKS = re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,15 @@ def test_every_example_is_listed():
         "from_keras",
         "from_sklearn",
     }
+
+
+@pytest.mark.sklearn
+@pytest.mark.parametrize(("title", "code"), BLOCKS, ids=[title for title, _ in BLOCKS])
+def test_guide(title, code, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, title, "exec"), {"__name__": "example"})
+
+
+def test_the_guide_has_its_examples():
+    assert len(BLOCKS) == 6
