@@ -42,6 +42,11 @@ def set_type(value: ir.Value, kind: onnx.TypeProto) -> None:
     value.meta[_TYPE] = kind
 
 
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a graph's input or output is a tensor, as far as is known."""
+    return _TYPE not in value.meta and (value.type is None or isinstance(value.type, ir.TensorType))
+
+
 def has_map(kind: onnx.TypeProto) -> bool:
     """Whether a type is a map or holds one."""
     if kind.HasField("sequence_type"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+import onnxport
 from tests.importers.onnx_cases import DOUBLE, FLOAT, INT64, STRING, Node, assert_same
 
 ML = "ai.onnx.ml"
@@ -396,3 +397,24 @@ def test_tensorflow(row: Node) -> None:
     # Values are sums of few rounded numbers; PROBIT is steep and crosses 0.
     atol = 2e-5 if row.attributes.get("post_transform") == "PROBIT" else 2e-6
     assert_same(build(row.ir())(*row.arrays()), truth(row), atol=atol)
+
+
+@pytest.mark.sklearn
+@pytest.mark.parametrize(
+    "to", [pytest.param("pytorch", marks=pytest.mark.pytorch), pytest.param("tensorflow", marks=pytest.mark.tensorflow)]
+)
+@pytest.mark.parametrize("labels", [[3, 7], ["no", "yes"]])
+def test_a_zipmap_is_a_vector_for_each_label(to, labels, tmp_path):
+    linear = pytest.importorskip("sklearn.linear_model")
+    x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    model = linear.LogisticRegression().fit(x, np.array(labels)[(x[:, 0] > 0).astype(int)])
+    path = tmp_path / "model.onnx"
+    onnxport.convert(model, inputs=x, options={"zipmap": True}, output=path)
+    module = onnxport.convert(path, to=to, inputs=(x,))
+    assert module.onnxport_report.passed
+    tensor = __import__("torch").tensor(x) if to == "pytorch" else x
+    maps = module(tensor)[1]
+    assert list(maps) == labels
+    np.testing.assert_allclose(
+        np.stack([np.asarray(maps[key]) for key in labels], axis=1), model.predict_proba(x), rtol=1e-5
+    )

@@ -260,6 +260,8 @@ class Recorder(TracerBase):
             return a.node if a.recorder is self else self.capture(a).node
         if isinstance(a, (list, tuple)):
             return type(a)(self.create_arg(item) for item in a)
+        if isinstance(a, dict):
+            return {key: self.create_arg(item) for key, item in a.items()}
         if a is None or isinstance(a, (int, float, str, bool, complex, torch.dtype, torch.device, torch.layout)):
             return a
         if isinstance(a, slice):
