@@ -72,3 +72,14 @@ def test_a_float64_scale_beside_a_product_keeps_its_digits(width, operator, afte
     onnx.checker.check_model(model.proto, full_check=True)
     factor = 0.2 if operator == "Mul" else 5.0
     np.testing.assert_allclose(model(given), given @ weight * factor, rtol=1e-14)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("index", [[1, 0, 1], [[1], [0]], 1])
+def test_rows_of_strings_are_gathered_whole(axis, index):
+    data = np.array([f"{i}" for i in range(24)], object).reshape(4, 2, 3)
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", ir.DataType.STRING, [4, "n", 3])
+    found = OnnxModel(finish(op, [op.Gather(x, np.array(index), axis=axis)], ["y"]))(data)
+    assert found.tolist() == np.take(data, index, axis=axis).tolist()
