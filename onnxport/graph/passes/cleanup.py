@@ -12,7 +12,6 @@ from onnx_ir.passes.common import (
 
 from onnxport.graph.passes.identity import RemoveIdentityPass
 from onnxport.graph.passes.precision import KeepDoubleScalesPass
-from onnxport.graph.passes.strings import GatherStringsPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
 _RANDOM = frozenset({"Bernoulli", "Dropout"})
@@ -25,7 +24,6 @@ def clean(model: ir.Model) -> ir.Model:
         RemoveIdentityPass(),
         *(() if random else (CommonSubexpressionEliminationPass(),)),
         KeepDoubleScalesPass(),
-        GatherStringsPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),
     )
