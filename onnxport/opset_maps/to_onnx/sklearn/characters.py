@@ -2,14 +2,15 @@
 
 ONNX has no operator that sees single characters, but StringSplit at one and StringConcat of the pieces replace it (`_replaced`).
 This is done for each character that matters, of the blocks that text is usually written with, where a document has one of a
-block. A document with another character that would matter ends in an error of the runtime, at the node `_GUARD`, not in wrong
-tokens.
+block. What other characters stand between words is found by setting apart those that words are made of (`cut_at_others`). A
+document whose tokens can't be told so ends in an error of the runtime, at the node `_GUARD`, not in wrong tokens.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,17 +25,13 @@ from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of
 
 # A document beside the user's own, which no replacement makes empty.
 SOMETHING = "0"
+# How a space is spelled where it must not be a separator: a noncharacter of Unicode, which no text holds.
+SPACE = chr(0xFDD0)
 _GUARD = "a_character_that_this_graph_can_not_split_at"
-# Where the separators of ordinary text stand: ASCII and its controls, Latin-1, punctuation, currencies, CJK punctuation.
-SEPARATORS = (
-    (0x00, 0x80),
-    (0x80, 0x100),
-    (0x307, 0x308),
-    (0x2000, 0x2070),
-    (0x20A0, 0x20D0),
-    (0x3000, 0x3020),
-    (0xFEFF, 0xFF10),
-)
+# Where the separators of ordinary text stand: ASCII and its controls, Latin-1, spaces, dashes and quotation marks, two signs.
+SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (0x2122, 0x2123))
+# So many characters of words are told apart where other separators stand between them.
+_ALPHABET = 128
 # Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike.
 _ACCENTED = (
     *((0x80, 0x100), (0x100, 0x180), (0x1A0, 0x1B1), (0x300, 0x30D), (0x323, 0x324), (0x327, 0x329), (0x386, 0x3CF)),
@@ -234,6 +231,55 @@ def without(op: OpBuilder, x: ir.Value, changes: Sequence[tuple[str, str]]) -> i
         return value
 
     return _chosen(op, has(op, x, "".join(old for old, _ in changes)), x, all_of_them) if changes else x
+
+
+def cut_at_others(op: OpBuilder, x: ir.Value, inside: str, known: Sequence[str]) -> ir.Value:
+    """The documents with a space in the place of each run of characters outside a class, whatever they are.
+
+    Known characters are set apart, so that what stands between them can be asked whether it is of the class
+    as a whole or not at all; a run of both kinds stays as it is.
+
+    Args:
+        op: the builder.
+        x: the documents, with spaces between words already.
+        inside: the inside of RE2's class of the characters of words.
+        known: characters of the class, those that matter most first.
+    """
+
+    def change(b: OpBuilder) -> ir.Value:
+        value = replaced(b, x, " ", f" {SPACE} ")
+        for character in sorted(known[:_ALPHABET]):
+            value = replaced(b, value, character, f" {character} ")
+        pieces, _ = split(b, value)
+        outside = b.RegexFullMatch(pieces, pattern=f"[^{inside}]+")
+        return joined(b, b.Where(outside, b.const(np.array(" ", object)), pieces))
+
+    strange = op.Not(op.RegexFullMatch(x, pattern=f"[{inside} ]*"))
+    some = op.reduce("ReduceMax", op.cast(strange, ir.DataType.INT32), [0], keepdims=False)
+    return _chosen(op, op.cast(some, ir.DataType.BOOL), x, change)
+
+
+def joined(op: OpBuilder, pieces: ir.Value) -> ir.Value:
+    """The strings of each row [N, K] one behind the other, [N]."""
+
+    def step(b: OpBuilder) -> list[ir.Value]:
+        number = b.input("number", ir.DataType.INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        before = b.input("before", ir.DataType.STRING, [None])
+        return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
+
+    first = op.Gather(pieces, np.int64(0), axis=1)
+    blank = op.Where(op.Equal(first, first), op.const(np.array("", object)), first)
+    count = op.Squeeze(op.dim(pieces, 1), op.axes(0))
+    found = op.Loop(count, True, blank, body=op.body(step), outputs=1)
+    return op.typed(found, ir.DataType.STRING, [None])
+
+
+def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:
+    """The characters that words are made of, of ASCII and then of a vocabulary, the most frequent ones first."""
+    ascii_ones = [c for c in map(chr, range(0x21, 0x7F)) if is_inside(c)]
+    often = Counter(c for term in terms for c in term if c != " " and not c.isascii())
+    return [*ascii_ones, *(c for c, _ in often.most_common())]
 
 
 def separators(is_inside: Callable[[str], bool]) -> list[str]:

@@ -18,13 +18,20 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, guarded, preparation, replaced, split, without
+from onnxport.opset_maps.to_onnx.sklearn.characters import (
+    SOMETHING,
+    SPACE,
+    guarded,
+    preparation,
+    replaced,
+    split,
+    without,
+)
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.records import features
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text import (
     MARKS,
-    SPACE,
     characters_of_text,
     characters_of_words,
     documents_of,

@@ -21,6 +21,9 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.characters import (
     SOMETHING,
+    SPACE,
+    alphabet,
+    cut_at_others,
     guarded,
     is_space,
     preparation,
@@ -37,8 +40,7 @@ from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule, token_
 _HERE = "feature_extraction.text"
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if is_space(c))
 # Spelled as noncharacters of Unicode, which no text holds: a space, and the other characters that \s matches.
-MARKS = {space: chr(0xFDD0 + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
-SPACE = MARKS[" "]
+MARKS = {space: chr(ord(SPACE) + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
 _TEXT = ir.DataType.STRING
 _BLANK = np.array("", object)
 
@@ -126,6 +128,7 @@ def words(
     def cut(found: ir.Value) -> ir.Value:
         for block in outside:
             found = without(op, found, [(c, " ") for c in block])
+        found = cut_at_others(op, found, rule.class_of_runs, alphabet(rule.is_inside, terms))
         found = guarded(op, found, op.RegexFullMatch(found, pattern=f"[{rule.class_of_runs} ]*"))
         return split(op, found)[0]
 
