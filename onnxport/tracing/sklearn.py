@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,17 @@ from sklearn.utils import get_tags
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
 
-_TRUSTED = ("sklearn.", "numpy.", "scipy.", "builtins.", "collections.")
+_TRUSTED = frozenset(
+    "catboost category_encoders collections imblearn lightgbm numpy scipy sklearn xgboost".split()  # and types of Python's own
+)
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
     """The estimator in a ``.skops`` file, or in a pickle (``.pkl``, ``.pickle``, ``.joblib``) where that is allowed.
 
     Raises:
-        UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types outside scikit-learn, NumPy and SciPy.
+        UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types from outside scikit-learn, its
+            neighbours, NumPy and SciPy.
         InvalidModelError: the file is missing or corrupt.
     """
     place = Path(path)
@@ -47,7 +51,7 @@ def _load_skops(place: Path) -> Any:
 
     try:
         unknown = skops.io.get_untrusted_types(file=place)
-        foreign = [name for name in unknown if not name.startswith(_TRUSTED)]
+        foreign = [name for name in unknown if not _is_trusted(name)]
         if foreign:
             raise UntrustedFileError(
                 f"{str(place)!r} holds types from outside scikit-learn: {', '.join(sorted(foreign))}"
@@ -57,6 +61,11 @@ def _load_skops(place: Path) -> Any:
         raise
     except Exception as error:  # zip and schema errors of a file that is no skops archive
         raise InvalidModelError(f"{str(place)!r} is truncated or no skops file: {error}") from error
+
+
+def _is_trusted(name: str) -> bool:
+    package, _, rest = name.partition(".")
+    return package in _TRUSTED or (package == "builtins" and isinstance(getattr(builtins, rest, None), type))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""Files of estimators: skops of scikit-learn and its neighbours, and nothing that could run code."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+skops = pytest.importorskip("skops.io")
+pytestmark = pytest.mark.sklearn
+
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import FunctionTransformer, StandardScaler  # noqa: E402
+
+import onnxport  # noqa: E402
+from onnxport.errors import UntrustedFileError  # noqa: E402
+
+X = np.random.default_rng(0).normal(size=(80, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "options"),
+    [
+        ("xgboost", "XGBClassifier", {"n_estimators": 3}),
+        ("lightgbm", "LGBMClassifier", {"n_estimators": 3, "verbose": -1}),
+        ("catboost", "CatBoostClassifier", {"iterations": 3, "verbose": 0, "allow_writing_files": False}),
+        ("imblearn.ensemble", "BalancedRandomForestClassifier", {"n_estimators": 3}),
+    ],
+)
+def test_neighbours_of_scikit_learn_load(package, name, options, tmp_path):
+    kind = getattr(pytest.importorskip(package), name)
+    model = make_pipeline(StandardScaler(), kind(**options)).fit(X, Y)
+    skops.dump(model, tmp_path / "model.skops")
+    converted = onnxport.convert(tmp_path / "model.skops", inputs=X)
+    assert converted(X)[0].tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize("function", [eval, exec, open, __import__])
+def test_functions_of_python_are_not_loaded(function, tmp_path):
+    skops.dump(FunctionTransformer(function), tmp_path / "model.skops")
+    with pytest.raises(UntrustedFileError, match=function.__name__):
+        onnxport.convert(tmp_path / "model.skops", inputs=X)
