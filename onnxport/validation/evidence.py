@@ -28,10 +28,10 @@ _NOISE_NUDGES = 3
 # Graphs with more weights are not run again with nudged ones.
 _REWORK_LIMIT = 1 << 29
 _REWORKS = 3
-# Operators whose results are not rounded.
+# Operators whose results are not rounded, or by no more than what they are made of.
 _EXACT = CARRIERS | frozenset(
-    "Abs Ceil Clip Compress Constant ConstantOfShape Floor GatherElements GatherND LabelEncoder Max Min Neg OneHot Pad "
-    "ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Tile TopK Where".split()
+    "Abs Ceil Clip Compress Constant ConstantOfShape Div Floor GatherElements GatherND LabelEncoder Max Min Mul Neg OneHot "
+    "Pad Reciprocal ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Sqrt Tile TopK Where".split()
 )
 # Outputs whose columns mean different things; the classes of a probability table share one scale.
 _TABLES = frozenset({"variable", "transform", "inverse_transform"})
@@ -180,12 +180,18 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
 
 
 def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:
-    """Nodes that multiply each element by 1 or by one unit in the last place more or less, as 1 plus the draw is rounded."""
+    """Nodes that multiply each element by 1 or by one unit in the last place more or less, as 1 plus the draw is rounded.
+
+    Whole numbers stay: they count, or stand for something, and their arithmetic is exact.
+    """
     make, exact = onnx.helper.make_node, f"{name}/exact"
     yield make("RandomUniformLike", [exact], [f"{name}/drawn"], low=-1.5, high=1.5, seed=seed)
     yield make("Mul", [f"{name}/drawn", f"{numbers}/unit"], [f"{name}/move"])
     yield make("Add", [f"{name}/move", f"{numbers}/one"], [f"{name}/factor"])
-    yield make("Mul", [exact, f"{name}/factor"], [name])
+    yield make("Mul", [exact, f"{name}/factor"], [f"{name}/moved"])
+    yield make("Floor", [exact], [f"{name}/floor"])
+    yield make("Equal", [exact, f"{name}/floor"], [f"{name}/whole"])
+    yield make("Where", [f"{name}/whole", exact, f"{name}/moved"], [name])
 
 
 def budget(parties: Comparison, pair: Pair, evidence: Evidence) -> Budget:

@@ -284,7 +284,9 @@ def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> 
         expected = _travelled(expected)
     if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
         # a map a row against a column a key; onnxruntime's Python interface gives float32 as Python numbers
-        return {key: np.array([row[key] for row in expected], np.asarray(column).dtype) for key, column in result.items()}
+        return {
+            key: np.array([row[key] for row in expected], np.asarray(column).dtype) for key, column in result.items()
+        }
     if isinstance(expected, (bool, int, float)) and isinstance(result, np.ndarray):
         natural = np.asarray(expected)
         expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural

@@ -8,16 +8,14 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
 
 _HERE = "preprocessing"
 
@@ -454,7 +452,7 @@ def _piecewise(spline: Any, x: Array) -> Array:
     k, knots = spline.k, np.asarray(spline.t, np.float64)
     ends = knots[k : len(knots) - k]
     at = ends[:-1].copy()
-    if ends[0] == ends[1]:  # an interval without width: the first one counts for what lies before it, as the last one after it
+    if ends[0] == ends[1]:  # of no width: the first interval counts for what lies before it, as the last one after it
         at[0] = np.nextafter(at[0], -np.inf)
     coefficients = np.stack([spline(at, nu=k - row) / factorial(k - row) for row in range(k + 1)])  # [k+1, m, count]
     passed = np.sum((x[:, None] >= ends[None, 1:-1]).astype(np.int64), axis=1)
@@ -462,52 +460,4 @@ def _piecewise(spline: Any, x: Array) -> Array:
     found = take(x.const(coefficients[0]), passed, axis=0)
     for row in coefficients[1:]:
         found = found * offset + take(x.const(row), passed, axis=0)
-    return found
-
-
-# -- functions -------------------------------------------------------------------------------------------------------------
-
-
-@sklearn.lower(
-    "FunctionTransformer.transform",
-    cases=[
-        *cases(transformer, _HERE, "FunctionTransformer"),
-        *cases(transformer, _HERE, "FunctionTransformer", {"func": np.tanh}),
-        *cases(
-            transformer,
-            _HERE,
-            "FunctionTransformer",
-            {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
-        ),
-    ],
-)
-def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
-    """The function traced with NumPy's protocols; the table as it is where there is none."""
-    return _apply(op, model, model.func, model.kw_args, x)
-
-
-@sklearn.lower(
-    "FunctionTransformer.inverse_transform",
-    cases=cases(transformer, _HERE, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
-)
-def function_untransformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
-    """The inverse function traced with NumPy's protocols."""
-    return _apply(op, model, model.inverse_func, model.inv_kw_args, x)
-
-
-def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> Table | Array:
-    if function is None:
-        return x
-    if getattr(function, "func", None) is check_array:  # in histogram gradient boosting, beside the categories
-        return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
-    try:
-        found = function(Array(op, matrix(op, x)), **(options or {}))
-    except Exception as error:  # a user's function may raise anything on what is no array
-        raise UnsupportedOperator(
-            f"the function {name!r} is not built of NumPy's functions of whole arrays ({type(error).__name__}: {error}); "
-            "write it so, or put it into an estimator of your own and register that"
-        ) from error
-    if not isinstance(found, Array):
-        raise UnsupportedOperator(f"the function {name!r} gives no array that depends on its input")
     return found

@@ -1,0 +1,57 @@
+"""A seeded sample of the pipelines that people bring; scripts/conformance/pipelines.py runs all of them."""
+
+import random
+import warnings
+
+import onnx
+import onnx_ir
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
+pytest.importorskip("polars")
+pytestmark = pytest.mark.sklearn
+
+import onnxport  # noqa: E402
+from onnxport.model import OnnxModel  # noqa: E402
+from scripts.conformance.pipelines import CASES, of_ours  # noqa: E402
+
+# What went wrong once, and twenty others.
+ALWAYS = (
+    "nested_columns columns_of_small_types preparation_alone columns_left_out frames_inside pictures_flattened fixed_threshold"
+).split()
+BY_NAME = {item.name: item for item in CASES}
+CHOSEN = [*ALWAYS, *random.Random(0).sample(sorted(set(BY_NAME) - set(ALWAYS)), 20)]
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_pipeline(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what scikit-learn says about small data is not at stake
+        outcome = of_ours(BY_NAME[name])
+    assert outcome.verdict == "right", outcome.reason
+
+
+def test_names_are_told_apart():
+    assert len(BY_NAME) == len(CASES) >= 60
+
+
+@pytest.mark.parametrize("name", ["unknown_warned", "counted_words", "fixed_threshold", "columns_by_name"])
+def test_validation_takes_all_rows(name):
+    """None among words, and the rounding of large logarithms, on more rows than a user would give."""
+    model, rows = BY_NAME[name].fitted(), BY_NAME[name].fresh()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert onnxport.convert(model, inputs=rows).report.passed
+
+
+@pytest.mark.parametrize("name", ["fixed_threshold", "gaussian_process_classes", "scaled_logistic"])
+def test_rounding_does_not_excuse_a_fault(name):
+    model, rows = BY_NAME[name].fitted(), BY_NAME[name].fresh()
+    proto = onnxport.convert(model, inputs=rows, validate=False).proto
+    weights = max(
+        proto.graph.initializer, key=lambda item: (item.data_type == onnx.TensorProto.DOUBLE, len(item.raw_data))
+    )
+    moved = onnx.numpy_helper.to_array(weights) * (1 + 1e-7)
+    weights.CopyFrom(onnx.numpy_helper.from_array(moved, weights.name))
+    assert not onnxport.validate(model, OnnxModel(onnx_ir.from_proto(proto)), inputs=rows).passed
