@@ -14,7 +14,7 @@ import typer
 from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say, words
-from onnxport.cli.inputs import dynamic_shapes
+from onnxport.cli.inputs import dynamic_shapes, estimator_options
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
@@ -66,6 +66,12 @@ class Order:
     weights: Weights = None
     signature: Signature = None
     methods: Methods = None
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."
+        ),
+    ] = None
     validate: Annotated[bool, typer.Option(help="Run both sides and compare.")] = True
     rtol: Rtol = None
     atol: Atol = None
@@ -147,6 +153,7 @@ def carry_out(order: Order) -> dict[str, Any]:
         validate=order.validate,
         signature=order.signature,
         methods=words(order.methods),
+        options=estimator_options(order.option),
         optimize="inference" if order.optimize else "none",
         allow_pickle=order.allow_pickle,
         rtol=order.rtol,

@@ -129,3 +129,26 @@ def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str]] | N
         axis = int(parts["axis"])
         found.setdefault(parts["input"], {})[axis] = parts["name"] or f"{parts['input']}_dim_{axis}"
     return found or None
+
+
+def estimator_options(given: Iterable[str] | None) -> dict[str, Any] | None:
+    """Options of an estimator's conversion, from ``zipmap=true``; one of a step as ``prep.num.output=scaled``.
+
+    >>> estimator_options(["label=false", "labels=ints", "prep.num.output=scaled"])
+    {'label': False, 'labels': 'ints', 'prep.num': {'output': 'scaled'}}
+
+    Raises:
+        InvalidInputError: one can't be understood.
+    """
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, sign, said = text.partition("=")
+        if not sign or not name:
+            raise InvalidInputError(f"option {text!r}: written as NAME=VALUE or STEP.NAME=VALUE, such as zipmap=true")
+        value = {"true": True, "false": False}.get(said.lower(), said)
+        step, _, last = name.rpartition(".")
+        if step:
+            found.setdefault(step, {})[last] = value
+        else:
+            found[name] = value
+    return found or None

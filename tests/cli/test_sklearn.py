@@ -43,6 +43,16 @@ def test_methods(run, saved):
     assert [item["name"] for item in done.json["outputs"]] == ["predict", "decision_function"]
 
 
+def test_options(run, saved):
+    given = ["--option", "label=false", "--option", "zipmap=columns", "--option", "standardscaler.output=scaled"]
+    done = run("sklearn2onnx", "pipeline.skops", *given, "--json")
+    assert done.code == 0, done
+    names = [item["name"] for item in done.json["outputs"]]
+    assert names == ["probabilities_False", "probabilities_True", "scaled"]
+    assert run("validate", "pipeline.skops", "pipeline.onnx").code == 0
+    assert run("sklearn2onnx", "pipeline.skops", "--option", "zipmap").code == 2
+
+
 def test_a_pickle_is_loaded_only_when_allowed(run, saved, tmp_path):
     refused = run("convert", "pipeline.joblib")
     assert refused.code == 2
