@@ -63,6 +63,8 @@ def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 def _extreme(operator: str) -> Function:
     def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        if x.dtype == bool:
+            return reduced(x.astype(np.int32), operator, axis, keepdims).astype(bool)
         return reduced(x, operator, axis, keepdims)
 
     return extreme
@@ -265,7 +267,10 @@ def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Arr
     """An array of one number; None in the shape stands for the same axis of `like`."""
     op = like.op
     sizes = [op.dim(like.value, axis) if size is None else int(size) for axis, size in enumerate(shape)]
-    return like.of(op.Expand(op.const(np.asarray(fill, dtype)), op.shape_vector(sizes)))
+    value = op.Expand(op.const(np.asarray(fill, dtype)), op.shape_vector(sizes))
+    known = like.value.shape or [None] * len(shape)
+    value.shape = ir.Shape([known[axis] if size is None else int(size) for axis, size in enumerate(shape)])
+    return like.of(value)
 
 
 @_says(np.broadcast_to)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def _calibrated(inner: Any = None, **options: Any) -> Any:
 def calibrated_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The mean of the calibrated classifiers' probabilities."""
     parts = [
-        _one_calibrated(op, part, x, f"calibrated_classifiers_.{i}")
+        _one_calibrated(op, part, x, f"calibrated_classifiers_.{i}").astype(np.float64)
         for i, part in enumerate(model.calibrated_classifiers_)
     ]
     return total(parts) / len(parts)
@@ -70,7 +71,8 @@ def _one_calibrated(op: OpBuilder, model: Any, x: Table, step: str) -> Array:
 def _one_by_one(op: OpBuilder, model: Any, scores: Array, count: int) -> Array:
     columns: list[Array] = [full(scores, (None,), 0.0, np.float64)] * count
     places = np.searchsorted(np.asarray(model.classes), np.asarray(model.estimator.classes_))
-    for number, (place, calibrator) in enumerate(zip(places, model.calibrators, strict=False)):
+    width = scores.shape[1] or len(places)  # one score of an estimator of two classes, however many there are in all
+    for number, (place, calibrator) in enumerate(zip(places[:width], model.calibrators, strict=False)):
         score = scores[:, number]
         if hasattr(calibrator, "a_"):
             found = expit(-(score * calibrator.a_ + calibrator.b_))
@@ -88,11 +90,18 @@ def _tempered(calibrator: Any, scores: Array, *, probable: bool, binary: bool) -
     """Softmax of the logits times the inverse temperature (Guo et al., On calibration of modern neural networks, 2017)."""
     if probable:
         shares = np.hstack([1 - scores, scores]) if binary else scores
-        logits = np.log(shares + np.finfo(shares.dtype).eps)
+        logits = np.log(shares + _least_share())
     elif scores.shape[1] == 1:
         logits = np.hstack([-scores, scores])
     else:
         logits = scores
         if not binary and scores.shape[1] is None:
             raise UnsupportedOperator("CalibratedClassifierCV: the number of scores is not known")
-    return softmax(logits * float(calibrator.beta_))
+    return softmax(logits * calibrator.beta_)
+
+
+def _least_share() -> float:
+    """What scikit-learn adds to a probability before it takes its logarithm."""
+    from sklearn.calibration import _convert_to_logits  # there since temperatures are
+
+    return float(signature(_convert_to_logits).parameters["eps"].default)

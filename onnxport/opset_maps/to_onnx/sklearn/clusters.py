@@ -12,7 +12,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.distances import squared_euclidean
+from onnxport.opset_maps.to_onnx.sklearn.distances import dense, squared_euclidean
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
@@ -90,9 +90,10 @@ def nearest_of_many(op: OpBuilder, model: Any, x: Table) -> Array:
         return take(rows.const(model.subcluster_labels_), nearest(rows, model.subcluster_centers_), axis=0)
     if not hasattr(model, "cluster_centers_"):
         raise UnsupportedOperator("AffinityPropagation of a precomputed affinity gives no labels for new rows")
-    if not len(model.cluster_centers_):  # it did not converge
+    centres = dense(model.cluster_centers_)
+    if not len(centres):  # it did not converge
         return full(rows, (None,), -1, np.int64)
-    return nearest(rows, model.cluster_centers_)
+    return nearest(rows, centres)
 
 
 # -- clusters of features --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.extmath import fast_logdet
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
@@ -72,9 +73,8 @@ def gaussian_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
     """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
     precision = model.get_precision()
-    _, volume = np.linalg.slogdet(precision)
     found = -0.5 * np.sum(rows * (rows @ precision), axis=1)
-    found -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - volume)
+    found -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - fast_logdet(precision))
     return found
 
 
@@ -126,16 +126,21 @@ def ridge_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     ),
 )
 def kernel_projection(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The centred kernel with the fitted rows times the scaled eigenvectors."""
+    """The centred kernel with the fitted rows times the scaled eigenvectors.
+
+    In float64 throughout: of kernels that are nearly constant the centring leaves few of float32's digits.
+    """
     parameters = model.kernel_params if callable(model.kernel) else {}
     said = parameters or {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     rows = numbers(op, x)
-    found = rows if model.kernel == "precomputed" else kernel(rows, model.X_fit_, model.kernel, said)
+    found = rows.astype(np.float64)
+    found = found if model.kernel == "precomputed" else kernel(found, model.X_fit_, model.kernel, said)
     found = centred_kernel(model._centerer, found)
     nonzero = np.flatnonzero(model.eigenvalues_)
     scaled = np.zeros_like(model.eigenvectors_)
     scaled[:, nonzero] = model.eigenvectors_[:, nonzero] / np.sqrt(model.eigenvalues_[nonzero])
-    return found @ scaled
+    narrow = rows.dtype == scaled.dtype == np.float32
+    return (found @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
 def centred_kernel(model: Any, rows: Array) -> Array:

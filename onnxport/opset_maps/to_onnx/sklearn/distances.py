@@ -21,6 +21,11 @@ _WIDE = 1 << 12
 _MANY = 64
 
 
+def dense(rows: Any) -> np.ndarray:
+    """Fitted rows as an array: an estimator fitted on a sparse matrix keeps them so."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
 def distances(
     x: Array,
     rows: Any,
@@ -76,7 +81,7 @@ def _whitened(x: Any, rows: Any, metric: str, parameters: Mapping[str, Any]) -> 
 
 def squared_euclidean(x: Array, rows: np.ndarray) -> Array:
     """|x|^2 - 2 x y + |y|^2, at least 0: of small distances between large numbers only some digits are right."""
-    x, rows = _moved(x, rows)
+    x, rows = _moved(x, rows.astype(np.result_type(x.dtype, rows.dtype)))
     return _product_form(x, rows)[0]
 
 
@@ -95,7 +100,7 @@ def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
     spread, mean = rows.std(axis=0), rows.mean(axis=0)
     step = 2.0 ** np.floor(np.log2(np.where(spread > 0, spread, 1.0)))
     centre = np.where(spread > 0, np.rint(mean / step) * step, rows[0])
-    return x - centre, rows - centre
+    return (x - centre, rows - centre) if centre.any() else (x, rows)
 
 
 def kernel_squares(x: Array, rows: np.ndarray) -> Array:
@@ -235,7 +240,7 @@ def _ascending(index: Array) -> Array:
 
 def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
     """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
-    rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+    rows = dense(rows)
     dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64
     x, rows = x.astype(dtype), rows.astype(dtype)
     gamma = parameters.get("gamma")

@@ -11,7 +11,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target, words
@@ -124,7 +124,7 @@ def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
             code = codes(op, _fill(op, x, index), categories, place, unknown)
             blocks.append((code == np.arange(width)[None]).astype(np.dtype(model.dtype)))
     if not blocks:
-        raise UnsupportedOperator("OneHotEncoder: no column is left")
+        return full(Array(op, _fill(op, x, 0)), (None, 0), 0, np.dtype(model.dtype))
     return np.concatenate(blocks, axis=1)
 
 

@@ -70,7 +70,7 @@ def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
         numeric = statistics.astype(np.float64)
         kept = ~np.isnan(numeric)
         found = np.where(missing, np.where(kept, numeric, 0.0).astype(rows.dtype), rows)
-    if not (model.keep_empty_features or model.strategy == "constant" or kept.all()):
+    if not (model.keep_empty_features or kept.all()):
         found = found[:, kept]
     return joined_indicator(model, found, missing)
 

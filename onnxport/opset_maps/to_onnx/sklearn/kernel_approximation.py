@@ -80,13 +80,18 @@ def additive_features(op: OpBuilder, model: Any, x: Table) -> Array:
     ),
 )
 def nystroem(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The kernel with the chosen rows, normalised (Williams and Seeger, 2001)."""
+    """The kernel with the chosen rows, normalised (Williams and Seeger, 2001).
+
+    In float64 throughout: among rows that are alike the normalisation multiplies differences of the kernel by up to a million.
+    """
     rows = numbers(op, x)
     if callable(model.kernel):
         raise UnsupportedOperator("Nystroem: a function as kernel has no mapping; use a kernel by name")
     if model.kernel == "precomputed":
         return rows[:, model.component_indices_] @ model.normalization_.T
-    return kernel(rows, model.components_, model.kernel, model._get_kernel_params()) @ model.normalization_.T
+    found = kernel(rows.astype(np.float64), model.components_, model.kernel, model._get_kernel_params())
+    narrow = rows.dtype == model.components_.dtype == model.normalization_.dtype == np.float32
+    return (found @ model.normalization_.T.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
 @sklearn.lower(

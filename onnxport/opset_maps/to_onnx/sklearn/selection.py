@@ -12,7 +12,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, transformer
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, matrix, numbers, select
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, columns, matrix, numbers
 
 _HERE = "feature_selection"
 
@@ -31,10 +31,10 @@ def _recursive(kind: str = "RFE", **options: Any) -> Any:
 )
 def selected(op: OpBuilder, model: Any, x: Table) -> ir.Value:
     """The columns that were chosen."""
-    indices = np.flatnonzero(model.get_support()).tolist()
-    if not indices:
-        return matrix(op, x if not isinstance(x, Frame) else select(op, x, []))
-    return columns(op, x, indices)
+    indices = np.flatnonzero(model.get_support())
+    if not len(indices):  # as scikit-learn, which warns of it
+        return op.Gather(matrix(op, x), indices, axis=1)
+    return columns(op, x, indices.tolist())
 
 
 @sklearn.lower(

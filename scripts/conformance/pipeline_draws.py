@@ -1,0 +1,552 @@
+"""What random pipelines are made of: estimators with the options that they are drawn with, and the data that they see."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (importing enables it)
+from sklearn.utils import all_estimators
+
+Pick = Callable[[Sequence[Any]], Any]
+
+FOREST = {"n_estimators": [3, 10], "max_depth": [3, None], "min_samples_leaf": [1, 3]}
+KERNELS = ["rbf", "linear", "poly", "sigmoid"]
+LINE: dict[str, list[Any]] = {"alpha": [0.1, 1.0], "fit_intercept": [True, False]}
+
+# The first value of an option is the plainest: what a difference is reduced to.
+ANYWHERE: dict[str, dict[str, list[Any]]] = {
+    "StandardScaler": {"with_mean": [True, False], "with_std": [True, False]},
+    "MinMaxScaler": {"feature_range": [(0, 1), (-1, 2)], "clip": [False, True]},
+    "MaxAbsScaler": {},
+    "RobustScaler": {
+        "with_centering": [True, False],
+        "quantile_range": [(25.0, 75.0), (10.0, 90.0)],
+        "unit_variance": [False, True],
+    },
+    "PowerTransformer": {"standardize": [True, False]},
+    "QuantileTransformer": {"n_quantiles": [20, 50], "output_distribution": ["uniform", "normal"]},
+    "SimpleImputer": {"strategy": ["mean", "median", "most_frequent", "constant"], "add_indicator": [False, True]},
+    "KNNImputer": {"n_neighbors": [3, 5], "weights": ["uniform", "distance"], "add_indicator": [False, True]},
+    "IterativeImputer": {"max_iter": [2], "initial_strategy": ["mean", "median"]},
+    "MissingIndicator": {"features": ["all", "missing-only"]},
+    "VarianceThreshold": {"threshold": [0.0, 0.1]},
+    "FunctionTransformer": {"func": [None, np.tanh, np.abs, np.log1p]},
+    "OneHotEncoder": {
+        "handle_unknown": ["ignore", "infrequent_if_exist"],
+        "drop": [None, "if_binary", "first"],
+        "min_frequency": [None, 4],
+        "sparse_output": [True, False],
+    },
+    "OrdinalEncoder": {
+        "handle_unknown": ["use_encoded_value"],
+        "unknown_value": [-1, np.nan],
+        "max_categories": [None, 3],
+    },
+    "TargetEncoder": {"smooth": ["auto", 1.0], "cv": [2]},
+}
+COMPLETE: dict[str, dict[str, list[Any]]] = {
+    "Normalizer": {"norm": ["l2", "l1", "max"]},
+    "Binarizer": {"threshold": [0.0, 0.5]},
+    "KBinsDiscretizer": {
+        "n_bins": [3, 5],
+        "encode": ["ordinal", "onehot", "onehot-dense"],
+        "strategy": ["quantile", "uniform", "kmeans"],
+    },
+    "PolynomialFeatures": {"degree": [2, 3], "interaction_only": [False, True], "include_bias": [True, False]},
+    "SplineTransformer": {
+        "n_knots": [3, 5],
+        "degree": [3, 2],
+        "knots": ["uniform", "quantile"],
+        "extrapolation": ["constant", "linear", "continue", "periodic", "error"],
+    },
+    "SelectKBest": {"k": [1, 2]},
+    "SelectPercentile": {"percentile": [50]},
+    "PCA": {"n_components": [None, 2, 0.9], "whiten": [False, True]},
+    "IncrementalPCA": {"n_components": [2], "whiten": [False, True]},
+    "TruncatedSVD": {"n_components": [2]},
+    "KernelPCA": {"n_components": [2], "kernel": [*KERNELS, "cosine"]},
+    "FastICA": {"n_components": [2], "whiten": ["unit-variance", "arbitrary-variance"]},
+    "FactorAnalysis": {"n_components": [2]},
+    "SparsePCA": {"n_components": [2], "max_iter": [20]},
+    "GaussianRandomProjection": {"n_components": [3]},
+    "SparseRandomProjection": {"n_components": [3], "density": [0.5]},
+    "Nystroem": {"n_components": [10], "kernel": ["rbf", "poly", "laplacian"]},
+    "RBFSampler": {"n_components": [8], "gamma": [1.0, "scale"]},
+    "PolynomialCountSketch": {"n_components": [8], "degree": [2, 3]},
+    "RandomTreesEmbedding": {"n_estimators": [3], "max_depth": [2, 4], "sparse_output": [True, False]},
+    "FeatureAgglomeration": {"n_clusters": [2], "pooling_func": [np.mean, np.max]},
+    "KMeans": {"n_clusters": [3, 5], "n_init": [1]},
+    "Birch": {"n_clusters": [3, None], "threshold": [0.5, 1.0]},
+    "Isomap": {"n_neighbors": [15]},
+    "LocallyLinearEmbedding": {"n_neighbors": [8]},
+    "KNeighborsTransformer": {"n_neighbors": [3], "mode": ["distance", "connectivity"]},
+    "DictionaryLearning": {"n_components": [3], "max_iter": [5], "transform_algorithm": ["omp", "threshold"]},
+    "TfidfTransformer": {"use_idf": [True, False], "sublinear_tf": [False, True], "norm": ["l2", "l1", None]},
+}
+POSITIVE: dict[str, dict[str, list[Any]]] = {
+    "AdditiveChi2Sampler": {"sample_steps": [2, 3]},
+    "SkewedChi2Sampler": {"n_components": [8]},
+    "NMF": {"n_components": [2], "init": ["nndsvda"]},
+    "LatentDirichletAllocation": {"n_components": [3], "max_iter": [3]},
+}
+# Transformers that learn from labels.
+LABELLED: dict[str, dict[str, list[Any]]] = {
+    "LinearDiscriminantAnalysis": {"solver": ["svd", "eigen"]},
+    "NeighborhoodComponentsAnalysis": {"n_components": [2], "max_iter": [5]},
+}
+CLASSIFIERS: dict[str, dict[str, list[Any]]] = {
+    "LogisticRegression": {"C": [1.0, 100.0], "fit_intercept": [True, False], "max_iter": [200]},
+    "SGDClassifier": {"loss": ["hinge", "log_loss", "modified_huber", "perceptron"]},
+    "Perceptron": {},
+    "RidgeClassifier": LINE,
+    "LinearSVC": {"C": [1.0, 0.1], "dual": [True], "max_iter": [300]},  # the primal solver may never end
+    "SVC": {
+        "kernel": KERNELS,
+        "decision_function_shape": ["ovr", "ovo"],
+        "break_ties": [False, True],
+        "probability": [False, True],
+        "max_iter": [500],
+    },
+    "NuSVC": {"nu": [0.1], "kernel": KERNELS, "max_iter": [500]},
+    "DecisionTreeClassifier": {"max_depth": [3, None], "criterion": ["gini", "entropy"]},
+    "ExtraTreeClassifier": {"max_depth": [3, None]},
+    "RandomForestClassifier": FOREST,
+    "ExtraTreesClassifier": FOREST,
+    "GradientBoostingClassifier": {"n_estimators": [4], "loss": ["log_loss", "exponential"], "init": [None, "zero"]},
+    "HistGradientBoostingClassifier": {"max_iter": [4], "min_samples_leaf": [3, 20]},
+    "KNeighborsClassifier": {
+        "n_neighbors": [3, 5, 1],
+        "weights": ["uniform", "distance"],
+        "algorithm": ["auto", "brute", "kd_tree", "ball_tree"],
+        "metric": ["minkowski", "manhattan", "chebyshev", "cosine"],
+    },
+    "RadiusNeighborsClassifier": {"radius": [2.0, 10.0], "outlier_label": ["most_frequent"]},
+    "NearestCentroid": {"metric": ["euclidean", "manhattan"], "shrink_threshold": [None, 0.1]},
+    "GaussianNB": {},
+    "BernoulliNB": {"binarize": [0.0, 0.5]},
+    "LinearDiscriminantAnalysis": {"solver": ["svd", "lsqr", "eigen"], "shrinkage": [None, "auto"]},
+    "QuadraticDiscriminantAnalysis": {"reg_param": [0.1, 0.5]},
+    "GaussianProcessClassifier": {"optimizer": [None]},
+    "MLPClassifier": {"hidden_layer_sizes": [(5,), (4, 3)], "activation": ["relu", "tanh"], "max_iter": [20]},
+    "LabelSpreading": {"kernel": ["rbf", "knn"], "gamma": [0.1]},
+    "LabelPropagation": {"kernel": ["rbf", "knn"], "gamma": [0.1]},
+    "DummyClassifier": {"strategy": ["prior", "most_frequent"]},
+    "LogisticRegressionCV": {"Cs": [3], "cv": [2], "max_iter": [100]},
+}
+OF_COUNTS: dict[str, dict[str, list[Any]]] = {
+    "MultinomialNB": {"alpha": [1.0, 0.1], "fit_prior": [True, False]},
+    "ComplementNB": {"norm": [False, True]},
+    "CategoricalNB": {"min_categories": [12]},
+}
+REGRESSORS: dict[str, dict[str, list[Any]]] = {
+    "LinearRegression": {"fit_intercept": [True, False]},
+    "Ridge": LINE,
+    "Lasso": LINE,
+    "ElasticNet": LINE,
+    "BayesianRidge": {},
+    "HuberRegressor": {"max_iter": [50]},
+    "SGDRegressor": {},
+    "PoissonRegressor": {"max_iter": [50]},
+    "TweedieRegressor": {"power": [0, 1], "link": ["auto", "log"]},
+    "LinearSVR": {"dual": [True], "max_iter": [300]},
+    "SVR": {"kernel": KERNELS, "max_iter": [500]},
+    "NuSVR": {"kernel": KERNELS, "max_iter": [500]},
+    "KernelRidge": {"kernel": ["linear", "rbf", "poly", "laplacian"]},
+    "DecisionTreeRegressor": {"max_depth": [3, None]},
+    "ExtraTreeRegressor": {"max_depth": [3, None]},
+    "RandomForestRegressor": FOREST,
+    "ExtraTreesRegressor": FOREST,
+    "GradientBoostingRegressor": {"n_estimators": [4], "loss": ["squared_error", "huber", "absolute_error"]},
+    "HistGradientBoostingRegressor": {
+        "max_iter": [4],
+        "min_samples_leaf": [3, 20],
+        "loss": ["squared_error", "poisson"],
+    },
+    "KNeighborsRegressor": {
+        "n_neighbors": [3, 5, 1],
+        "weights": ["uniform", "distance"],
+        "algorithm": ["auto", "brute", "kd_tree", "ball_tree"],
+        "metric": ["minkowski", "manhattan", "chebyshev", "cosine"],
+    },
+    "RadiusNeighborsRegressor": {"radius": [100.0], "weights": ["uniform", "distance"]},
+    "GaussianProcessRegressor": {"optimizer": [None], "alpha": [0.1, 1.0], "normalize_y": [False, True]},
+    "MLPRegressor": {"hidden_layer_sizes": [(5,), (4, 3)], "activation": ["relu", "logistic"], "max_iter": [20]},
+    "PLSRegression": {"n_components": [1, 2], "scale": [True, False]},
+    "PLSCanonical": {"n_components": [1]},
+    "CCA": {"n_components": [1]},
+    "DummyRegressor": {"strategy": ["mean", "median"]},
+    "ARDRegression": {"max_iter": [20]},
+    "OrthogonalMatchingPursuit": {},
+    "LassoLars": {"alpha": [0.1]},
+}
+CLUSTERERS: dict[str, dict[str, list[Any]]] = {
+    "KMeans": {"n_clusters": [3, 5], "n_init": [1]},
+    "MiniBatchKMeans": {"n_clusters": [3], "n_init": [1]},
+    "BisectingKMeans": {"n_clusters": [3, 5]},
+    "Birch": {"n_clusters": [3, None], "threshold": [0.5, 1.0]},
+    "MeanShift": {"bandwidth": [None, 2.0]},
+    "AffinityPropagation": {},
+    "GaussianMixture": {"n_components": [2, 3], "covariance_type": ["full", "tied", "diag", "spherical"]},
+    "BayesianGaussianMixture": {"n_components": [3], "covariance_type": ["full", "tied", "diag", "spherical"]},
+    "NearestNeighbors": {"n_neighbors": [3], "algorithm": ["auto", "brute"], "metric": ["minkowski", "manhattan"]},
+}
+OUTLIERS: dict[str, dict[str, list[Any]]] = {
+    "IsolationForest": {"n_estimators": [10], "max_samples": [20, "auto"], "contamination": ["auto", 0.1]},
+    "OneClassSVM": {"nu": [0.2], "kernel": KERNELS, "max_iter": [500]},
+    "SGDOneClassSVM": {"nu": [0.2]},
+    "LocalOutlierFactor": {"novelty": [True], "n_neighbors": [5, 20], "metric": ["minkowski", "manhattan"]},
+    "EllipticEnvelope": {"support_fraction": [0.9]},
+    "KernelDensity": {"kernel": ["gaussian", "tophat", "exponential", "linear"], "bandwidth": [1.0, 0.3]},
+    "PCA": {"n_components": [2]},
+}
+# Made over drawn estimators: options, and how many of them there are.
+OVER_CLASSIFIERS: dict[str, tuple[dict[str, list[Any]], int]] = {
+    "VotingClassifier": ({"voting": ["hard", "soft"], "weights": [None, [2, 1]]}, 2),
+    "StackingClassifier": ({"cv": [2], "passthrough": [False, True], "stack_method": ["auto", "predict"]}, 3),
+    "BaggingClassifier": ({"n_estimators": [3], "max_features": [1.0, 0.6], "max_samples": [1.0, 0.5]}, 1),
+    "AdaBoostClassifier": ({"n_estimators": [3], "learning_rate": [1.0, 0.3]}, 1),
+    "CalibratedClassifierCV": (
+        {"cv": [2], "method": ["sigmoid", "isotonic", "temperature"], "ensemble": [True, False]},
+        1,
+    ),
+    "OneVsRestClassifier": ({}, 1),
+    "OneVsOneClassifier": ({}, 1),
+    "OutputCodeClassifier": ({"code_size": [2]}, 1),
+    "FixedThresholdClassifier": ({"threshold": ["auto", 0.3]}, 1),
+    "TunedThresholdClassifierCV": ({"cv": [2]}, 1),
+    "SelfTrainingClassifier": ({}, 1),
+    "GridSearchCV": ({"param_grid": [{}], "cv": [2]}, 1),
+    "RFE": ({"n_features_to_select": [1, 2]}, 1),
+}
+OVER_REGRESSORS: dict[str, tuple[dict[str, list[Any]], int]] = {
+    "VotingRegressor": ({"weights": [None, [2, 1]]}, 2),
+    "StackingRegressor": ({"cv": [2], "passthrough": [False, True]}, 3),
+    "BaggingRegressor": ({"n_estimators": [3], "max_features": [1.0, 0.6]}, 1),
+    "AdaBoostRegressor": ({"n_estimators": [3], "loss": ["linear", "exponential"]}, 1),
+    "TransformedTargetRegressor": ({"func": [None, np.cbrt], "inverse_func": [None]}, 1),
+    "MultiOutputRegressor": ({}, 1),
+    "RegressorChain": ({}, 1),
+    "RANSACRegressor": ({"min_samples": [0.5]}, 1),
+    "GridSearchCV": ({"param_grid": [{}], "cv": [2]}, 1),
+    "RFE": ({"n_features_to_select": [1, 2]}, 1),
+}
+# What computes by comparisons, and by additions and multiplications element by element, gives the same bits everywhere: there
+# a row on a threshold must go the same way. The rest (matrix products, exponentials, logarithms) rounds as its library does.
+EXACT = frozenset(
+    "Pipeline FeatureUnion ColumnTransformer passthrough StandardScaler MinMaxScaler MaxAbsScaler RobustScaler SimpleImputer "
+    "MissingIndicator VarianceThreshold OneHotEncoder OrdinalEncoder Binarizer KBinsDiscretizer SelectKBest SelectPercentile "
+    "RandomTreesEmbedding DecisionTreeClassifier ExtraTreeClassifier RandomForestClassifier ExtraTreesClassifier "
+    "HistGradientBoostingClassifier HistGradientBoostingRegressor DecisionTreeRegressor ExtraTreeRegressor "
+    "RandomForestRegressor ExtraTreesRegressor GradientBoostingClassifier GradientBoostingRegressor IsolationForest "
+    "DummyClassifier DummyRegressor VotingClassifier VotingRegressor BaggingClassifier BaggingRegressor GridSearchCV RFE "
+    "SelectFromModel OneVsRestClassifier OneVsOneClassifier FixedThresholdClassifier MultiOutputRegressor RegressorChain".split()
+)
+# A category is a value, not a measure: another one beside it is unknown.
+OF_CATEGORIES = (
+    "OneHotEncoder",
+    "OrdinalEncoder",
+    "TargetEncoder",
+    "CategoricalNB",
+    "SimpleImputer",
+    "MissingIndicator",
+)
+KEEPS_MISSING = frozenset(
+    "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler PowerTransformer QuantileTransformer FunctionTransformer "
+    "VarianceThreshold".split()
+)
+FILLS = ("SimpleImputer", "KNNImputer", "IterativeImputer", "MissingIndicator", "OneHotEncoder", "TargetEncoder")
+TAKES_MISSING = ("DecisionTree", "ExtraTree", "RandomForest", "HistGradient", "IsolationForest")
+
+
+@dataclass(frozen=True)
+class Part:
+    """An estimator to be made.
+
+    Attributes:
+        kind: its class, or "passthrough".
+        options: what it is constructed with.
+        parts: the estimators that it is made of.
+        columns: for a part of a ColumnTransformer the columns that it sees.
+    """
+
+    kind: str
+    options: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[Part, ...] = ()
+    columns: tuple[Any, ...] = ()
+
+    def walk(self) -> Iterator[Part]:
+        """The part and all those in it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def __str__(self) -> str:
+        said = [*(f"{k}={getattr(v, '__name__', repr(v))}" for k, v in self.options), *map(str, self.parts)]
+        return f"{self.kind}({', '.join(said)})" + (f"@{list(self.columns)}" if self.columns else "")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One draw.
+
+    Attributes:
+        model: what is fitted.
+        task: "classes", "numbers" or "nothing" to be learnt.
+        values: "normal", "counts" or "positive".
+        dtype: element type of the rows.
+        opset: target_opset.
+        seed: of the data.
+        features: number of columns.
+        digits: decimals that values are rounded to.
+        scale: factor of the columns; 0 for one that differs from column to column.
+        offset: what is added to them.
+        missing: a tenth of the values is NaN.
+        constant: the first column is constant.
+        repeated: half of the fitted rows stand there twice.
+        classes: number of classes.
+        labels: "int", "str" or "bool".
+        targets: number of numbers to be predicted.
+        frame: rows are a DataFrame, the last column of it words.
+        fitted: element type of the fitted rows.
+    """
+
+    model: Part
+    task: str
+    values: str = "normal"
+    dtype: str = "float64"
+    opset: int = 21
+    seed: int = 0
+    features: int = 3
+    digits: int | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+    missing: bool = False
+    constant: bool = False
+    repeated: bool = False
+    classes: int = 2
+    labels: str = "int"
+    targets: int = 1
+    frame: bool = False
+    fitted: str = "same"
+
+    @property
+    def exact(self) -> bool:
+        """Whether every bit of the result is decided."""
+        return all(part.kind in EXACT for part in self.model.walk())
+
+    def __str__(self) -> str:
+        plain = Drawn(self.model, self.task)
+        said = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if value != getattr(plain, name) and name != "model"
+        ]
+        return f"{self.model}; {', '.join([self.task, *said])}"
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    from sklearn.impute import IterativeImputer
+
+    return {**dict(all_estimators()), "IterativeImputer": IterativeImputer}
+
+
+def made(part: Part) -> Any:
+    """The estimator, not fitted."""
+    if part.kind == "passthrough":
+        return "passthrough"
+    kind = _kinds()[part.kind]
+    known = inspect.signature(kind.__init__).parameters
+    options = {**({"random_state": 0} if "random_state" in known else {}), **dict(part.options)}
+    inner = [made(item) for item in part.parts]
+    named = [(f"p{index}", item) for index, item in enumerate(inner)]
+    if part.kind == "Pipeline":
+        return kind(named)
+    if part.kind == "FeatureUnion":
+        return kind(named, **options)
+    if part.kind == "ColumnTransformer":
+        chosen = [(name, item, list(each.columns)) for (name, item), each in zip(named, part.parts, strict=True)]
+        return kind(chosen, **options)
+    if part.kind.startswith("Voting"):
+        return kind(named, **options)
+    if part.kind.startswith("Stacking"):
+        return kind(named[:-1], final_estimator=inner[-1], **options)
+    if part.kind == "TransformedTargetRegressor":
+        cubed = options.get("func") is np.cbrt
+        return kind(*inner, func=options["func"], inverse_func=_cube if cubed else None, check_inverse=False)
+    return kind(*inner, **options)
+
+
+def _cube(x: Any) -> Any:
+    return x * x * x
+
+
+# -- strategies ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Sight:
+    """What the next step sees."""
+
+    positive: bool
+    missing: bool
+    counts: bool
+    exact: bool = True
+
+
+def _optioned(pick: Pick, kind: str, options: dict[str, list[Any]], **more: Any) -> Part:
+    chosen = tuple((name, pick(values)) for name, values in options.items())
+    return Part(kind, chosen, **more)
+
+
+def _transformer(pick: Pick, sight: _Sight, task: str) -> Part:
+    table = dict(ANYWHERE)
+    if sight.missing:
+        table = {kind: table[kind] for kind in sorted({*KEEPS_MISSING, *FILLS, "OrdinalEncoder"})}
+    else:
+        table |= COMPLETE
+        if sight.positive:
+            table |= POSITIVE
+        if task == "classes":
+            table |= LABELLED
+        if pick(range(10)) == 9 and task != "nothing":
+            inner = {
+                "classes": ["LogisticRegression", "RandomForestClassifier", "LinearSVC"],
+                "numbers": ["Lasso", "DecisionTreeRegressor"],
+            }[task]
+            kind = pick(inner)
+            made = _optioned(pick, kind, (CLASSIFIERS | REGRESSORS)[kind])
+            return Part("SelectFromModel", (("threshold", pick(["mean", 1e-5, "0.5*median"])),), (made,))
+    if task == "nothing":
+        table = {kind: options for kind, options in table.items() if kind not in ("TargetEncoder", *_SUPERVISED)}
+    if not sight.exact:  # of numbers that rounding decides no two are the same category
+        table = {kind: options for kind, options in table.items() if not kind.endswith("Encoder")}
+    kind = pick(sorted(table))
+    return _optioned(pick, kind, table[kind])
+
+
+_SUPERVISED = ("SelectKBest", "SelectPercentile")
+
+
+def _after(part: Part, sight: _Sight) -> None:
+    options = dict(part.options)
+    if part.kind in FILLS:
+        sight.missing = False
+    if part.kind == "MinMaxScaler":
+        sight.positive = options["clip"] and options["feature_range"][0] == 0
+    elif part.kind not in (
+        "MaxAbsScaler",
+        "SimpleImputer",
+        "VarianceThreshold",
+        "SelectKBest",
+        "Normalizer",
+        "Binarizer",
+    ):
+        sight.positive = part.kind in ("OneHotEncoder", "KBinsDiscretizer", "RandomTreesEmbedding", "NMF")
+    sight.exact = sight.exact and all(item.kind in EXACT for item in part.walk())
+    sight.counts = sight.counts and part.kind in ("VarianceThreshold", "SelectKBest", "OrdinalEncoder")
+
+
+def _estimator(pick: Pick, task: str, sight: _Sight, depth: int) -> Part:
+    tables: dict[str, dict[str, dict[str, list[Any]]]] = {
+        "classes": {"": CLASSIFIERS | (OF_COUNTS if sight.counts else {})},
+        "numbers": {"": REGRESSORS},
+        "nothing": {"": CLUSTERERS, "outliers": OUTLIERS},
+    }
+    table = tables[task][pick(sorted(tables[task]))]
+    if sight.missing:
+        table = {kind: options for kind, options in table.items() if kind.startswith(TAKES_MISSING)}
+    over = {"classes": OVER_CLASSIFIERS, "numbers": OVER_REGRESSORS, "nothing": {}}[task]
+    if depth > 0 and over and pick(range(10)) >= 6:
+        kind = pick(sorted(over))
+        options, count = over[kind]
+        inner = tuple(_estimator(pick, task, sight, depth - 1) for _ in range(count))
+        return _optioned(pick, kind, options, parts=inner)
+    if depth > 0 and not sight.missing and pick(range(20)) == 19:
+        return Part("Pipeline", (), (_transformer(pick, sight, task), _estimator(pick, task, sight, 0)))
+    if not table:
+        table = {"IsolationForest": OUTLIERS["IsolationForest"]}
+    kind = pick(sorted(table))
+    return _optioned(pick, kind, table[kind])
+
+
+def _around(pick: Pick, sight: _Sight, task: str, features: int, words: bool) -> Part:
+    """A union of transformers, each of all columns or of its own."""
+    names: list[Any] = [f"c{i}" for i in range(features)] if words else list(range(features))
+    if not words and pick([False, True]):
+        parts = tuple(_transformer(pick, sight, task) for _ in range(pick(range(1, 3))))
+        more = (Part("passthrough"),) if pick([False, True]) else ()
+        weights = pick([None, None, {"p0": 2.5}])
+        return Part("FeatureUnion", (("transformer_weights", weights),), (*parts, *more))
+    cut = pick(range(1, features + 1))
+    first = _transformer(pick, sight, task)
+    parts = (Part(first.kind, first.options, first.parts, tuple(names[:cut])),)
+    if cut < features and pick([False, True]):
+        second = _transformer(pick, sight, task)
+        parts = (*parts, Part(second.kind, second.options, second.parts, tuple(names[cut:][::-1])))
+    if words:
+        encoder = pick(["OneHotEncoder", "OrdinalEncoder", "TargetEncoder"])
+        encoder = "OneHotEncoder" if task == "nothing" else encoder
+        parts = (*parts, _optioned(pick, encoder, ANYWHERE[encoder], columns=("words",)))
+    remainder = "drop" if words or sight.missing else pick(["drop", "passthrough"])
+    return Part("ColumnTransformer", (("remainder", remainder),), parts)
+
+
+@st.composite
+def draws(draw: Any) -> Drawn:
+    """A pipeline and the data that it is fitted on and asked about."""
+    return drawn(lambda values: draw(st.sampled_from(values)))
+
+
+def drawn(pick: Pick) -> Drawn:
+    """A pipeline and the data that it is fitted on and asked about, by who picks one of several values."""
+    task = pick(["classes", "classes", "numbers", "nothing"])
+    values = pick(["normal", "normal", "counts", "positive"])
+    features = pick(range(2, 6))
+    dtype = pick(["float64", "float32", "float64", "float32", "int64"])
+    missing = dtype != "int64" and pick(range(5)) == 4
+    words = pick(range(10)) == 9
+    offset = pick([0.0, 0.0, -5.0, 1e3]) if values == "normal" else 0.0
+    sight = _Sight(values != "normal", missing, values == "counts")
+    classes = pick(range(2, 5))
+    steps: list[Part] = []
+    if words or pick(range(4)) == 3:
+        steps.append(_around(pick, sight, task, features, words))
+        _after(steps[0], sight)
+        sight = _Sight(False, missing, False, sight.exact)
+        if missing:
+            steps.append(_optioned(pick, "SimpleImputer", ANYWHERE["SimpleImputer"]))
+            sight.missing = False
+    for _ in range(pick(range(4 - len(steps)))):
+        steps.append(_transformer(pick, sight, task))
+        _after(steps[-1], sight)
+    final = None
+    if task != "nothing" or not steps or pick(range(4)):
+        final = _estimator(pick, task, sight, 2 if pick(range(5)) == 4 else 1)
+    parts = (*steps, *([final] if final else []))
+    return Drawn(
+        parts[0] if len(parts) == 1 else Part("Pipeline", (), tuple(parts)),
+        task,
+        values,
+        dtype,
+        pick([21, 13, 17, 23]),
+        pick(range(2**16)),
+        features,
+        pick([None, None, 2, 1, 0]) if values != "counts" else None,
+        pick([1.0, 1.0, 1e-3, 1e4, 0.0]) if values != "counts" else 1.0,
+        offset,
+        missing,
+        pick(range(6)) == 5,
+        pick([False, True]),
+        classes,
+        pick(["int", "str", "bool"] if classes == 2 else ["int", "str"]),
+        pick([1, 1, 1, 2]) if task == "numbers" else 1,
+        words,
+        pick(["same", "same", "float64"]) if dtype != "int64" else "same",
+    )
