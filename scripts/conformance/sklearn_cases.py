@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401  (importing enables them)
-from sklearn.impute import IterativeImputer
-from sklearn.model_selection import HalvingGridSearchCV
 from sklearn.utils import all_estimators
 
 FITTED, FEATURES = 150, 5
@@ -457,8 +455,7 @@ def _tables() -> dict[str, list[Row]]:
 def configured() -> Iterator[Configured]:
     """Every estimator in every configuration."""
     tables = _tables()
-    experimental = [(kind.__name__, kind) for kind in (HalvingGridSearchCV, IterativeImputer)]
-    for name, kind in sorted([*all_estimators(), *experimental], key=lambda item: item[0]):
+    for name, kind in all_estimators():
         for data, target, options in tables.get(name, _default(kind)):
             yield _configured(name, kind, data, target, options)
 

@@ -69,6 +69,9 @@ def tables(part: Callable[..., Any], each: Callable[..., list[Row]]) -> dict[str
     }
     selections = {kind: each(dense, classes, {}) for kind in ("SelectFdr", "SelectFpr", "SelectFwe")}
     searches = {
+        "HalvingRandomSearchCV": each(
+            dense, two, {"estimator": logistic(), "param_distributions": {"C": [0.1, 1.0, 10.0]}, "cv": 2}
+        ),
         "HalvingGridSearchCV": each(dense, two, {"estimator": logistic(), "param_grid": {"C": [0.1, 1.0]}, "cv": 2}),
         "GridSearchCV": [
             *each(dense, classes, {"estimator": logistic(), "param_grid": {"C": [0.1, 1.0]}, "cv": 2}),
