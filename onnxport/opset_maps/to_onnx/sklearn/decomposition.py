@@ -30,11 +30,13 @@ _TWO: dict[str, Any] = {"n_components": 2}
     ],
 )
 def projection(op: OpBuilder, model: Any, x: Table) -> Array:
-    """X components' - mean components', whitened on request."""
+    """X components' - mean components', whitened on request, in the type of the first product."""
     found = floats(op, x) @ model.components_.T
     if getattr(model, "mean_", None) is not None:
-        found = found - model.mean_.reshape(1, -1) @ model.components_.T
-    return found / _scale(model) if getattr(model, "whiten", False) else found
+        found -= model.mean_.reshape(1, -1) @ model.components_.T
+    if getattr(model, "whiten", False):
+        found /= _scale(model)
+    return found
 
 
 def _scale(model: Any) -> np.ndarray:

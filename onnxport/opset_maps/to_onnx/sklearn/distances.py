@@ -54,10 +54,10 @@ def distances(
         found = squared_euclidean(x, rows)
         return found if squared or ranking or metric == "sqeuclidean" else np.sqrt(found)
     if metric == "cosine":
-        return 1.0 - _unit(x) @ _unit(rows).T
+        return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
     if metric == "correlation":
         x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
-        return 1.0 - _unit(x) @ _unit(rows).T
+        return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
     if metric in ("seuclidean", "mahalanobis"):
         x, rows = _whitened(x, rows, metric, parameters)
         return np.sqrt(squared_euclidean(x, rows))
