@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (importing enables it)
+from sklearn.gaussian_process import kernels
 from sklearn.utils import all_estimators
 
 Pick = Callable[[Sequence[Any]], Any]
 
 FOREST = {"n_estimators": [3, 10], "max_depth": [3, None], "min_samples_leaf": [1, 3]}
 KERNELS = ["rbf", "linear", "poly", "sigmoid"]
+PROCESSES = [kernels.Matern(nu=1.5), kernels.RationalQuadratic() + kernels.WhiteKernel(0.1), 2.0 * kernels.DotProduct()]
 LINE: dict[str, list[Any]] = {"alpha": [0.1, 1.0], "fit_intercept": [True, False]}
 
 # The first value of an option is the plainest: what a difference is reduced to.
@@ -67,6 +69,8 @@ COMPLETE: dict[str, dict[str, list[Any]]] = {
     },
     "SelectKBest": {"k": [1, 2]},
     "SelectPercentile": {"percentile": [50]},
+    "GenericUnivariateSelect": {"mode": ["k_best"], "param": [1, 2]},
+    "SelectFpr": {"alpha": [0.5]},
     "PCA": {"n_components": [None, 2, 0.9], "whiten": [False, True]},
     "IncrementalPCA": {"n_components": [2], "whiten": [False, True]},
     "TruncatedSVD": {"n_components": [2]},
@@ -87,18 +91,22 @@ COMPLETE: dict[str, dict[str, list[Any]]] = {
     "LocallyLinearEmbedding": {"n_neighbors": [8]},
     "KNeighborsTransformer": {"n_neighbors": [3], "mode": ["distance", "connectivity"]},
     "DictionaryLearning": {"n_components": [3], "max_iter": [5], "transform_algorithm": ["omp", "threshold"]},
+    "BernoulliRBM": {"n_components": [4], "n_iter": [3]},
+    "RadiusNeighborsTransformer": {"radius": [1.0, 100.0], "mode": ["distance", "connectivity"]},
     "TfidfTransformer": {"use_idf": [True, False], "sublinear_tf": [False, True], "norm": ["l2", "l1", None]},
 }
 POSITIVE: dict[str, dict[str, list[Any]]] = {
     "AdditiveChi2Sampler": {"sample_steps": [2, 3]},
     "SkewedChi2Sampler": {"n_components": [8]},
     "NMF": {"n_components": [2], "init": ["nndsvda"]},
+    "MiniBatchNMF": {"n_components": [2], "max_iter": [5]},
     "LatentDirichletAllocation": {"n_components": [3], "max_iter": [3]},
 }
 # Transformers that learn from labels.
 LABELLED: dict[str, dict[str, list[Any]]] = {
     "LinearDiscriminantAnalysis": {"solver": ["svd", "eigen"]},
     "NeighborhoodComponentsAnalysis": {"n_components": [2], "max_iter": [5]},
+    "PLSRegression": {"n_components": [1]},
 }
 CLASSIFIERS: dict[str, dict[str, list[Any]]] = {
     "LogisticRegression": {"C": [1.0, 100.0], "fit_intercept": [True, False], "max_iter": [200]},
@@ -119,7 +127,7 @@ CLASSIFIERS: dict[str, dict[str, list[Any]]] = {
     "RandomForestClassifier": FOREST,
     "ExtraTreesClassifier": FOREST,
     "GradientBoostingClassifier": {"n_estimators": [4], "loss": ["log_loss", "exponential"], "init": [None, "zero"]},
-    "HistGradientBoostingClassifier": {"max_iter": [4], "min_samples_leaf": [3, 20]},
+    "HistGradientBoostingClassifier": {"max_iter": [4], "min_samples_leaf": [3, 20], "max_leaf_nodes": [31, 4]},
     "KNeighborsClassifier": {
         "n_neighbors": [3, 5, 1],
         "weights": ["uniform", "distance"],
@@ -132,11 +140,16 @@ CLASSIFIERS: dict[str, dict[str, list[Any]]] = {
     "BernoulliNB": {"binarize": [0.0, 0.5]},
     "LinearDiscriminantAnalysis": {"solver": ["svd", "lsqr", "eigen"], "shrinkage": [None, "auto"]},
     "QuadraticDiscriminantAnalysis": {"reg_param": [0.1, 0.5]},
-    "GaussianProcessClassifier": {"optimizer": [None]},
+    "GaussianProcessClassifier": {
+        "optimizer": [None],
+        "kernel": [None, *PROCESSES],
+        "multi_class": ["one_vs_rest", "one_vs_one"],
+    },
     "MLPClassifier": {"hidden_layer_sizes": [(5,), (4, 3)], "activation": ["relu", "tanh"], "max_iter": [20]},
     "LabelSpreading": {"kernel": ["rbf", "knn"], "gamma": [0.1]},
     "LabelPropagation": {"kernel": ["rbf", "knn"], "gamma": [0.1]},
     "DummyClassifier": {"strategy": ["prior", "most_frequent"]},
+    "RidgeClassifierCV": {},
     "LogisticRegressionCV": {"Cs": [3], "cv": [2], "max_iter": [100]},
 }
 OF_COUNTS: dict[str, dict[str, list[Any]]] = {
@@ -175,7 +188,12 @@ REGRESSORS: dict[str, dict[str, list[Any]]] = {
         "metric": ["minkowski", "manhattan", "chebyshev", "cosine"],
     },
     "RadiusNeighborsRegressor": {"radius": [100.0], "weights": ["uniform", "distance"]},
-    "GaussianProcessRegressor": {"optimizer": [None], "alpha": [0.1, 1.0], "normalize_y": [False, True]},
+    "GaussianProcessRegressor": {
+        "optimizer": [None],
+        "kernel": [None, *PROCESSES],
+        "alpha": [0.1, 1.0],
+        "normalize_y": [False, True],
+    },
     "MLPRegressor": {"hidden_layer_sizes": [(5,), (4, 3)], "activation": ["relu", "logistic"], "max_iter": [20]},
     "PLSRegression": {"n_components": [1, 2], "scale": [True, False]},
     "PLSCanonical": {"n_components": [1]},
@@ -184,6 +202,13 @@ REGRESSORS: dict[str, dict[str, list[Any]]] = {
     "ARDRegression": {"max_iter": [20]},
     "OrthogonalMatchingPursuit": {},
     "LassoLars": {"alpha": [0.1]},
+    "RidgeCV": {},
+    "LassoCV": {"cv": [2], "alphas": [5]},
+    "Lars": {},
+    "GammaRegressor": {"max_iter": [50]},
+    "QuantileRegressor": {"alpha": [0.1]},
+    "TheilSenRegressor": {"max_subpopulation": [50]},
+    "IsotonicRegression": {"out_of_bounds": ["clip", "nan"]},
 }
 CLUSTERERS: dict[str, dict[str, list[Any]]] = {
     "KMeans": {"n_clusters": [3, 5], "n_init": [1]},
@@ -221,6 +246,8 @@ OVER_CLASSIFIERS: dict[str, tuple[dict[str, list[Any]], int]] = {
     "FixedThresholdClassifier": ({"threshold": ["auto", 0.3]}, 1),
     "TunedThresholdClassifierCV": ({"cv": [2]}, 1),
     "SelfTrainingClassifier": ({}, 1),
+    "MultiOutputClassifier": ({}, 1),
+    "ClassifierChain": ({}, 1),
     "GridSearchCV": ({"param_grid": [{}], "cv": [2]}, 1),
     "RFE": ({"n_features_to_select": [1, 2]}, 1),
 }
@@ -310,8 +337,8 @@ class Drawn:
         constant: the first column is constant.
         repeated: half of the fitted rows stand there twice.
         classes: number of classes.
-        labels: "int", "str" or "bool".
-        targets: number of numbers to be predicted.
+        labels: "int", "str", "float" or "bool".
+        targets: number of columns to be predicted.
         frame: rows are a DataFrame, the last column of it words.
         fitted: element type of the fitted rows.
     """
@@ -431,7 +458,7 @@ def _transformer(pick: Pick, sight: _Sight, task: str) -> Part:
     return _optioned(pick, kind, table[kind])
 
 
-_SUPERVISED = ("SelectKBest", "SelectPercentile")
+_SUPERVISED = ("SelectKBest", "SelectPercentile", "GenericUnivariateSelect", "SelectFpr")
 
 
 def _after(part: Part, sight: _Sight) -> None:
@@ -545,8 +572,8 @@ def drawn(pick: Pick) -> Drawn:
         pick(range(6)) == 5,
         pick([False, True]),
         classes,
-        pick(["int", "str", "bool"] if classes == 2 else ["int", "str"]),
-        pick([1, 1, 1, 2]) if task == "numbers" else 1,
+        pick(["int", "str", "float", "bool"] if classes == 2 else ["int", "str", "float"]),
+        pick([1] * (4 if task == "numbers" else 9) + [2]) if task != "nothing" else 1,
         words,
         pick(["same", "same", "float64"]) if dtype != "int64" else "same",
     )

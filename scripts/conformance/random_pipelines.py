@@ -47,6 +47,12 @@ METHODS = (
     "predict_std",
     "mahalanobis",
 )
+LABELS = {
+    "int": np.array([3, -1, 10, 0]),
+    "float": np.array([2.0, 1.0, 4.0, 3.0]),
+    "str": np.array(["b", "a", "long name", "C"]),
+    "bool": np.array([False, True]),
+}
 WORDS = np.array(["red", "green", "blue", "grey", "black"], object)
 
 
@@ -109,16 +115,15 @@ def target(drawn: Drawn, x: np.ndarray, rng: np.random.Generator) -> Any:
     z = np.nan_to_num((x - np.nanmean(x, axis=0)) / (np.nanstd(x, axis=0) + 1e-9))
     score = z @ np.linspace(1.0, -1.0, x.shape[1]) + np.sin(2 * z[:, -1]) + 0.3 * rng.normal(size=len(x))
     if drawn.task == "numbers":
-        positive = any(part.kind in ("PoissonRegressor", "TweedieRegressor") for part in drawn.model.walk()) or any(
-            dict(part.options).get("loss") == "poisson" for part in drawn.model.walk()
-        )
+        positive = any(
+            part.kind in ("PoissonRegressor", "TweedieRegressor", "GammaRegressor") for part in drawn.model.walk()
+        ) or any(dict(part.options).get("loss") == "poisson" for part in drawn.model.walk())
         score = np.exp(score / 3) if positive else score * 10
         return score if drawn.targets == 1 else np.stack([score, score**2], axis=1)
     y = np.digitize(score, np.quantile(score, np.linspace(0, 1, drawn.classes + 1)[1:-1]))
-    if drawn.labels == "bool":
-        return y.astype(bool)
-    names = np.array(["b", "a", "long name", "C"]) if drawn.labels == "str" else np.array([3, -1, 10, 0])
-    return names[y]
+    if drawn.targets > 1:
+        y = np.stack([y, rng.permutation(drawn.classes)[y] if drawn.classes > 2 else z[:, -1] > 0], axis=1).astype(int)
+    return LABELS[drawn.labels][y]
 
 
 def fitted(drawn: Drawn) -> tuple[Any, Any]:
