@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (importing enables it)
 from sklearn.gaussian_process import kernels
 from sklearn.utils import all_estimators
@@ -523,12 +522,6 @@ def _around(pick: Pick, sight: _Sight, task: str, features: int, words: bool) ->
         parts = (*parts, _optioned(pick, encoder, ANYWHERE[encoder], columns=("words",)))
     remainder = "drop" if words or sight.missing else pick(["drop", "passthrough"])
     return Part("ColumnTransformer", (("remainder", remainder),), parts)
-
-
-@st.composite
-def draws(draw: Any) -> Drawn:
-    """A pipeline and the data that it is fitted on and asked about."""
-    return drawn(lambda values: draw(st.sampled_from(values)))
 
 
 def drawn(pick: Pick) -> Drawn:

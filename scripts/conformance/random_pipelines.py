@@ -274,12 +274,13 @@ class Source:
                     continue
         return [found[index] for found in self._nearby[method]]
 
-    def distances(self) -> bool:
-        """Whether the last step gives distances to centres."""
+    def reach(self) -> float:
+        """The greatest coordinate of the centres to which the last step gives distances; 0 where it gives none."""
         last = self.model
         while hasattr(last, "steps"):
             last = last.steps[-1][1]
-        return hasattr(last, "subcluster_centers_") or hasattr(last, "cluster_centers_")
+        centres = getattr(last, "subcluster_centers_", getattr(last, "cluster_centers_", None))
+        return float(np.max(np.abs(centres))) if isinstance(centres, np.ndarray) else 0.0
 
     def intercept(self) -> float:
         """The greatest intercept of the last step."""
@@ -540,9 +541,9 @@ def _numbers(source: Source, method: str, index: int, expected: Any, got: Any, f
     gap = _gap(expected, got)
     if (gap <= limit).all():
         return ""
-    if method == "transform" and source.distances():  # roots of differences of squares
+    if method == "transform" and (reach := source.reach()):  # roots of differences of squares, in float64
         e, g = expected.astype(np.float64), got.astype(np.float64)
-        if (_gap(e * e, g * g) <= 64 * source.eps * scale**2).all():
+        if (np.abs(e * e - g * g) <= 1e-14 * reach**2 + 8 * np.finfo(expected.dtype).eps * e * e).all():
             return ""
     narrow = source.drawn.dtype == "float32"
     spread = np.zeros(len(gap))

@@ -27,6 +27,11 @@ def _calibrated(inner: Any = None, **options: Any) -> Any:
     return classifier("calibration", "CalibratedClassifierCV", estimator=inner, cv=2, **options)
 
 
+def _against_rest() -> Any:
+    """Trees of which for some rows none is for its class."""
+    return made("multiclass", "OneVsRestClassifier", estimator=made("tree", "DecisionTreeClassifier", max_depth=3))
+
+
 @sklearn.lower(
     "CalibratedClassifierCV.predict_proba",
     cases=[
@@ -35,6 +40,7 @@ def _calibrated(inner: Any = None, **options: Any) -> Any:
         built(lambda: _calibrated(method="isotonic"), _ROWS),
         built(lambda: _calibrated(made("linear_model", "LogisticRegression"), method="temperature"), _ROWS),
         built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
+        built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
     ],
 )
 def calibrated_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
@@ -87,16 +93,19 @@ def _one_by_one(op: OpBuilder, model: Any, scores: Array, count: int) -> Array:
 
 
 def _tempered(calibrator: Any, scores: Array, *, probable: bool, binary: bool) -> Array:
-    """Softmax of the logits times the inverse temperature (Guo et al., On calibration of modern neural networks, 2017)."""
-    if probable:
-        shares = np.hstack([1 - scores, scores]) if binary else scores
-        logits = np.log(shares + _least_share())
-    elif scores.shape[1] == 1:
+    """Softmax of the logits times the inverse temperature (Guo et al., On calibration of modern neural networks, 2017).
+
+    scikit-learn takes what it is given for probabilities where those of every row of the batch sum to 1, else for logits.
+    """
+    if scores.shape[1] is None:
+        raise UnsupportedOperator("CalibratedClassifierCV: the number of scores is not known")
+    if scores.shape[1] == 1 and not (probable and binary):
         logits = np.hstack([-scores, scores])
     else:
-        logits = scores
-        if not binary and scores.shape[1] is None:
-            raise UnsupportedOperator("CalibratedClassifierCV: the number of scores is not known")
+        shares = np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+        off = np.abs(np.sum(shares, axis=1, keepdims=True) - 1.0) > 1e-5 + 1e-8
+        no_shares = np.sum(((shares < 0) | (shares > 1) | off).astype(np.int64)) > 0
+        logits = np.where(no_shares, shares, np.log(shares + _least_share()))
     return softmax(logits * calibrator.beta_)
 
 
