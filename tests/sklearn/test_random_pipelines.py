@@ -47,9 +47,6 @@ FOUND = {
     "periodic splines of a constant column": Drawn(
         part("SplineTransformer", extrapolation="periodic", n_knots=5), "nothing", constant=True
     ),
-    "temperatures of sure probabilities": Drawn(
-        part("CalibratedClassifierCV", part("MLPClassifier"), method="temperature"), "classes", classes=3
-    ),
     "a calibrated classifier of fewer classes": Drawn(
         part("CalibratedClassifierCV", part("LabelSpreading", kernel="knn"), ensemble=False), "classes", classes=3
     ),
