@@ -57,6 +57,8 @@ def _blanks(**options: Any) -> Any:
 def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
     rows = Array(op, matrix(op, x))
+    if rows.dtype != object and model.strategy not in ("most_frequent", "constant"):
+        rows = floats(op, x)
     statistics = np.asarray(model.statistics_)
     missing = missing_in(op, rows, model.missing_values)
     if rows.dtype == object:
