@@ -11,12 +11,14 @@ from hypothesis import strategies as st  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     ExtraTreesRegressor,
     GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
 )
 from sklearn.tree import DecisionTreeRegressor  # noqa: E402
 
 import onnxport  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble  # noqa: E402
 
 KINDS = {
     "tree": lambda seed: DecisionTreeRegressor(max_depth=6, random_state=seed),
@@ -65,3 +67,31 @@ def test_rows_on_and_beside_thresholds_go_the_same_way(kind, seed, digits, gaps)
         converted = onnxport.convert(model, inputs=given_rows[:2], methods=[method], validate=False)
         expected = getattr(model, method)(given_rows)
         np.testing.assert_allclose(converted(given_rows), expected, rtol=1e-9 if dtype == np.float64 else 1e-6)
+
+
+MANY = np.concatenate(
+    [np.random.default_rng(0).integers(0, 5, size=(300, 1)), np.random.default_rng(1).normal(size=(300, 3))], axis=1
+)
+SCORE = MANY[:, 1] + (MANY[:, 0] % 2) * MANY[:, 2]
+PARTS = {
+    "forest": (RandomForestClassifier(12, max_depth=5, random_state=0), SCORE > 0),
+    "forest of 3 classes": (RandomForestClassifier(12, max_depth=5, random_state=0), np.digitize(SCORE, [-0.5, 0.5])),
+    "forest of 2 targets": (ExtraTreesRegressor(12, max_depth=5, random_state=0), np.stack([SCORE, SCORE**2], axis=1)),
+    "boosted": (GradientBoostingClassifier(n_estimators=8, random_state=0), np.digitize(SCORE, [-0.5, 0.5])),
+    "histogram": (
+        HistGradientBoostingClassifier(max_iter=8, categorical_features=[0], random_state=0),
+        np.digitize(SCORE, [-0.5, 0.5]),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", PARTS)
+def test_large_ensembles_are_sums_of_parts(monkeypatch, title):
+    monkeypatch.setattr(tree_ensemble, "_LARGE", 16)
+    monkeypatch.setattr(tree_ensemble, "_PART", 40)
+    model, y = PARTS[title]
+    model.fit(MANY, y)
+    method = "predict_proba" if hasattr(model, "classes_") else "predict"
+    hub = onnxport.convert(model, inputs=MANY[:2], methods=[method], validate=False)
+    assert sum(node.op_type == "TreeEnsemble" for node in hub.model.graph) > 3
+    np.testing.assert_allclose(hub(MANY), getattr(model, method)(MANY), rtol=1e-12, atol=1e-15)

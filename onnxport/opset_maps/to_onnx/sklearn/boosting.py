@@ -14,7 +14,13 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, label_of_scores, softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.classes import (
+    column,
+    label_of_scores,
+    label_of_sign,
+    logistic_classes,
+    softmax,
+)
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import rows32, tree_of
@@ -44,10 +50,9 @@ def loss_probabilities(loss: Any, raw: Array) -> Array:
         return softmax(raw)
     if name not in ("HalfBinomialLoss", "ExponentialLoss"):
         raise UnsupportedOperator(f"the loss {name} has no mapping")
-    raw = raw[:, 0] if raw.ndim == 2 else raw
     if name == "ExponentialLoss":  # its link is half the logit
-        raw = 2.0 * raw
-    return both_classes(expit(raw))
+        raw = 2.0 * column(raw)
+    return logistic_classes(raw)
 
 
 # -- gradient boosting -----------------------------------------------------------------------------------------------------
@@ -88,7 +93,10 @@ def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:
     joined = tree_ensemble.join([tree_of(item, item.tree_.value[:, 0, :] * rate) for item in fitted])
     columns = model.estimators_.shape[1]
     targets = np.tile(np.arange(columns), model.estimators_.shape[0])
-    return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns) + _gradient_start(op, model, x)
+    start = _gradient_start(op, model, x)
+    if isinstance(start, Array):
+        return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns) + start
+    return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns, start)
 
 
 def _with_init() -> Any:
@@ -107,7 +115,7 @@ def _with_init() -> Any:
 def gradient_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
     raw = _gradient_raw(op, model, x)
-    return raw[:, 0] if model.estimators_.shape[1] == 1 else raw
+    return raw.reshape(-1) if model.estimators_.shape[1] == 1 else raw
 
 
 @sklearn.lower(
@@ -119,7 +127,7 @@ def gradient_decision(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def gradient_value(op: OpBuilder, model: Any, x: Table) -> Array:
     """The raw prediction."""
-    return _gradient_raw(op, model, x)[:, 0]
+    return _gradient_raw(op, model, x).reshape(-1)
 
 
 @sklearn.lower(
@@ -149,7 +157,7 @@ def gradient_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
     raw = called(op, model, "decision_function", x)
     if raw.ndim == 1:
-        return take_class(model.classes_, (raw >= 0).astype(np.int64))
+        return label_of_sign(model.classes_, raw, zero_is_second=True)
     return label_of_scores(model.classes_, raw)
 
 
@@ -241,7 +249,7 @@ def _histogram_raw(op: OpBuilder, model: Any, x: Table) -> Array:
         rows = np.concatenate([np.where(np.isnan(first), codes, first), rows[:, int((counts > 0).sum()) :]], axis=1)
     joined = tree_ensemble.join([_histogram_tree(model, item, counts) for stage in stages for item in stage])
     targets = np.tile(np.arange(columns), len(stages))
-    return tree_ensemble.sums(op, joined, rows.value, targets, columns) + start
+    return tree_ensemble.sums(op, joined, rows.value, targets, columns, start)
 
 
 def _with_categories(name: str) -> Any:
@@ -264,7 +272,7 @@ _HISTOGRAM_CASES = [
 def histogram_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
     raw = _histogram_raw(op, model, x)
-    return raw[:, 0] if model.n_trees_per_iteration_ == 1 else raw
+    return raw.reshape(-1) if model.n_trees_per_iteration_ == 1 else raw
 
 
 @sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
@@ -291,7 +299,7 @@ def histogram_label(op: OpBuilder, model: Any, x: Table) -> Array:
 )  # fmt: skip
 def histogram_value(op: OpBuilder, model: Any, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
-    return link_inverse(model._loss, _histogram_raw(op, model, x)[:, 0])
+    return link_inverse(model._loss, _histogram_raw(op, model, x).reshape(-1))
 
 
 # -- AdaBoost --------------------------------------------------------------------------------------------------------------

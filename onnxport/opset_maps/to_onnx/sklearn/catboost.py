@@ -187,11 +187,7 @@ def raw_values(op: OpBuilder, model: Any, x: Table) -> Array:
     if not trees:
         return full(rows, (None, len(bias)), 0.0, np.float64) + bias
     joined = tree_ensemble.join(trees)
-    if len(bias) > 1:
-        total = np.sum(tree_ensemble.values(op, joined, rows.value), axis=1)
-    else:
-        total = tree_ensemble.sums(op, joined, rows.value, np.zeros(joined.count, np.int64), 1)
-    return total * scale + bias
+    return tree_ensemble.totals(op, joined, rows.value) * scale + bias
 
 
 def _loss(model: Any) -> str:

@@ -26,14 +26,48 @@ def take_class(classes: Any, index: Array) -> Array:
 def label_of_scores(classes: Any, scores: Array) -> Array:
     """The label of the greatest score of each row, the first among equals, or by the sign of a vector of scores."""
     if scores.ndim == 1:
-        return take_class(classes, (scores > 0).astype(np.int64))
+        return label_of_sign(classes, scores)
     return take_class(classes, np.argmax(scores, axis=1))
+
+
+def column(vector: Array) -> Array:
+    """A vector as the one column [N, 1] that it was made of, or else as a new one; a column as it is."""
+    if vector.ndim == 2:
+        return vector
+    made = vector.value.producer()
+    if made is not None and made.op_type in ("Reshape", "Squeeze") and made.inputs[0] is not None:
+        source = vector.of(made.inputs[0])
+        if source.value.shape is not None and source.shape[1:] == (1,):
+            return source
+    return vector[:, None]
+
+
+def with_rest(part: Array, whole: float = 1.0) -> Array:
+    """Columns whole - p and p from a column p [N, 1]; the product with 1 and -1 is exact, as is the rest where that is."""
+    op, dtype = part.op, part.dtype
+    return part.of(op.Gemm(part.value, op.const(np.array([[-1, 1]], dtype)), op.const(np.array([whole, 0], dtype))))
 
 
 def both_classes(positive: Array) -> Array:
     """Probabilities of two classes from a vector of those of the second: columns 1 - p and p."""
-    column = positive[:, None]
-    return np.concatenate([1 - column, column], axis=1)
+    return with_rest(column(positive))
+
+
+def _zero_and_minus(scores: Array) -> Array:
+    """Columns 0 and -s of a vector or column of scores."""
+    return column(scores) * np.array([[0, -1]], scores.dtype)
+
+
+def logistic_classes(scores: Array) -> Array:
+    """Probabilities 1 - p and p of two classes from their scores [N] or [N, 1], p = 1 / (exp(0) + exp(-s))."""
+    return with_rest(np.reciprocal(np.sum(np.exp(_zero_and_minus(scores)), axis=1, keepdims=True)))
+
+
+def label_of_sign(classes: Any, scores: Array, *, zero_is_second: bool = False) -> Array:
+    """The second class where a score, [N] or [N, 1], is above 0, or is 0 and that counts as above; else the first."""
+    pair = _zero_and_minus(scores)
+    last = {"select_last_index": 1} if zero_is_second else {}
+    return take_class(classes, scores.of(scores.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
 
 
 def softmax(scores: Array) -> Array:

@@ -105,9 +105,23 @@ def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
 
 def kernel_squares(x: Array, rows: np.ndarray) -> Array:
     """Squared distances of which exp(-d) is taken: from the differences where the product's rounding could be seen in that."""
+    return exact_squares(x, rows) if _far_apart(rows) else squared_euclidean(x, rows)
+
+
+def gaussian(x: Array, rows: np.ndarray) -> Array:
+    """exp(-|x - y|^2), float64 [N, M]; rounding may leave a hair more than 1, where a square would be below 0."""
+    if _far_apart(rows):
+        return np.exp(-exact_squares(x, rows))
+    x, rows = _moved(x, rows)
+    op = x.op
+    product = op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-np.sum(rows * rows, axis=1)))
+    return np.exp(x.of(product) - np.sum(x * x, axis=1, keepdims=True))
+
+
+def _far_apart(rows: np.ndarray) -> bool:
+    """Whether the product's rounding of squared distances could be seen in exp of them."""
     moved = rows - rows.mean(axis=0) if len(rows) else rows
-    far = np.max(np.sum(moved * moved, axis=1), initial=0.0) > 1e3
-    return exact_squares(x, rows) if far else squared_euclidean(x, rows)
+    return bool(np.max(np.sum(moved * moved, axis=1), initial=0.0) > 1e3)
 
 
 def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> Array:
@@ -214,17 +228,33 @@ def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mappin
 def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
     """As `nearest`, ranked by |x|^2 - 2 x y + |y|^2 as it stands, which scikit-learn's brute force compares."""
     rows = np.asarray(rows, np.float64)
-    norms = row_norms(rows, squared=True)
 
     def of_block(x: Array) -> tuple[Array, Array]:
-        own = _over_columns(x, None, lambda a, _: a * a)[:, None]
-        found = (own + (x @ rows.T) * -2.0) + norms
-        index = _least(np.maximum(found, 0.0), k)[1]
+        index = _least(product_squares(x, rows), k)[1]
         gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
         return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
 
     found, index = in_blocks(x.astype(np.float64), len(rows), of_block)
     return found, index
+
+
+def nearest_of_sparse(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """As `nearest`, ranked and measured by `product_squares`: of sparse matrices scikit-learn computes nothing else."""
+
+    def of_block(x: Array) -> tuple[Array, Array]:
+        squares, index = _least(product_squares(x, rows), k)
+        return np.sqrt(squares), index
+
+    found, index = in_blocks(x, len(rows), of_block)
+    return found, index
+
+
+def product_squares(x: Array, rows: np.ndarray) -> Array:
+    """|x|^2 - 2 x y + |y|^2 as it stands, at least 0, [N, M]: summed in float64, kept in float32 where both sides are that."""
+    wide, fixed = x.astype(np.float64), rows.astype(np.float64)
+    own = _over_columns(wide, None, lambda a, _: a * a)[:, None]
+    found = (own + (wide @ fixed.T) * -2.0) + row_norms(fixed, squared=True)
+    return np.maximum(_like(found, x, rows), 0.0)
 
 
 def _least(values: Array, k: int) -> tuple[Array, Array]:

@@ -12,7 +12,13 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, label_of_scores, normalized, softmax
+from onnxport.opset_maps.to_onnx.sklearn.classes import (
+    both_classes,
+    label_of_scores,
+    logistic_classes,
+    normalized,
+    softmax,
+)
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
 
@@ -130,8 +136,7 @@ def ridge_label(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def one_against_rest(scores: Array) -> Array:
     """Logistic functions of the scores, divided by their sum."""
-    probabilities = expit(scores)
-    return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
+    return logistic_classes(scores) if scores.ndim == 1 else normalized(expit(scores))
 
 
 @sklearn.lower(

@@ -10,7 +10,7 @@ from scipy.special import expit
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, label_of_scores, softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax, with_rest
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats
 
@@ -59,7 +59,7 @@ def perceptron_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     if model.out_activation_ == "softmax":
         return softmax(found)
     found = expit(found)
-    return both_classes(found[:, 0]) if model.n_outputs_ == 1 else found
+    return with_rest(found) if model.n_outputs_ == 1 else found
 
 
 @sklearn.lower(
@@ -69,8 +69,6 @@ def perceptron_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 def perceptron_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class of the greatest probability; for several labels, ones where it is above a half."""
     found = called(op, model, "predict_proba", x)
-    if model.n_outputs_ == 1:  # sklearn.preprocessing.LabelBinarizer: above the threshold of a half
-        return take_class(model.classes_, (found[:, 1] > 0.5).astype(np.int64))
-    if model.out_activation_ == "softmax":
+    if model.n_outputs_ == 1 or model.out_activation_ == "softmax":  # of two p > 1 - p just where p > 0.5
         return label_of_scores(model.classes_, found)
     return (found > 0.5).astype(np.int64)

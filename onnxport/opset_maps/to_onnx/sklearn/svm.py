@@ -15,8 +15,8 @@ from onnxport.opset_maps.cases import Case, built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.distances import kernel, kernel_squares
+from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_sign, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.distances import gaussian, kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles
@@ -57,9 +57,7 @@ def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray) -> Arr
         return rows @ (vectors.T @ weights)
     if name == "rbf":  # libsvm measures differences
         scale = float(np.sqrt(model._gamma))
-        return in_blocks(
-            rows * scale, len(vectors), lambda block: [np.exp(-kernel_squares(block, vectors * scale)) @ weights]
-        )[0]
+        return in_blocks(rows * scale, len(vectors), lambda block: [gaussian(block, vectors * scale) @ weights])[0]
     said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
     return in_blocks(rows, len(vectors), lambda block: [kernel(block, vectors, name, said) @ weights])[0]
 
@@ -101,7 +99,7 @@ def machine_scores(op: OpBuilder, model: Any, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
     found = pair_scores(op, model, x)
     if len(model.classes_) == 2:
-        return -found[:, 0]
+        return -found.reshape(-1)
     if model.decision_function_shape == "ovo":
         return found
     return votes_of_pairs((found < 0).astype(np.int64), -found, len(model.classes_))
@@ -122,7 +120,10 @@ def machine_label(op: OpBuilder, model: Any, x: Table) -> Array:
         if model.decision_function_shape == "ovo":
             raise UnsupportedOperator("scikit-learn allows break_ties only with decision_function_shape='ovr'")
         return take_class(model.classes_, np.argmax(called(op, model, "decision_function", x), axis=1))
-    first = pair_scores(op, model, x) > 0
+    scores = pair_scores(op, model, x)
+    if count == 2:
+        return label_of_sign(model.classes_, -scores, zero_is_second=True)
+    first = scores > 0
     wins, losses = (np.eye(count)[[pair[side] for pair in _pairs(model)]] for side in (0, 1))
     votes = first.astype(np.float64) @ wins + (~first).astype(np.float64) @ losses
     return take_class(model.classes_, np.argmax(votes, axis=1))

@@ -4,6 +4,9 @@ A row's path is decided by comparisons alone, so a leaf's number is exact in flo
 summed. Float32 rows are compared in float32 with each threshold rounded down, to the greatest float32 not above it: x <=
 threshold then says the same for every float32 x. Float64 rows are compared in float64: by TreeEnsemble from ai.onnx.ml 5 on, by
 TreeEnsembleRegressor from 3 on, and before that by the number of thresholds below the value, which is small and exact.
+
+Runtimes take a batch of rows through all trees before the next: trees that do not fit the processor's cache are read from memory
+again for each batch. A large ensemble is therefore a sum of several.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 # Whole numbers below this are exact in float32.
 _EXACT = 1 << 24
 _LEQ, _MEMBER = 0, 6
+# Ensembles of more nodes than _LARGE are written in parts of about _PART nodes (24 bytes each), at most _PARTS of them.
+_LARGE, _PART, _PARTS = 1 << 17, 1 << 15, 64
+# Up to so many targets get trees of their own: runtimes add to one target faster than to one among several.
+_TARGETS = 32
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,42 @@ class Trees:
     def count(self) -> int:
         """Number of trees."""
         return len(self.roots)
+
+    def only(self, chosen: np.ndarray) -> Trees:
+        """Some of the trees, by their ascending numbers; nodes, leaves and trees are numbered anew."""
+        nodes, node_tree, node_shift = _runs(self.roots, len(self.feature), chosen)
+        first_leaf = np.searchsorted(self.leaf_tree, np.arange(self.count))
+        kept, leaf_tree, leaf_shift = _runs(first_leaf, len(self.leaf_tree), chosen)
+
+        def child(numbers: np.ndarray, is_leaf: np.ndarray) -> np.ndarray:
+            shift = np.where(is_leaf[nodes], leaf_shift[node_tree], node_shift[node_tree])
+            return np.asarray(numbers[nodes] + shift)
+
+        asking = enumerate(nodes.tolist()) if self.members else ()
+        members = {new: self.members[old] for new, old in asking if old in self.members}
+        return Trees(
+            self.feature[nodes],
+            self.threshold[nodes],
+            self.missing[nodes],
+            child(self.true, self.true_leaf),
+            self.true_leaf[nodes],
+            child(self.false, self.false_leaf),
+            self.false_leaf[nodes],
+            self.roots[chosen] + node_shift,
+            leaf_tree,
+            self.leaf_node[kept],
+            self.leaf_value[kept],
+            members,
+        )
+
+
+def _runs(first: np.ndarray, total: int, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of runs of items that start at `first` the chosen: their items, each one's run, and by how much a run's numbers move."""
+    sizes = np.diff(np.append(first, total))[chosen]
+    starts = np.cumsum(sizes) - sizes
+    shift = starts - first[chosen]
+    run = np.repeat(np.arange(len(chosen)), sizes)
+    return np.arange(int(sizes.sum())) - shift[run], run, shift
 
 
 def join(trees: Sequence[Tree]) -> Trees:
@@ -153,13 +196,60 @@ def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     return take(found.const(trees.leaf_value), found, axis=0)
 
 
-def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int) -> Array:
-    """The sum over trees of the reached leaves' single values, float64 [N, count]; `targets` is the column of each tree."""
-    if op.ml_opset >= 5:
-        wide = op.cast(x, ir.DataType.DOUBLE)
-        return Array(op, _ensemble(op, trees, wide, targets[trees.leaf_tree], trees.leaf_value[:, 0], count))
-    reached = values(op, trees, x)[:, :, 0]
-    return reached @ (targets[:, None] == np.arange(count)).astype(np.float64)
+def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int, start: Any = 0.0) -> Array:
+    """The sum over trees of the reached leaves' single values, float64 [N, count].
+
+    Args:
+        op: the builder.
+        trees: trees whose leaves hold one value.
+        x: rows, [N, F].
+        targets: the column of each tree.
+        count: number of columns.
+        start: what the sums begin with, one number or [count].
+    """
+    if op.ml_opset < 5:
+        reached = values(op, trees, x)[:, :, 0]
+        found = reached @ (targets[:, None] == np.arange(count)).astype(np.float64)
+        return found + np.ravel(start) if np.any(start) else found
+    if np.any(start):
+        trees = _beginning_with(trees, targets, np.broadcast_to(np.ravel(start), (count,)))
+    wide = op.cast(x, ir.DataType.DOUBLE)
+    own = [np.flatnonzero(targets == target) for target in range(count)]
+    if 1 < count <= _TARGETS and all(map(len, own)):
+        columns = [sums(op, trees.only(mine), wide, np.zeros(len(mine), np.int64), 1) for mine in own]
+        return np.concatenate(columns, axis=1)
+    found = [
+        _ensemble(op, part, wide, targets[chosen][part.leaf_tree], part.leaf_value[:, 0], count)
+        for chosen, part in _parts(trees)
+    ]
+    return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
+
+
+def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
+    """The sum over trees of what the reached leaves hold, float64 [N, K]."""
+    if trees.leaf_value.shape[1] == 1:
+        return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
+    found = [np.sum(values(op, part, x), axis=1).value for _, part in _parts(trees)]
+    return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
+
+
+def _beginning_with(trees: Trees, targets: np.ndarray, start: np.ndarray) -> Trees:
+    """The trees, of which the first of each target also gives what its sum begins with."""
+    present, first = np.unique(targets, return_index=True)
+    begun = np.zeros(trees.count)
+    begun[first] = start[present]
+    return replace(trees, leaf_value=trees.leaf_value + begun[trees.leaf_tree][:, None])
+
+
+def _parts(trees: Trees) -> list[tuple[np.ndarray, Trees]]:
+    """The trees in parts that a processor's cache holds, each with its trees' numbers."""
+    nodes = len(trees.feature)
+    every = np.arange(trees.count)
+    if nodes <= _LARGE:
+        return [(every, trees)]
+    part = trees.roots // max(_PART, -(-nodes // _PARTS))
+    chosen = np.split(every, np.flatnonzero(np.diff(part)) + 1)
+    return [(numbers, trees.only(numbers)) for numbers in chosen]
 
 
 def _ensemble(

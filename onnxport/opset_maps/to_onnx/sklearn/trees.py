@@ -15,7 +15,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores
+from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, with_rest
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
 
@@ -50,15 +50,13 @@ def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
     if len(trees) == 1:
         return tree_ensemble.values(op, joined, rows32(op, x))[:, 0]
     shares = joined.leaf_value
-    if shares.shape[1] == 1:
-        total = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1)
-    elif shares.shape[1] == 2 and op.ml_opset >= 5 and np.allclose(shares.sum(axis=1), 1.0, rtol=0.0, atol=1e-12):
+    if shares.shape[1] == 2 and op.ml_opset >= 5 and np.allclose(shares.sum(axis=1), 1.0, rtol=0.0, atol=1e-12):
         # two classes: a leaf of TreeEnsemble has one number, and the other class has the rest
         second = replace(joined, leaf_value=shares[:, 1:])
         total = tree_ensemble.sums(op, second, rows32(op, x), np.zeros(joined.count, np.int64), 1)
-        total = np.concatenate([float(len(trees)) - total, total], axis=1)
+        total = with_rest(total, float(len(trees)))
     else:
-        total = np.sum(tree_ensemble.values(op, joined, rows32(op, x)), axis=1)
+        total = tree_ensemble.totals(op, joined, rows32(op, x))
     return total / float(len(trees))
 
 
@@ -71,7 +69,7 @@ def _two_targets(module: str, name: str, **options: Any) -> Any:
 def regression_value(op: OpBuilder, model: Any, x: Table) -> Array:
     """The mean of the trees' values."""
     found = _mean_values(op, model, x)
-    return found[:, 0] if model.n_outputs_ == 1 else found
+    return found.reshape(-1) if model.n_outputs_ == 1 else found
 
 
 @sklearn.lower(
@@ -200,7 +198,7 @@ def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
         depth = model._decision_path_lengths[index] + model._average_path_length_per_tree[index] - 1.0
         trees.append(tree_of(tree, np.asarray(depth, np.float64)[:, None], features))
     joined = tree_ensemble.join(trees)
-    depths = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1)[:, 0]
+    depths = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1).reshape(-1)
     from sklearn.ensemble._iforest import _average_path_length
 
     denominator = float(len(trees) * _average_path_length([model._max_samples])[0])

@@ -184,7 +184,7 @@ def _tree_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
         return full(rows, (None, read.width), 0.0, np.float64)
     trees = _trees(model, read)
     if trees.leaf_value.shape[1] > 1:
-        return np.sum(tree_ensemble.values(op, trees, rows.value), axis=1)
+        return tree_ensemble.totals(op, trees, rows.value)
     targets = np.asarray(read.parts["tree_info"], np.int64)[: trees.count]
     return tree_ensemble.sums(op, trees, rows.value, targets, read.width)
 
