@@ -475,6 +475,7 @@ def _configured(name: str, kind: type, data: Any, target: Any, options: Options)
     )
 
     def make() -> Any:
+        # a seed makes the fit the same each time, and what BernoulliRBM.score_samples draws a function of the row's place
         seeded = {"random_state": 0} if "random_state" in _signature(kind) else {}
         model = kind(**{**seeded, **options})
         x = data(FITTED, np.random.default_rng(0))

@@ -330,10 +330,9 @@ def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
 @_says(np.searchsorted)
 def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
     """How many of the values lie below x (side="left"), or not above it."""
-    column = x[..., None]
-    values = np.asarray(sorted_values)
-    passed = column > values if side == "left" else column >= values
-    return reduced(passed.astype(np.int64), "ReduceSum", -1)
+    from onnxport.opset_maps.to_onnx.sklearn.places import passed
+
+    return passed(x, np.asarray(sorted_values), equal=side == "right")
 
 
 @_says(np.linalg.norm)

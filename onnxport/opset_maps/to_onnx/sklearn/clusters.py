@@ -12,7 +12,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.distances import dense, squared_euclidean
+from onnxport.opset_maps.to_onnx.sklearn.distances import dense, product_squares, squared_euclidean
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
@@ -40,7 +40,7 @@ def centre_distances(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def nearest(rows: Array, centres: np.ndarray) -> Array:
     """The number of the nearest centre, the first among equals."""
-    return np.argmin(squared_euclidean(rows.astype(np.float64), centres), axis=1)
+    return np.argmin(product_squares(rows.astype(np.float64), np.asarray(centres, np.float64)), axis=1)
 
 
 @sklearn.lower(

@@ -8,21 +8,28 @@ import numpy as np
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import built, f32, f64, i64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.coordinate_descent import Lasso
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
 _HERE = "decomposition"
 _SMALL: dict[str, Any] = {"n_components": 6, "max_iter": 5}
+_FEW: dict[str, Any] = {"n_components": 3, "max_iter": 5}
+_LASSO: dict[str, Any] = {"transform_algorithm": "lasso_cd"}
+# An atom twice, its opposite, one of zeros.
+_AWKWARD: dict[str, Any] = {
+    "dictionary": np.array([[1, 2, 0, 1], [1, 2, 0, 1], [-1, -2, 0, -1], [0, 0, 0, 0], [0, 1, -3, 0]], float)
+}
 
 
 def _coder(**options: Any) -> Any:
     atoms = data(4, 7, seed=5)
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
-    return made(_HERE, "SparseCoder", dictionary=atoms, **options).fit(data())
+    return made(_HERE, "SparseCoder", **{"dictionary": atoms, **options}).fit(data())
 
 
 def _atoms(model: Any) -> np.ndarray:
@@ -37,6 +44,12 @@ def _atoms(model: Any) -> np.ndarray:
         built(lambda: _coder(transform_n_nonzero_coefs=4, split_sign=True), f64(7, 4)),
         built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5, positive_code=True), f64(7, 4)),
         built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5), f32(7, 4)),
+        # scikit-learn's own takes no float32 rows after a fit on float64
+        built(lambda: _coder(**_LASSO), f64(7, 4), dynamic=True),
+        built(lambda: _coder(**_LASSO, **_AWKWARD, transform_alpha=0.2), f64(7, 4)),
+        built(lambda: _coder(**_LASSO, **_AWKWARD, positive_code=True, split_sign=True), i64(7, 4)),
+        built(lambda: transformer(_HERE, "DictionaryLearning", **_FEW, **_LASSO, alpha=0.3), f64(7, 4)),
+        built(lambda: transformer(_HERE, "MiniBatchDictionaryLearning", **_FEW, **_LASSO), f64(7, 4)),
         *cases(transformer, _HERE, "DictionaryLearning", {**_SMALL, "transform_n_nonzero_coefs": 3}),
         *cases(transformer, _HERE, "MiniBatchDictionaryLearning", _SMALL),
     ],
@@ -44,21 +57,36 @@ def _atoms(model: Any) -> np.ndarray:
 def sparse_code(op: OpBuilder, model: Any, x: Table) -> Array:
     """The atoms' few coefficients of each row; with ``split_sign`` the positive ones beside the negative ones."""
     rows, atoms, said = floats(op, x), _atoms(model), model.transform_algorithm
+    alpha = model.transform_alpha
+    alpha = getattr(model, "alpha", None) if alpha is None else alpha
+    alpha = 1.0 if alpha is None else float(alpha)
     if said == "threshold":
-        alpha = model.transform_alpha
-        alpha = getattr(model, "alpha", None) if alpha is None else alpha
         similarity = rows @ atoms.T
-        found = np.sign(similarity) * np.maximum(np.abs(similarity) - (1.0 if alpha is None else float(alpha)), 0)
+        found = np.sign(similarity) * np.maximum(np.abs(similarity) - alpha, 0)
         found = np.maximum(found, 0) if model.positive_code else found
     elif said == "omp":
         count = model.transform_n_nonzero_coefs
         count = min(max(atoms.shape[1] / 10, 1), len(atoms)) if count is None else count
         found = matching_pursuit(rows, atoms, int(count))
+    elif said == "lasso_cd":
+        found = lasso(rows, atoms, alpha, model)
     else:
-        raise UnsupportedOperator(f"transform_algorithm={said!r} has no mapping; use 'omp' or 'threshold'")
+        raise UnsupportedOperator(f"transform_algorithm={said!r} has no mapping; use 'omp', 'lasso_cd' or 'threshold'")
     if not model.split_sign:
         return found
     return np.concatenate([np.maximum(found, 0), -np.minimum(found, 0)], axis=1).astype(np.float64)
+
+
+def lasso(rows: Array, atoms: np.ndarray, alpha: float, model: Any) -> Array:
+    """Coefficients whose absolute values, times `alpha`, are part of what is least."""
+    if np.float32 in (rows.dtype, atoms.dtype):
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: transform_algorithm='lasso_cd' needs float64 atoms and rows. On float32 scikit-learn "
+            "fails, or stops by a gap that float32 can't resolve; fit and give float64, or use 'omp' or 'threshold'"
+        )
+    atoms = atoms.astype(np.float64)
+    penalty = alpha / atoms.shape[1] * atoms.shape[1]  # rounded as scikit-learn rounds it
+    return Lasso(atoms @ atoms.T, penalty, bool(model.positive_code), int(model.transform_max_iter)).codes(rows, atoms)
 
 
 def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:

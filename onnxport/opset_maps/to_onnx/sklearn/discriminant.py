@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, take_class
-from onnxport.opset_maps.to_onnx.sklearn.distances import distances
+from onnxport.opset_maps.to_onnx.sklearn.distances import distances, product_squares
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 
@@ -114,5 +114,9 @@ def centroid_label(op: OpBuilder, model: Any, x: Table) -> Array:
         return discriminant_label(op, model, x)
     if model.metric not in ("euclidean", "manhattan"):
         raise UnsupportedOperator(f"NearestCentroid: metric={model.metric!r} has no mapping")
-    found = distances(numbers(op, x), model.centroids_, model.metric, ranking=True)
+    rows = doubles(op, x)
+    centroids = np.asarray(model.centroids_, np.float64)
+    found = (
+        product_squares(rows, centroids) if model.metric == "euclidean" else distances(rows, centroids, model.metric)
+    )
     return take_class(model.classes_, np.argmin(found, axis=1))

@@ -15,6 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target, words
+from onnxport.opset_maps.to_onnx.sklearn.places import FEW, passed
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, columns, matrix, numbers
 
 _HERE = "preprocessing"
@@ -55,11 +56,24 @@ def codes(op: OpBuilder, column: ir.Value, categories: Any, numbers_of: Any = No
     value = Array(op, column)
     if value.dtype.kind in "iub" and known.dtype.kind in "iub":
         return Array(op, _label_encoder(op, value.astype(np.int64).value, known.astype(np.int64), places, unknown))
+    if len(known) > FEW and value.dtype.kind == "f":
+        return _code_among_many(value, known, places, unknown)
     matches = value == known[None]
     if known.dtype.kind == "f" and np.isnan(known).any() and value.dtype.kind == "f":
         matches = matches | (np.isnan(value) & np.isnan(known)[None])
     found = np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True)
     return found + unknown
+
+
+def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, unknown: int) -> Array:
+    """The number of the category that stands where a value would stand among them, if that is the value."""
+    known = known.astype(np.float64)
+    order = np.argsort(known, kind="stable")[: len(known) - int(np.isnan(known).sum())]
+    value = value.astype(np.float64)
+    place = np.minimum(passed(value, known[order], equal=False), len(order) - 1)
+    found = np.where(take(known[order], place) == value, take(numbers_of[order], place), np.int64(unknown))
+    missing = np.flatnonzero(np.isnan(known))
+    return np.where(np.isnan(value), np.int64(numbers_of[missing[0]]), found) if len(missing) else found
 
 
 def _label_encoder(op: OpBuilder, column: ir.Value, keys: Any, places: np.ndarray, unknown: int) -> ir.Value:

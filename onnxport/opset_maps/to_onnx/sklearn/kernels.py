@@ -1,11 +1,10 @@
-"""Kernel ridge, isotonic regression, Boltzmann machines, label propagation and manifolds."""
+"""Kernel ridge, isotonic regression, label propagation and manifolds."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -60,15 +59,6 @@ def isotonic(op: OpBuilder, model: Any, x: Table) -> Array:
     found = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
     beyond = (rows < model.X_thresholds_[0]) | (rows > model.X_thresholds_[-1])
     return np.where(beyond, np.nan, found).astype(rows.dtype)
-
-
-@sklearn.lower(
-    "BernoulliRBM.transform",
-    cases=cases(transformer, "neural_network", "BernoulliRBM", {"n_components": 3, "n_iter": 2}),
-)
-def hidden_units(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The hidden units' probabilities."""
-    return expit(floats(op, x) @ model.components_.T + model.intercept_hidden_)
 
 
 @sklearn.lower("Isomap.transform", cases=cases(transformer, "manifold", "Isomap", {"n_neighbors": 30}))

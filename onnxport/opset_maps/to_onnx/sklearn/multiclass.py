@@ -14,7 +14,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.distances import squared_euclidean
+from onnxport.opset_maps.to_onnx.sklearn.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, made, quantity, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, matrix
 
@@ -175,7 +175,7 @@ def pair_label(op: OpBuilder, model: Any, x: Table) -> Array:
 def code_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     found = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
-    return take_class(model.classes_, np.argmin(squared_euclidean(found, model.code_book_), axis=1))
+    return take_class(model.classes_, np.argmin(product_squares(found, model.code_book_), axis=1))
 
 
 # -- several outputs -------------------------------------------------------------------------------------------------------
