@@ -34,7 +34,7 @@ def _typed_operand(schema: defs.OpSchema, node: ir.Node) -> ir.Value | None:
     return value if value.type.dtype in schemas.parameter(schema, 0).dtypes else None
 
 
-def _told_as(node: ir.Node, like: ir.Value, shape: Iterable[int | ir.SymbolicDim]) -> bool:
+def _told_as(node: ir.Node, like: ir.Value, shape: Iterable[int | ir.SymbolicDim | None]) -> bool:
     node.outputs[0].type = ir.TensorType(like.dtype or ir.DataType.UNDEFINED)
     node.outputs[0].shape = ir.Shape(shape)
     return True
@@ -78,10 +78,34 @@ def _told_of_transpose(schema: defs.OpSchema, node: ir.Node, known: Known) -> bo
     return _told_as(node, value, [value.shape[i] for i in perm.as_ints()])
 
 
+def _told_of_gather(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value, index = _typed_operand(schema, node), node.inputs[1]
+    if value is None or value.shape is None or index is None or index.shape is None:
+        return False
+    if index.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+        return False
+    rank, axis = value.shape.rank(), node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+    if not -rank <= axis < rank or (index.name in known and value.name in known):
+        return False
+    axis %= rank
+    return _told_as(node, value, [*value.shape[:axis], *index.shape, *value.shape[axis + 1 :]])
+
+
+def _told_of_split_strings(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value = _typed_operand(schema, node)
+    if value is None or value.shape is None or len(node.outputs) != 2:
+        return False
+    node.outputs[1].type = ir.TensorType(ir.DataType.INT64)
+    node.outputs[1].shape = ir.Shape(value.shape)
+    return _told_as(node, value, [*value.shape, None])
+
+
 _TOLD: dict[str, Callable[[defs.OpSchema, ir.Node, Known], bool]] = {
     **dict.fromkeys(_LIKE_OPERAND, _told_of_operand),
     **dict.fromkeys(_LIKE_BOTH, _told_of_both),
+    "Gather": _told_of_gather,
     "Reshape": _told_of_reshape,
+    "StringSplit": _told_of_split_strings,
     "Transpose": _told_of_transpose,
 }
 

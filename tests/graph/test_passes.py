@@ -83,3 +83,22 @@ def test_rows_of_strings_are_gathered_whole(axis, index):
     x = op.input("x", ir.DataType.STRING, [4, "n", 3])
     found = OnnxModel(finish(op, [op.Gather(x, np.array(index), axis=axis)], ["y"]))(data)
     assert found.tolist() == np.take(data, index, axis=axis).tolist()
+
+
+# onnxruntime 1.31 moves such factors, one after another, into a float32 attribute of the product.
+@pytest.mark.parametrize("before", [[0.2], [0.2, 4.0], [16777213.0, 16777215.0], [2.0**-80, 2.0**-80]], ids=str)
+@pytest.mark.parametrize("after", [[], [4.0, 0.7]], ids=str)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_scales_of_float64_products_keep_their_digits(before, after, columns):
+    rng = np.random.default_rng(0)
+    given, weight = rng.normal(size=(5, columns)), rng.normal(size=(columns, 2))
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", ir.DataType.DOUBLE, ["N", columns])
+    for factor in before:
+        x = op.Mul(x, op.const(np.array([factor])))
+    y = op.MatMul(x, op.const(weight))
+    for factor in after:
+        y = op.Div(y, op.const(np.float64(factor)))
+    model = OnnxModel(finish(op, [y], ["y"]))
+    np.testing.assert_allclose(model(given), given * np.prod(before) @ weight / np.prod(after), rtol=1e-13)

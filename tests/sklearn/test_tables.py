@@ -10,10 +10,18 @@ import pandas as pd  # noqa: E402
 import polars as pl  # noqa: E402
 from sklearn.compose import make_column_selector, make_column_transformer  # noqa: E402
 from sklearn.feature_extraction import DictVectorizer  # noqa: E402
+from sklearn.feature_extraction.text import TfidfTransformer  # noqa: E402
 from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.neighbors import KNeighborsTransformer  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    QuantileTransformer,
+    StandardScaler,
+)
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
@@ -85,3 +93,18 @@ def test_a_feature_of_strings_and_numbers_is_refused():
     model = DictVectorizer().fit(rows)
     with pytest.raises(InvalidInputError, match="'size'"):
         onnxport.convert(model, inputs=rows)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (PolynomialFeatures(), "PolynomialFeatures.*other columns"),
+        (QuantileTransformer(output_distribution="normal", n_quantiles=9), "QuantileTransformer.*zeros"),
+        (TfidfTransformer(sublinear_tf=True), "TfidfTransformer.*zeros"),
+    ],
+)
+def test_what_scikit_learn_reads_from_how_a_graph_is_stored_is_refused(step, said):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    model = make_pipeline(KNeighborsTransformer(n_neighbors=3), step).fit(rows)
+    with pytest.raises(onnxport.UnsupportedOperator, match=said):
+        onnxport.convert(model, inputs=rows, validate=False)

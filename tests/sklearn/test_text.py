@@ -8,14 +8,21 @@ import pytest
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.sklearn
 
+import onnx_ir as ir  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from sklearn.decomposition import TruncatedSVD  # noqa: E402
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
+from sklearn.naive_bayes import ComplementNB, MultinomialNB  # noqa: E402
+from sklearn.pipeline import make_pipeline, make_union  # noqa: E402
+from sklearn.preprocessing import MaxAbsScaler  # noqa: E402
+from sklearn.svm import LinearSVC  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
+from onnxport.graph.builder import OpBuilder  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.cells import apart  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import token_rule  # noqa: E402
 
 LEARNED = [
@@ -130,3 +137,81 @@ def test_what_onnx_can_not_say_is_refused_by_the_arguments_name(options):
     model = CountVectorizer(**options).fit(LEARNED)
     with pytest.raises(onnxport.UnsupportedOperator, match=next(iter(options))):
         onnxport.convert(model, inputs=LEARNED, validate=False)
+
+
+GROUPS = ["ab-", "\u00e9 ", "xyz"]
+
+
+@pytest.fixture(scope="module")
+def cutting():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    op = OpBuilder(21)
+    cells = apart(op, op.input("x", ir.DataType.STRING, ["n"]), GROUPS)
+    graph = op.graph([cells.strings, cells.rows, cells.laid(op)], name="g", output_names=["cells", "rows", "laid"])
+    file = ir.serde.serialize_model(ir.Model(graph, ir_version=10)).SerializeToString()
+    return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+
+@given(st.lists(st.text(st.sampled_from("ab-\u00e9 xyzqw\ufdef\U0001f600"), max_size=12), min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_strings_are_cut_at_every_character_in_their_order(cutting, texts):
+    cells, rows, laid = cutting.run(None, {"x": np.array(texts, object)})
+    expected = [[piece for piece in re.split(f"([{re.escape(''.join(GROUPS))}])", text) if piece] for text in texts]
+    assert cells.tolist() == [piece for row in expected for piece in row]
+    assert rows.tolist() == [i for i, row in enumerate(expected) for _ in row]
+    assert [[piece for piece in row if piece] for row in laid.tolist()] == expected
+
+
+RNG = np.random.default_rng(0)
+MANY = ["".join(RNG.choice(list("abcdefghijklmn\u00e9"), size=RNG.integers(1, 8))) for _ in range(9000)]
+CORPUS = [" ".join(RNG.choice(MANY, size=60)) for _ in range(300)]
+# repeated words, words apart by other signs, none at all, unknown ones
+NEW = [CORPUS[0], f"{MANY[0]} {MANY[1]}, {MANY[0]}-{MANY[1]} {MANY[0]}!", "", "?!", "unknown words", CORPUS[7].upper()]
+WIDE = [
+    CountVectorizer(),
+    CountVectorizer(binary=True, dtype=np.float32),
+    CountVectorizer(dtype=np.int32),
+    CountVectorizer(ngram_range=(1, 2), stop_words=MANY[:50]),
+    CountVectorizer(ngram_range=(2, 2), strip_accents="unicode"),
+    TfidfVectorizer(),
+    TfidfVectorizer(norm="l1", sublinear_tf=True),
+    TfidfVectorizer(norm=None, use_idf=False, binary=True, ngram_range=(1, 3)),
+    TfidfVectorizer(dtype=np.float32, lowercase=False),
+    make_union(TfidfVectorizer(), CountVectorizer()),
+]
+
+
+@pytest.mark.parametrize("model", WIDE, ids=str)
+def test_a_wide_vocabulary_gives_scikit_learns_matrix(model):
+    model.fit(CORPUS)
+    converted = onnxport.convert(model, inputs=NEW, validate=False)
+    expected = model.transform(NEW).toarray()
+    found = converted(np.array(NEW, object))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if expected.dtype != np.float32 else 1e-6)
+    assert converted(np.array([], object)).shape == (0, expected.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        (make_pipeline(TfidfVectorizer(), LogisticRegression()), "predict_proba"),
+        (make_pipeline(TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)), LinearSVC()), "decision_function"),
+        (make_pipeline(CountVectorizer(), MultinomialNB()), "predict_proba"),
+        (make_pipeline(CountVectorizer(binary=True), ComplementNB()), "predict_proba"),
+        (make_pipeline(TfidfVectorizer(), SGDClassifier(random_state=0)), "decision_function"),
+        (make_pipeline(TfidfVectorizer(), Ridge()), "predict"),
+        (make_pipeline(TfidfVectorizer(dtype=np.float32), Ridge()), "predict"),
+        (make_pipeline(TfidfVectorizer(), MaxAbsScaler(), LogisticRegression()), "predict_proba"),
+        (make_pipeline(TfidfVectorizer(), TruncatedSVD(5, random_state=0)), "transform"),
+    ],
+    ids=str,
+)
+def test_a_model_of_a_wide_vocabulary_gives_scikit_learns_numbers(model, method):
+    model.fit(CORPUS, RNG.integers(0, 3, len(CORPUS)))
+    converted = onnxport.convert(model, inputs=NEW, methods=[method], validate=False)
+    found, expected = converted(np.array(NEW, object)), getattr(model, method)(NEW)
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if found.dtype == np.float64 else 1e-5, atol=1e-13)
+    # a matrix of zeros is written only where something but a product reads it
+    nodes = {node.op_type for node in converted.proto.graph.node}
+    assert ("ConstantOfShape" in nodes) == any(isinstance(step, MaxAbsScaler) for _, step in model.steps)

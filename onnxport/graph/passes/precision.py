@@ -2,61 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
 # A row of the scale up to this length stands in the file; a longer one is expanded at run time.
 _LONGEST_ROW = 1 << 12
+# Several powers of two below this exponent multiply to a float32.
+_MODERATE = 24
 
 
 class KeepDoubleScalesPass(InPlacePass):
     """Gives the factor of a float64 ``Mul`` or ``Div`` beside a ``MatMul`` the shape of the other operand's last axis.
 
     onnxruntime fuses a product with one number into FusedMatMul, whose ``alpha`` is a float32 attribute: of 0.2 only
-    eight digits are left. It does not fuse a row of equal numbers. Factors that float32 holds exactly stay as they are.
+    eight digits are left. It does so with one number after another, and through transposes. It does not fuse a row of equal
+    numbers. Powers of two stay as they are: float32 holds those, and their products with other factors.
     """
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with such factors as rows."""
-        found = [node for node in model.graph.all_nodes() if _is_fused(node)]
+        found = [node for node in _fused(model.graph) if _factor(node) is not None]
         for node in found:
             _spread(node, model.graph)
         return PassResult(model, modified=bool(found))
 
 
-def _is_fused(node: ir.Node) -> bool:
-    if node.domain or node.op_type not in ("Mul", "Div") or node.outputs[0].dtype != ir.DataType.DOUBLE:
-        return False
-    index = _factor(node)
-    if index is None:
-        return False
-    other = node.inputs[1 - index]
-    beside = [other.producer() if other is not None else None, *(use.node for use in node.outputs[0].uses())]
-    return any(item is not None and item.op_type == "MatMul" for item in _through_transposes(beside))
+def _fused(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes between a ``MatMul`` and the next one that no fusion takes away, before it and after it."""
+    before: dict[ir.Node, None] = {}
+    after: dict[ir.Node, None] = {}
+    for product in graph.all_nodes():
+        if product.op_type != "MatMul" or product.domain:
+            continue
+        rising = [value.producer() for value in product.inputs if value is not None]
+        while rising:
+            node = rising.pop()
+            given = _taken(node) if node is not None and node not in before else None
+            if node is not None and given is not None:
+                before[node] = None
+                rising.append(given.producer())
+        falling = [use.node for use in product.outputs[0].uses()]
+        while falling:
+            node = falling.pop()
+            if node not in after and _taken(node) is not None:
+                after[node] = None
+                falling += [use.node for use in node.outputs[0].uses()]
+    return list(before | after)
 
 
-def _through_transposes(nodes: list[ir.Node | None]) -> Iterator[ir.Node | None]:
-    for node in nodes:
-        yield node
-        if node is not None and node.op_type == "Transpose":
-            yield node.inputs[0].producer() if node.inputs[0] is not None else None
-            yield from (use.node for use in node.outputs[0].uses())
+def _taken(node: ir.Node) -> ir.Value | None:
+    """What a node transposes, or multiplies or divides by one float64 number."""
+    if node.domain:
+        return None
+    if node.op_type == "Transpose":
+        return node.inputs[0]
+    index = _number(node)
+    return None if index is None else node.inputs[1 - index]
+
+
+def _number(node: ir.Node) -> int | None:
+    """Which operand of a float64 ``Mul`` or ``Div`` is one constant number."""
+    if node.op_type not in ("Mul", "Div") or node.outputs[0].dtype != ir.DataType.DOUBLE:
+        return None
+    for index in (1,) if node.op_type == "Div" else (0, 1):
+        value = node.inputs[index]
+        if value is not None and value.const_value is not None and value.const_value.size == 1:
+            return index
+    return None
 
 
 def _factor(node: ir.Node) -> int | None:
-    """Which operand is one constant number that float32 does not hold, or whose inverse it does not."""
-    for index in (1,) if node.op_type == "Div" else (0, 1):
-        value = node.inputs[index]
-        if value is None or value.const_value is None or value.const_value.size != 1:
-            continue
-        number = float(value.const_value.numpy().reshape(()))
-        with np.errstate(all="ignore"):
-            factor = np.float64(1.0) / number if node.op_type == "Div" else np.float64(number)
-            return index if float(np.float32(factor)) != factor else None
-    return None
+    """Which operand is one constant number, not a power of two of moderate size."""
+    index = _number(node)
+    value = None if index is None else node.inputs[index]
+    if value is None or value.const_value is None:
+        return None
+    mantissa, exponent = np.frexp(float(value.const_value.numpy().reshape(())))
+    return None if abs(mantissa) == 0.5 and abs(exponent) < _MODERATE else index
 
 
 def _spread(node: ir.Node, graph: ir.Graph) -> None:

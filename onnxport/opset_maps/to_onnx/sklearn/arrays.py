@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.common import elementwise, special
+from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 
 _BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
 # Element types that every arithmetic kernel of a runtime takes; others are computed in the next wider of these.
@@ -71,8 +72,9 @@ def _expit(op: OpBuilder, x: ir.Value) -> ir.Value:
 def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     # runtimes' MatMul by a vector fails on no rows
     if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
-        return op.MatMul(x, y)
-    return op.Squeeze(op.MatMul(x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
+        found = sparse_rows.product(op, x, y)
+        return op.MatMul(x, y) if found is None else found
+    return op.Squeeze(_product(op, x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
 
 
 def _ignoring_nan(operator: str) -> Function:

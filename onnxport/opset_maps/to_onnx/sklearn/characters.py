@@ -1,9 +1,9 @@
 """Characters of documents: brought to lower case, without accents, replaced, told apart.
 
-ONNX has no operator that sees single characters, but StringSplit at one and StringConcat of the pieces replace it (`_replaced`).
-This is done for each character that matters, of the blocks that text is usually written with, where a document has one of a
-block. What other characters stand between words is found by setting apart those that words are made of (`cut_at_others`). A
-document whose tokens can't be told so ends in an error of the runtime, at the node `_GUARD`, not in wrong tokens.
+ONNX has no operator that sees single characters, but StringSplit cuts at one (`cells`). This is done for each character that
+matters, of the blocks that text is usually written with. What other characters stand between words is found by setting apart
+those that words are made of (`cut_at_others`). A document whose tokens can't be told so ends in an error of the runtime, at the
+node `_GUARD`, not in wrong tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -21,15 +21,16 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.cells import Cells, any_of, apart, blank, having
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of
 
 # A document beside the user's own, which no replacement makes empty.
 SOMETHING = "0"
-# How a space is spelled where it must not be a separator: a noncharacter of Unicode, which no text holds.
-SPACE = chr(0xFDD0)
 _GUARD = "a_character_that_this_graph_can_not_split_at"
 # Where the separators of ordinary text stand: ASCII and its controls, Latin-1, spaces, dashes and quotation marks, two signs.
 SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (0x2122, 0x2123))
+# Controls that are no spaces: they are found by what stands around them (`cut_at_others`), as all other characters are.
+_RARE = frozenset(c for c in map(chr, (*range(0x20), 0x7F)) if not c.isspace())
 # So many characters of words are told apart where other separators stand between them.
 _ALPHABET = 128
 # Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike.
@@ -37,6 +38,14 @@ _ACCENTED = (
     *((0x80, 0x100), (0x100, 0x180), (0x1A0, 0x1B1), (0x300, 0x30D), (0x323, 0x324), (0x327, 0x329), (0x386, 0x3CF)),
     *((0x400, 0x482), (0x1EA0, 0x1EFA), (0x2000, 0x2070), (0x2070, 0x208A), (0x2116, 0x2127), (0xFB00, 0xFB05)),
 )
+
+
+def is_space(character: str) -> bool:
+    r"""Whether ``\s`` matches a character."""
+    return re.match(r"\s", character) is not None
+
+
+SPACES = "".join(filter(is_space, map(chr, range(0x3001))))
 
 
 # -- what becomes of one character -------------------------------------------------------------------------------------------
@@ -81,6 +90,10 @@ def preparation(model: Any) -> Preparation:
     return Preparation(bool(model.lowercase), model.strip_accents)
 
 
+# Characters to replace and what by, in groups that are looked for together.
+Changes = Sequence[Sequence[tuple[str, str]]]
+
+
 @cache
 def _capitals() -> dict[str, str]:
     """For each character those outside ASCII whose lower case it is."""
@@ -101,8 +114,7 @@ def _matters(character: str, becomes: str, known: frozenset[str], kind: Callable
     return becomes in known
 
 
-def _changes(made: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> list[list[tuple[str, str]]]:
-    """The characters to replace and what by, in groups that are looked for together."""
+def _changes(made: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> Changes:
     if made.strip is None:
         if not made.lowercase:
             return []
@@ -146,8 +158,8 @@ def _ranges(characters: Sequence[str]) -> list[tuple[str, str]]:
 
 def prepared(
     op: OpBuilder, made: Preparation, x: ir.Value, characters: Iterable[str], kind: Callable[[str], bool]
-) -> ir.Value:
-    """Documents in lower case and without accents, as far as terms written with `characters` need it.
+) -> tuple[ir.Value, Changes]:
+    """Documents in lower case of ASCII; and what else is to be replaced in them, as far as terms written with `characters` need.
 
     Args:
         op: the builder.
@@ -163,9 +175,7 @@ def prepared(
     refused = _refused(made, known, kind)
     if refused:
         x = guarded(op, x, op.RegexFullMatch(x, pattern=f"(?s)[^{refused}]*"))
-    for group in _changes(made, known, kind):
-        x = without(op, x, group)
-    return x
+    return x, _changes(made, known, kind)
 
 
 def guarded(op: OpBuilder, x: ir.Value, allowed: ir.Value) -> ir.Value:
@@ -186,81 +196,72 @@ def split(op: OpBuilder, x: ir.Value, **options: Any) -> tuple[ir.Value, ir.Valu
     ), counts
 
 
-def has(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
-    """Whether any document has one of the characters."""
-    escaped = "".join(f"\\x{{{ord(c):x}}}" for c in characters)
-    found = op.cast(op.RegexFullMatch(x, pattern=f"(?s).*[{escaped}].*"), ir.DataType.INT32)
-    return op.cast(op.reduce("ReduceMax", found, [0], keepdims=False), ir.DataType.BOOL)
+def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
+    """Strings [N] with each character replaced by the text beside it."""
+    new = dict(pair for group in changes for pair in group)
+    if not new:
+        return x
+
+    def change(b: OpBuilder) -> list[ir.Value]:
+        cells = apart(b, x, ["".join(old for old, _ in group) for group in changes])
+        same = chr(0xFDEE)  # a noncharacter of Unicode
+        found = b.ml.LabelEncoder(
+            cells.strings, keys_strings=list(new), values_strings=list(new.values()), default_string=same
+        )
+        found = b.typed(found, ir.DataType.STRING, [None])
+        strings = b.Where(b.Equal(found, b.const(np.array(same, object))), cells.strings, found)
+        return [joined(b, replace(cells, strings=strings))]
+
+    return op.typed(
+        op.If(
+            any_of(op, having(op, x, "".join(new))),
+            then_branch=op.body(change),
+            else_branch=op.body(lambda b: [b.Identity(x)]),
+        ),
+        ir.DataType.STRING,
+        [None],
+    )
 
 
-def _chosen(op: OpBuilder, condition: ir.Value, x: ir.Value, change: Callable[[OpBuilder], ir.Value]) -> ir.Value:
-    """`x` changed where the condition holds."""
-    found = op.If(condition, then_branch=op.body(lambda b: [change(b)]), else_branch=op.body(lambda b: [b.Identity(x)]))
-    return op.typed(found, ir.DataType.STRING, x.shape)
-
-
-def replaced(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:
-    """The documents with a character replaced by a text, at the cost of one step for each time a document has it.
-
-    One of them must hold something (`SOMETHING`): onnxruntime splits nothing but empty strings into no pieces at all.
-    """
-    pieces, counts = op.StringSplit(x, delimiter=old)
-    pieces = op.typed(pieces, ir.DataType.STRING, [x.shape[0] if x.shape is not None else None, None])
-
-    def step(b: OpBuilder) -> list[ir.Value]:
-        number = b.input("number", ir.DataType.INT64, [])
-        going = b.input("going", ir.DataType.BOOL, [])
-        joined = b.input("joined", ir.DataType.STRING, list(x.shape or ()))
-        place = b.Add(number, 1)
-        piece = b.StringConcat(b.const(np.array(new, object)), b.Gather(pieces, place, axis=1))
-        piece = b.Where(b.Less(place, counts), piece, b.const(np.array("", object)))
-        return [b.Identity(going), b.StringConcat(joined, piece)]
-
-    last = op.Sub(op.ReduceMax(counts, keepdims=0), 1)
-    found = op.Loop(last, True, op.Gather(pieces, np.int64(0), axis=1), body=op.body(step), outputs=1)
-    return op.typed(found, ir.DataType.STRING, x.shape)
-
-
-def without(op: OpBuilder, x: ir.Value, changes: Sequence[tuple[str, str]]) -> ir.Value:
-    """The documents with each character replaced by the text beside it, one after the other, if they have any of them."""
-
-    def all_of_them(b: OpBuilder) -> ir.Value:
-        value = x
-        for old, new in changes:
-            value = replaced(b, value, old, new)
-        return value
-
-    return _chosen(op, has(op, x, "".join(old for old, _ in changes)), x, all_of_them) if changes else x
-
-
-def cut_at_others(op: OpBuilder, x: ir.Value, inside: str, known: Sequence[str]) -> ir.Value:
-    """The documents with a space in the place of each run of characters outside a class, whatever they are.
+def cut_at_others(op: OpBuilder, x: Cells, inside: str, known: Sequence[str]) -> Cells:
+    """Cells cut at each run of characters outside a class, whatever they are.
 
     Known characters are set apart, so that what stands between them can be asked whether it is of the class
-    as a whole or not at all; a run of both kinds stays as it is.
+    as a whole or not at all; a run of both kinds is an error.
 
     Args:
         op: the builder.
-        x: the documents, with spaces between words already.
+        x: pieces of documents, without spaces.
         inside: the inside of RE2's class of the characters of words.
         known: characters of the class, those that matter most first.
     """
 
-    def change(b: OpBuilder) -> ir.Value:
-        value = replaced(b, x, " ", f" {SPACE} ")
-        for character in sorted(known[:_ALPHABET]):
-            value = replaced(b, value, character, f" {character} ")
-        pieces, _ = split(b, value)
-        outside = b.RegexFullMatch(pieces, pattern=f"[^{inside}]+")
-        return joined(b, b.Where(outside, b.const(np.array(" ", object)), pieces))
+    def change(b: OpBuilder) -> list[ir.Value]:
+        places = b.typed(b.Reshape(b.NonZero(strange), [-1]), ir.DataType.INT64, [None])
+        chosen = b.typed(b.Gather(x.strings, places, axis=0), ir.DataType.STRING, [None])
+        fine = apart(b, chosen, ["".join(sorted(known[:_ALPHABET]))])
+        outside = b.RegexFullMatch(fine.strings, pattern=f"[^{inside}]+")
+        strings = b.Where(outside, b.const(np.array(" ", object)), fine.strings)
+        cut = joined(b, replace(fine, strings=strings))
+        cut = guarded(b, cut, b.RegexFullMatch(cut, pattern=f"[{inside} ]*"))
+        pieces, _ = split(b, b.typed(b.ScatterElements(x.strings, places, cut, axis=0), ir.DataType.STRING, [None]))
+        rows = b.Expand(b.Unsqueeze(x.rows, b.axes(1)), b.Shape(pieces))
+        found = Cells(b.Reshape(pieces, [-1]), b.Reshape(rows, [-1]), x.count).there(b)
+        return [found.strings, found.rows]
 
-    strange = op.Not(op.RegexFullMatch(x, pattern=f"[{inside} ]*"))
-    some = op.reduce("ReduceMax", op.cast(strange, ir.DataType.INT32), [0], keepdims=False)
-    return _chosen(op, op.cast(some, ir.DataType.BOOL), x, change)
+    strange = op.Not(op.RegexFullMatch(x.strings, pattern=f"[{inside}]*"))
+    strings, rows = op.If(
+        any_of(op, strange),
+        then_branch=op.body(change),
+        else_branch=op.body(lambda b: [b.Identity(x.strings), b.Identity(x.rows)]),
+        outputs=2,
+    )
+    return Cells(op.typed(strings, ir.DataType.STRING, [None]), op.typed(rows, ir.DataType.INT64, [None]), x.count)
 
 
-def joined(op: OpBuilder, pieces: ir.Value) -> ir.Value:
-    """The strings of each row [N, K] one behind the other, [N]."""
+def joined(op: OpBuilder, x: Cells) -> ir.Value:
+    """The cells of each string one behind the other, [count]."""
+    pieces = x.laid(op)
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])
@@ -268,10 +269,8 @@ def joined(op: OpBuilder, pieces: ir.Value) -> ir.Value:
         before = b.input("before", ir.DataType.STRING, [None])
         return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
 
-    first = op.Gather(pieces, np.int64(0), axis=1)
-    blank = op.Where(op.Equal(first, first), op.const(np.array("", object)), first)
-    count = op.Squeeze(op.dim(pieces, 1), op.axes(0))
-    found = op.Loop(count, True, blank, body=op.body(step), outputs=1)
+    size = op.Squeeze(op.dim(pieces, 1), op.axes(0))
+    found = op.Loop(size, True, op.Expand(blank(op), x.count), body=op.body(step), outputs=1)
     return op.typed(found, ir.DataType.STRING, [None])
 
 
@@ -283,11 +282,6 @@ def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str
 
 
 def separators(is_inside: Callable[[str], bool]) -> list[str]:
-    """The characters of ordinary text that are no part of a token, a string for each block; a space is one already."""
-    blocks = (map(chr, range(*block)) for block in SEPARATORS)
-    return ["".join(c for c in block if not is_inside(c) and c not in " \0") for block in blocks]
-
-
-def is_space(character: str) -> bool:
-    r"""Whether ``\s`` matches a character."""
-    return re.match(r"\s", character) is not None
+    """The characters of ordinary text that are no part of a token: those of ASCII, and others."""
+    found = [c for block in SEPARATORS for c in map(chr, range(*block)) if not is_inside(c) and c not in _RARE]
+    return ["".join(c for c in found if c.isascii()), "".join(c for c in found if not c.isascii())]

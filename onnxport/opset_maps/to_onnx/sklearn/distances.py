@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from sklearn.utils.extmath import row_norms
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
@@ -18,6 +20,8 @@ _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infini
 _MARGIN = 8
 # From this many numbers of the fixed rows on, and up to so many columns, differences are summed column by column.
 _WIDE = 1 << 12
+# Of a squared distance below this share of its terms the product's form keeps too few digits.
+_CANCELLED = 1e-5
 _MANY = 64
 
 
@@ -131,13 +135,18 @@ def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> 
     """
     x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
     found, scale = _product_form(*_moved(x, rows))
-    doubtful: Any = found <= scale * 1e-5
+    doubtful: Any = found <= scale * _CANCELLED
     if critical is not None:
         doubtful = doubtful | (np.abs(found - critical) <= scale * 1e-11)
+    return _once_more(found, doubtful, x, x.const(rows))
+
+
+def _once_more(squares: Array, doubtful: Any, x: Array, rows: Array) -> Array:
+    """The squared distances, the doubtful ones computed from differences."""
     pairs = x.of(x.op.NonZero(doubtful.value))
-    gap = take(x, pairs[0], axis=0) - take(x.const(rows), pairs[1], axis=0)
+    gap = take(x, pairs[0], axis=0) - take(rows, pairs[1], axis=0)
     exact = _over_columns(gap, None, lambda a, _: a * a)
-    return found.of(x.op.ScatterND(found.value, pairs.T.value, exact.value))
+    return squares.of(x.op.ScatterND(squares.value, pairs.T.value, exact.value))
 
 
 def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
@@ -206,23 +215,60 @@ def nearest(
 
 def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
     metric = _SAME.get(metric, metric)
-    ranks = distances(x, rows, metric, parameters, ranking=True)
     euclidean = metric in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis") or (
-        metric == "minkowski" and parameters.get("p", 2) == 2
+        metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None
     )
     if not euclidean:
-        return _least(ranks, k)
-    _, candidates = _least(ranks, min(k + _MARGIN, len(rows)))
-    candidates = _ascending(candidates)
+        return _least(distances(x, rows, metric, parameters, ranking=True), k)
     x = x.astype(np.float64)
-    space: Any = rows
     if metric in ("seuclidean", "mahalanobis"):
-        x, space = _whitened(x, rows, metric, parameters)
-        metric = "euclidean"
-    gap = x[:, None, :] - take(x.const(space), candidates, axis=0)
+        x, rows = _whitened(x, rows, metric, parameters)
+    squares, index = _nearest_squares(x, rows, k)
+    return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
+
+
+def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """The product's form ranks; where a row beyond its candidates may be nearer than one of them, differences do."""
+    moved, centred = _moved(x, rows)
+    ranks, _ = _product_form(moved, centred)
+    count = min(k + _MARGIN, len(rows))
+    worst, candidates = _least(ranks, count)
+    fixed = x.const(rows)
+    squares, index = _measured(x, fixed, candidates, k)
+    if count == len(rows):
+        return squares, index
+    norms = np.sum(centred * centred, axis=1)
+    own = np.sum(moved * moved, axis=1, keepdims=True)
+    error = (own + float(norms.max())) * (4.0 * (rows.shape[1] + 8) * np.finfo(np.float64).eps)
+    sure: Any = np.all(squares[:, -1:] <= worst[:, -1:] - error)
+
+    def with_differences(b: OpBuilder) -> list[ir.Value]:
+        given, found = Array(b, x.value), Array(b, ranks.value)
+        doubtful = found <= (Array(b, own.value) + norms) * _CANCELLED
+        exact = _once_more(found, doubtful, given, Array(b, fixed.value))
+        nearer = _measured(given, Array(b, fixed.value), _least(exact, count)[1], k)
+        return [item.value for item in nearer]
+
+    made = x.op.If(
+        sure.value,
+        then_branch=x.op.body(lambda b: [squares.value, index.value]),
+        else_branch=x.op.body(with_differences),
+        outputs=2,
+    )
+    chosen = [
+        x.of(x.op.typed(value, item.value.dtype, list(item.value.shape or ())))
+        for value, item in zip(made, (squares, index), strict=True)
+    ]
+    return chosen[0], chosen[1]
+
+
+def _measured(x: Array, rows: Array, candidates: Array, k: int) -> tuple[Array, Array]:
+    """Squared distances, from the differences, of the nearest candidates, and their numbers."""
+    candidates = _ascending(candidates)
+    gap = x[:, None, :] - take(rows, candidates, axis=0)
     squares, places = _least(_over_columns(gap, None, lambda a, _: a * a), k)
     index: Any = np.take_along_axis(candidates, places, axis=1)
-    return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
+    return squares, index
 
 
 def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:

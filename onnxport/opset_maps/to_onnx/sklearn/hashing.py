@@ -6,7 +6,6 @@ alphabets (`ALPHABET`); a name with another one is an error of the runtime, not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,34 +17,30 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.characters import (
-    SOMETHING,
-    SPACE,
-    guarded,
-    preparation,
-    replaced,
-    split,
-    without,
-)
+from onnxport.opset_maps.to_onnx.sklearn.cells import apart
+from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, SPACES, guarded, preparation
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.records import features
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text import (
-    MARKS,
     characters_of_text,
     characters_of_words,
     documents_of,
+    joined_terms,
     normalized_rows,
+    side_by_side,
     words,
 )
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
 
 # ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic.
 _ASCII = "".join(map(chr, range(0x20, 0x7F)))
-_BLOCKS = tuple(
-    "".join(map(chr, range(*block))) for block in ((0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))
+_BLOCKS = (
+    *("".join(map(chr, range(*block))) for block in ((0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))),
+    SPACES.replace(" ", ""),
+    _ASCII,
 )
-ALPHABET = _ASCII + "".join(_BLOCKS)
+ALPHABET = "".join(_BLOCKS)
 _LOW = 0xFFFFFFFF
 
 
@@ -95,17 +90,11 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
 
 def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
     """The bytes of names in UTF-8, in groups of four [M, B], and how many there are [M]."""
-    spelled = {**{c: c for c in characters}, **{mark: space for space, mark in MARKS.items()}}
-    known = class_of([(c, c) for c in spelled])
+    known = class_of([(c, c) for c in characters])
     names = guarded(op, names, op.RegexFullMatch(names, pattern=f"[{known}]*"))
-    names = replaced(op, names, " ", SPACE)
-    for character in (c for c in characters if c in _ASCII and c != " "):
-        names = replaced(op, names, character, f" {character} ")
-    for block in (*_BLOCKS, "".join(mark for mark in MARKS.values())):
-        names = without(op, names, [(c, f" {c} ") for c in block if c in spelled])
-    letters, _ = split(op, names)
-    keys = [*(c for c in spelled if c != " "), ""]
-    codes = [spelled.get(key, "").encode() for key in keys]
+    letters = apart(op, names, ["".join(c for c in block if c in characters) for block in _BLOCKS]).laid(op)
+    keys = [*characters, ""]
+    codes = [key.encode() for key in keys]
     width = max(map(len, codes))
     place = op.ml.LabelEncoder(letters, keys_strings=keys, values_int64s=list(range(len(keys))), default_int64=0)
     place = op.typed(place, ir.DataType.INT64, [None, None])
@@ -155,23 +144,6 @@ def _sign(model: Any, code: Any) -> Any:
 # -- documents ---------------------------------------------------------------------------------------------------------------
 
 
-def _joined(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: str) -> list[ir.Value]:
-    """Terms of `low` to `high` tokens that stand side by side, each [N, K], "" where there is none."""
-    blank, found, term = op.const(np.array("", object)), [], tokens
-    column = op.Slice(tokens, [0], [1], [1])
-    column = op.Where(op.Equal(column, blank), column, blank)
-    following = tokens
-    for size in range(1, high + 1):
-        if size > 1:
-            following = op.Concat(op.Slice(following, [1], [np.iinfo(np.int64).max], [1]), column, axis=1)
-            longer = op.StringConcat(op.StringConcat(term, op.const(np.array([between], object))), following)
-            some = op.And(op.Not(op.Equal(term, blank)), op.Not(op.Equal(following, blank)))
-            term = op.Where(some, longer, blank)
-        if size >= low:
-            found.append(term)
-    return found
-
-
 def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
     """The terms of documents [N], as [N, T], "" where there is none; and the characters that they can have."""
     low, high = model.ngram_range
@@ -181,24 +153,20 @@ def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
         rule = token_rule(model.token_pattern)
         inside = "".join(c for c in everything if rule.is_inside(c))
         tokens = words(op, model, rule, x, [inside], compact=True)
-        return _side_by_side(op, _joined(op, tokens, low, high, " ")), inside + " " * (high > 1)
+        return side_by_side(op, joined_terms(op, tokens, low, high, " ")), inside + " " * (high > 1)
     if model.analyzer == "char":
         tokens = characters_of_text(op, model, x, [everything])
-        return _side_by_side(op, _joined(op, tokens, low, high, "")), everything
+        return side_by_side(op, joined_terms(op, tokens, low, high, "")), everything
     if model.analyzer != "char_wb":
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
     letters, pieces = characters_of_words(op, model, x, [everything])
-    found = _joined(op, letters, low, high, "")
+    found = joined_terms(op, letters, low, high, "")
     if low > 3:  # a word that is shorter than the shortest term counts whole
-        space = op.const(np.array([SPACE], object))
+        space = op.const(np.array([" "], object))
         short = op.RegexFullMatch(pieces, pattern=f"(?s).{{1,{low - 3}}}")
         whole = op.StringConcat(space, op.StringConcat(pieces, space))
         found.append(op.Where(short, whole, op.const(np.array("", object))))
-    return _side_by_side(op, found), everything
-
-
-def _side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
-    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=1)
+    return side_by_side(op, found), everything
 
 
 def _counted(op: OpBuilder, model: Any, terms: ir.Value, characters: str) -> Array:

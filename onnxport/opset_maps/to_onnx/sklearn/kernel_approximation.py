@@ -106,7 +106,7 @@ def count_sketch(op: OpBuilder, model: Any, x: Table) -> Array:
     if model.coef0 != 0:
         rows = np.hstack([rows, full(rows, (None, 1), np.sqrt(model.coef0), np.float64)])
     size = model.n_components
-    turns = np.exp(-2j * np.pi * np.outer(np.arange(size), np.arange(size)) / size)
+    turns = _turns(size)
     real, imaginary = None, None
     for places, signs in zip(model.indexHash_, model.bitHash_, strict=True):
         sketch = np.zeros((len(places), size))
@@ -114,3 +114,15 @@ def count_sketch(op: OpBuilder, model: Any, x: Table) -> Array:
         a, b = rows @ (sketch @ turns.real), rows @ (sketch @ turns.imag)
         real, imaginary = (a, b) if real is None else (real * a - imaginary * b, real * b + imaginary * a)
     return (real @ turns.real + imaginary @ turns.imag) / size
+
+
+def _turns(size: int) -> np.ndarray:
+    """exp(-2 pi i j k / size), [size, size], each part from the angle below an eighth of a turn that has the same one."""
+    steps = np.outer(np.arange(size), np.arange(size)) % size * 8
+    eighth, rest = np.divmod(steps, size)
+    angle = np.where(eighth % 2 == 0, rest, size - rest) * (2 * np.pi / (8 * size))
+    cosine, sine = np.cos(angle), np.sin(angle)
+    across = (eighth + 1) // 2 % 2 == 1  # beside the other axis
+    cosine, sine = np.where(across, sine, cosine), np.where(across, cosine, sine)
+    found: np.ndarray = np.where((eighth + 2) // 4 % 2 == 1, -cosine, cosine) - 1j * np.where(eighth >= 4, -sine, sine)
+    return found

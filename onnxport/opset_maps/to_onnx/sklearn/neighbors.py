@@ -13,9 +13,17 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.distances import distances, exact_squares, nearest, nearest_by_product
+from onnxport.opset_maps.to_onnx.sklearn.distances import (
+    distances,
+    exact_squares,
+    nearest,
+    nearest_by_product,
+    nearest_of_sparse,
+    product_squares,
+)
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
+from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 
 _HERE = "neighbors"
@@ -30,6 +38,8 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
         found = rows.astype(np.float64)
         least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
         return rows.of(least), rows.of(places)
+    if _both_sparse(model, x) and metric == "euclidean":
+        return nearest_of_sparse(rows, _fitted(model), k)
     if model._fit_method == "brute" and metric in ("euclidean", "l2"):
         return nearest_by_product(rows, _fitted(model), k)
     if getattr(model, "_tree", None) is None:
@@ -59,6 +69,10 @@ def _metric(model: Any, rows: Array) -> tuple[str, dict[str, Any]]:
     return model.effective_metric_, dict(model.effective_metric_params_ or {})
 
 
+def _both_sparse(model: Any, x: Table) -> bool:
+    return hasattr(model._fit_X, "toarray") and is_sparse(x)
+
+
 def _fitted(model: Any) -> np.ndarray:
     rows = model._fit_X
     if hasattr(rows, "toarray"):
@@ -71,6 +85,7 @@ def _fitted(model: Any) -> np.ndarray:
     cases=[
         *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
         *cases(regressor, _HERE, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
+        *cases(regressor, _HERE, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
     ],
 )
 def kneighbors(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
@@ -160,7 +175,7 @@ def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- within a radius -------------------------------------------------------------------------------------------------------
 
 
-def _within(model: Any, rows: Array) -> tuple[Array, Array]:
+def _within(model: Any, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
@@ -170,11 +185,14 @@ def _within(model: Any, rows: Array) -> tuple[Array, Array]:
     if metric == "sqeuclidean":
         found = exact_squares(rows, _fitted(model), radius)
         return found, found <= radius
+    if metric == "euclidean" and sparse:
+        squares = product_squares(rows, _fitted(model))
+        return np.sqrt(squares), squares <= model.radius * model.radius
     if metric == "euclidean" or (metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None):
         squares = exact_squares(rows, _fitted(model), radius * radius)
         return np.sqrt(squares), squares <= radius * radius
-    found = distances(rows, _fitted(model), metric, parameters)
-    return found, found <= radius
+    found = _as_scikit(model, rows, distances(rows, _fitted(model), metric, parameters))
+    return found, found <= model.radius  # as NumPy compares them: in float32 where they are that
 
 
 def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
@@ -183,7 +201,7 @@ def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
     if weights != "distance":
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = (distance == 0.0) & inside
-    found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0)
+    found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0).astype(np.float64)
     return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)
 
 
@@ -197,9 +215,10 @@ def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
     Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
     """
     y, classes = _targets(model)
+    sparse = _both_sparse(model, x)
 
     def of_block(rows: Array) -> list[Array]:
-        distance, inside = _within(model, rows)
+        distance, inside = _within(model, rows, sparse=sparse)
         weights = _radius_weights(distance, inside, model.weights)
         empty = ~np.any(inside, axis=1, keepdims=True)
         found = []
@@ -246,9 +265,10 @@ def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
     values = y if y.ndim > 1 else y[:, None]
     if values.dtype.kind != "f":
         raise UnsupportedOperator("RadiusNeighborsRegressor fitted on integers gives no NaN where it finds no row")
+    sparse = _both_sparse(model, x)
 
     def of_block(rows: Array) -> list[Array]:
-        weights = _radius_weights(*_within(model, rows), model.weights)
+        weights = _radius_weights(*_within(model, rows, sparse=sparse), model.weights)
         total = np.sum(weights, axis=1, keepdims=True)
         empty = total == 0.0
         mean: Any = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
@@ -273,8 +293,9 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
 def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
-    distance, inside = _within(model, numbers(op, x))
-    return np.where(inside, distance if model.mode == "distance" else 1.0, 0.0)
+    distance, inside = _within(model, numbers(op, x), sparse=_both_sparse(model, x))
+    filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
+    return np.where(inside, filled, 0.0)
 
 
 @sklearn.lower(

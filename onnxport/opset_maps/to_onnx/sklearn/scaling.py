@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.places import passed
+from onnxport.opset_maps.to_onnx.sklearn.sparse import Held, held, is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
 
 _HERE = "preprocessing"
@@ -147,6 +150,11 @@ def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
     """Products of powers of the columns, one for each row of `powers_`: each degree from the one before."""
+    if held(x) >= Held.UNORDERED and model._max_degree in (2, 3):
+        raise UnsupportedOperator(
+            "PolynomialFeatures: of a graph of neighbours, whose entries stand in the order of their distances, scikit-learn puts"
+            " products into other columns; sort them first (X.sort_indices()), or turn the graph into a dense matrix"
+        )
     rows = floats(op, x)
     powers = [tuple(int(item) for item in row) for row in model.powers_]
     blocks: list[Array] = []
@@ -302,8 +310,7 @@ def interpolated(x: Array, points: np.ndarray, values: np.ndarray) -> Array:
     wide = x.astype(np.float64)
     if len(points) == 1:
         return full(wide, wide.shape, values[0], np.float64)
-    passed = np.sum((wide[:, None] >= points[None]).astype(np.int64), axis=1)
-    place = np.clip(passed - 1, 0, len(points) - 2)
+    place = np.clip(passed(wide, points, equal=True) - 1, 0, len(points) - 2)
     gap = points[1:] - points[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(gap > 0, (values[1:] - values[:-1]) / np.where(gap > 0, gap, 1.0), 0.0)
@@ -325,11 +332,16 @@ _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
     ),
 )
 def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The share of fitted values below, interpolated; as a normal deviate on request."""
+    """The share of fitted values below, interpolated; as a normal deviate on request. Zeros of a sparse matrix stay zeros."""
     from scipy.special import ndtri
     from scipy.stats import norm
 
     rows = floats(op, x)
+    if held(x) == Held.WITH_ZEROS and model.output_distribution == "normal":
+        raise UnsupportedOperator(
+            "QuantileTransformer: output_distribution='normal' tells the zeros that a graph of distances stores from those that "
+            "it leaves out; use 'uniform'"
+        )
     found = []
     for index in range(model.quantiles_.shape[1]):
         column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
@@ -344,7 +356,8 @@ def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
         if normal:
             limits = norm.ppf(_BOUND - np.spacing(1)), norm.ppf(1 - (_BOUND - np.spacing(1)))
             value = np.clip(ndtri(value.astype(np.float64)), *limits).astype(rows.dtype)
-        found.append(np.where(np.isnan(column), column, value))
+        kept = (column == 0) | np.isnan(column) if is_sparse(x) else np.isnan(column)
+        found.append(np.where(kept, column, value))
     return np.stack(found, axis=1)
 
 

@@ -1,14 +1,13 @@
 """Text: tokens by standard operators, terms counted and weighted.
 
-A document is brought to lower case and cut at spaces, and each different piece is looked at once: characters that are no part
-of a token become spaces in it (`characters`), and StringSplit cuts there again. For terms of characters each known character is
-set apart by spaces instead; a space itself is spelled as a character that is no text.
+A document is brought to lower case and cut at spaces, and each different piece is looked at once: it is cut at the characters
+that are no part of a token (`characters`), or, for terms of characters, into those that are known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,30 +18,33 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.cells import apart, blank, having, inside_of, of_matrix
 from onnxport.opset_maps.to_onnx.sklearn.characters import (
     SOMETHING,
-    SPACE,
+    SPACES,
+    Changes,
     alphabet,
     cut_at_others,
-    guarded,
     is_space,
     preparation,
     prepared,
     replaced,
     separators,
     split,
-    without,
 )
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.sparse import Held, held
+from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import SparseRows
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, matrix
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule, token_rule
 
 _HERE = "feature_extraction.text"
-_SPACES = "".join(c for c in map(chr, range(0x3001)) if is_space(c))
-# Spelled as noncharacters of Unicode, which no text holds: a space, and the other characters that \s matches.
-MARKS = {space: chr(ord(SPACE) + i) for i, space in enumerate(" " + _SPACES.replace(" ", ""))}
 _TEXT = ir.DataType.STRING
-_BLANK = np.array("", object)
+# Vocabularies of so many words are counted by LabelEncoder: TfIdfVectorizer writes a matrix of them all, twice.
+_WIDE = 4096
+_SCATTERED = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64))
+# RE2's class of the characters that \s matches.
+_ANY_SPACE = f"[{inside_of(SPACES)}]"
 
 
 # -- documents to tokens -----------------------------------------------------------------------------------------------------
@@ -60,38 +62,38 @@ def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
     return op.Concat(value, op.const(np.array([SOMETHING], object)), axis=0)
 
 
-def _each_once(
-    op: OpBuilder, pieces: ir.Value, change: Callable[[ir.Value], ir.Value], plain: str | None = None
-) -> ir.Value:
-    """What `change` makes of each different piece, [M] to [M, L], laid where the piece stands: [N, K, L].
-
-    Pieces that match the expression `plain` in full stay as they are.
-    """
+def _each_once(op: OpBuilder, pieces: ir.Value, change: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """What `change` makes of each different piece, [M] to [M, L], laid where the piece stands: [N, K, L]."""
     found, _, places, _ = op.node("Unique", pieces, outputs=4)
-    found = op.typed(found, _TEXT, [None])
+    changed = change(op.typed(found, _TEXT, [None]))
     places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(pieces))
-    count = op.Squeeze(op.shape(found), op.axes(0))
-    numbers = op.Range(0, count, 1)
-    if plain is None:
-        changed = change(found)
-        size = op.Squeeze(op.dim(changed, 1), op.axes(0))
-        index = op.Add(op.Unsqueeze(op.Mul(numbers, size), op.axes(1)), op.Range(0, size, 1))
-    else:
-        odd = op.Not(op.RegexFullMatch(found, pattern=plain))
-        chosen = op.typed(op.Compress(found, odd, axis=0), _TEXT, [None])
-        more = op.const(np.array([SOMETHING, ""], object))
-        changed = change(op.typed(op.Concat(chosen, more, axis=0), _TEXT, [None]))
-        size = op.Squeeze(op.dim(changed, 1), op.axes(0))
-        rank = op.Sub(op.CumSum(op.cast(odd, ir.DataType.INT64), op.const(np.int64(0))), 1)
-        first = op.Where(odd, op.Add(op.Mul(rank, size), count), numbers)
-        columns = op.Range(0, size, 1)
-        within = op.Or(op.Unsqueeze(odd, op.axes(1)), op.Equal(columns, 0))
-        index = op.Where(within, op.Add(op.Unsqueeze(first, op.axes(1)), columns), -1)  # the last one is empty
-    letters = op.Reshape(changed, [-1])
-    letters = letters if plain is None else op.Concat(found, letters, axis=0)
+    size = op.Squeeze(op.dim(changed, 1), op.axes(0))
+    index = op.Add(op.Unsqueeze(op.Mul(places, size), op.axes(-1)), op.Range(0, size, 1))
     # by element: onnxruntime's Gather takes only the first string of a row
-    found = op.Gather(letters, op.Gather(index, places, axis=0), axis=0)
-    return op.typed(found, _TEXT, [None, None, None])
+    return op.typed(op.Gather(op.Reshape(changed, [-1]), index, axis=0), _TEXT, [None, None, None])
+
+
+def _odd_ones(
+    op: OpBuilder, pieces: ir.Value, odd: Callable[[ir.Value], ir.Value], change: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """As `_each_once`; a piece that is not `odd` stays as it is, with nothing behind it."""
+    flat = op.typed(op.Reshape(pieces, [-1]), _TEXT, [None])
+    which = odd(flat)
+    nothing = op.const(np.array([""], object))
+    chosen = op.typed(op.Concat(op.Compress(flat, which, axis=0), nothing, axis=0), _TEXT, [None])
+    found, _, places, _ = op.node("Unique", chosen, outputs=4)
+    changed = change(op.typed(found, _TEXT, [None]))
+    size = op.Squeeze(op.dim(changed, 1), op.axes(0))
+    count = op.Squeeze(op.shape(flat), op.axes(0))
+    rank = op.Sub(op.CumSum(op.cast(which, ir.DataType.INT64), op.const(np.int64(0))), 1)
+    own = op.Gather(op.typed(places, ir.DataType.INT64, [None]), rank, axis=0)
+    first = op.Where(which, op.Add(op.Mul(own, size), count), op.Range(0, count, 1))
+    columns = op.Range(0, size, 1)
+    within = op.Or(op.Unsqueeze(which, op.axes(1)), op.Equal(columns, 0))
+    index = op.Where(within, op.Add(op.Unsqueeze(first, op.axes(1)), columns), -1)  # the last one is empty
+    index = op.Reshape(index, op.Concat(op.shape(pieces), op.const([-1]), axis=0))
+    pool = op.Concat(flat, op.Reshape(changed, [-1]), nothing, axis=0)
+    return op.typed(op.Gather(pool, index, axis=0), _TEXT, [None, None, None])
 
 
 def _in_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -105,7 +107,7 @@ def _moved_together(op: OpBuilder, items: ir.Value, out: ir.Value) -> ir.Value:
     keys = op.Add(op.Mul(op.cast(out, ir.DataType.INT64), size), op.Range(0, size, 1))
     order, index = op.TopK(keys, op.dim(items, 1), axis=1, largest=0, sorted=1)
     moved = op.GatherElements(items, index, axis=1)
-    return op.Where(op.Less(order, size), moved, op.const(_BLANK))
+    return op.Where(op.Less(order, size), moved, blank(op))
 
 
 def words(
@@ -121,18 +123,18 @@ def words(
         terms: the vocabulary.
         compact: leave no gaps between tokens, nor what is none; terms of several words have it so anyway.
     """
-    x = prepared(op, preparation(model), x, {c for term in terms for c in term}, rule.is_inside)
+    x, changes = prepared(op, preparation(model), x, {c for term in terms for c in term}, rule.is_inside)
     pieces, _ = split(op, x)
-    outside = separators(rule.is_inside)
+    plain = f"[{rule.class_of_runs}]*"
 
     def cut(found: ir.Value) -> ir.Value:
-        for block in outside:
-            found = without(op, found, [(c, " ") for c in block])
-        found = cut_at_others(op, found, rule.class_of_runs, alphabet(rule.is_inside, terms))
-        found = guarded(op, found, op.RegexFullMatch(found, pattern=f"[{rule.class_of_runs} ]*"))
-        return split(op, found)[0]
+        found = replaced(op, found, changes)
+        cells = apart(op, found, separators(rule.is_inside))
+        is_separator = op.RegexFullMatch(cells.strings, pattern=f"[{inside_of(''.join(separators(rule.is_inside)))}]")
+        cells = replace(cells, strings=op.Where(is_separator, blank(op), cells.strings)).there(op)
+        return cut_at_others(op, cells, rule.class_of_runs, alphabet(rule.is_inside, terms)).laid(op)
 
-    found = _in_rows(op, _each_once(op, pieces, cut, f"[{rule.class_of_runs}]*"))
+    found = _in_rows(op, _odd_ones(op, pieces, _oddness(op, plain, changes), cut))
     if model.ngram_range[1] == 1 and not compact:
         return found
     out = op.Not(op.RegexFullMatch(found, pattern=rule.re2))
@@ -143,59 +145,92 @@ def words(
     return _moved_together(op, found, out)
 
 
-def _letters(op: OpBuilder, x: ir.Value, characters: Sequence[str]) -> ir.Value:
-    """The characters of short texts [M], [M, L]: those known are apart from each other and from the others."""
-    for character in characters:
-        x = replaced(op, x, character, f" {character} ")
-    return split(op, x)[0]
+def joined_terms(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: str) -> list[ir.Value]:
+    """Terms of `low` to `high` tokens that stand side by side, each [N, K], "" where there is none."""
+    nothing, found, term = blank(op), [], tokens
+    column = op.Slice(tokens, [0], [1], [1])
+    column = op.Where(op.Equal(column, nothing), column, nothing)
+    following = tokens
+    for size in range(1, high + 1):
+        if size > 1:
+            following = op.Concat(op.Slice(following, [1], [np.iinfo(np.int64).max], [1]), column, axis=1)
+            longer = op.StringConcat(op.StringConcat(term, op.const(np.array([between], object))), following)
+            some = op.And(op.Not(op.Equal(term, nothing)), op.Not(op.Equal(following, nothing)))
+            term = op.Where(some, longer, nothing)
+        if size >= low:
+            found.append(term)
+    return found
 
 
-def _prepared_characters(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> ir.Value:
-    x = prepared(op, preparation(model), x, {c for term in terms for c in term}, is_space)
-    return guarded(op, x, op.RegexFullMatch(x, pattern="(?s)[^\\x{FDD0}-\\x{FDEF}]*"))
+def side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    """Matrices of strings as one."""
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=1)
+
+
+def _oddness(op: OpBuilder, plain: str, changes: Changes) -> Callable[[ir.Value], ir.Value]:
+    """Which pieces do not match an expression in full or hold a character that changes."""
+    old = "".join(character for group in changes for character, _ in group)
+
+    def odd(found: ir.Value) -> ir.Value:
+        other = op.Not(op.RegexFullMatch(found, pattern=plain))
+        return op.Or(other, having(op, found, old)) if old else other
+
+    return odd
 
 
 def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> ir.Value:
     """The characters of documents [N], as [N, K], runs of spaces as one (analyzer="char")."""
-    x = _prepared_characters(op, model, x, terms)
-    x = without(op, x, [(space, mark) for space, mark in MARKS.items() if space != " "])
+    known = {c for term in terms for c in term}
+    x, changes = prepared(op, preparation(model), x, known, is_space)
     pieces, counts = split(op, x, delimiter=" ")
-    known = sorted({MARKS.get(c, c) for term in terms for c in term} | set(MARKS.values()))
-    used = [c for c in known if c != SPACE and c not in MARKS.values()]
-    marks = [mark for mark in MARKS.values() if mark != SPACE]
 
     def cut(found: ir.Value) -> ir.Value:
-        spread = without(op, found, [(mark, f" {mark} ") for mark in marks])
-        return _letters(op, spread, used)
+        return apart(op, replaced(op, found, changes), _blocks(known | set(SPACES))).laid(op)
 
     letters = _each_once(op, pieces, cut)
     places = op.Range(0, op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
     inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
-    space = op.Where(inner, op.const(np.array(SPACE, object)), op.const(_BLANK))
-    found = _in_rows(op, op.Concat(letters, op.Unsqueeze(space, op.axes(2)), axis=2))
-    found = _moved_together(op, found, op.Equal(found, op.const(_BLANK)))
+    space = op.const(np.array(" ", object))
+    between = op.Where(inner, space, blank(op))
+    found = _in_rows(op, op.Concat(letters, op.Unsqueeze(between, op.axes(2)), axis=2))
+    found = _moved_together(op, found, op.Equal(found, blank(op)))
     # of a run of spaces the first stays, as a plain space
-    is_mark = op.RegexFullMatch(found, pattern="[\\x{FDD0}-\\x{FDEF}]")
-    flags = op.cast(is_mark, ir.DataType.INT64)
+    is_space_ = op.RegexFullMatch(found, pattern=_ANY_SPACE)
+    flags = op.cast(is_space_, ir.DataType.INT64)
     before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
     after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])
-    found = op.Where(op.And(is_mark, op.Equal(after, 1)), op.const(np.array(SPACE, object)), found)
-    return _moved_together(op, found, op.And(is_mark, op.Equal(before, 1)))
+    found = op.Where(op.And(is_space_, op.Equal(after, 1)), space, found)
+    return _moved_together(op, found, op.And(is_space_, op.Equal(before, 1)))
 
 
 def characters_of_words(op: OpBuilder, model: Any, x: ir.Value, terms: Sequence[str]) -> tuple[ir.Value, ir.Value]:
     """The characters of documents' words, each between spaces and apart from the next, [N, K]; and the words, [N, W]."""
-    x = _prepared_characters(op, model, x, terms)
-    x = without(op, x, [(space, " ") for space in MARKS if space != " "])
+    known = {c for term in terms for c in term}
+    x, changes = prepared(op, preparation(model), x, known, is_space)
     pieces, _ = split(op, x)
-    used = sorted({MARKS.get(c, c) for term in terms for c in term} | {SPACE})
 
     def cut(found: ir.Value) -> ir.Value:
-        mark = op.const(np.array([SPACE], object))
-        padded = op.StringConcat(mark, op.StringConcat(found, mark))
-        return _letters(op, op.Where(op.Equal(found, op.const(_BLANK)), found, padded), used)
+        cells = apart(op, replaced(op, found, changes), _blocks(set(SPACES)))
+        spaces = op.RegexFullMatch(cells.strings, pattern=_ANY_SPACE)
+        return replace(cells, strings=op.Where(spaces, blank(op), cells.strings)).there(op).laid(op)
 
-    return _in_rows(op, _each_once(op, pieces, cut)), pieces
+    found = _in_rows(op, _odd_ones(op, pieces, _oddness(op, f"(?s)[^{_ANY_SPACE[1:]}*", changes), cut))
+    words = of_matrix(op, found).laid(op)
+
+    def spell(found: ir.Value) -> ir.Value:
+        space = op.const(np.array([" "], object))
+        padded = op.StringConcat(space, op.StringConcat(found, space))
+        padded = op.Where(op.Equal(found, blank(op)), found, padded)
+        return apart(op, padded, _blocks(known | {" "})).laid(op)
+
+    return _in_rows(op, _each_once(op, words, spell)), words
+
+
+def _blocks(characters: set[str]) -> list[str]:
+    """Characters in groups, what is rare in most texts by itself."""
+    ordered = sorted(characters)
+    common = [c for c in ordered if c > " " and c.isascii()]
+    return ["".join(c for c in ordered if c <= " "), "".join(c for c in ordered if not c.isascii()), "".join(common)]
 
 
 # -- tokens to counts --------------------------------------------------------------------------------------------------------
@@ -262,18 +297,24 @@ def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     return Array(op, op.typed(total.value, ir.DataType.FLOAT, shape))
 
 
+def _known_terms(model: Any, rule: TokenRule) -> dict[str, int]:
+    """The terms of the vocabulary that this analyzer can find."""
+    (low, high), stops = model.ngram_range, model.get_stop_words() or ()
+    return {
+        term: int(place)
+        for term, place in model.vocabulary_.items()
+        if low <= len(parts := term.split(" ")) <= high
+        and all(map(rule.is_token, parts))
+        and not any(part in stops for part in parts)
+    }
+
+
 def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
     preparation(model)
     rule = token_rule(model.token_pattern)
-    pools, stops = _Pools(*model.ngram_range), model.get_stop_words() or ()
-    for term, place in model.vocabulary_.items():
-        parts = term.split(" ")
-        if (
-            pools.low <= len(parts) <= pools.high
-            and all(map(rule.is_token, parts))
-            and not any(p in stops for p in parts)
-        ):
-            pools.add(parts, place)  # others are no terms of this analyzer
+    pools = _Pools(*model.ngram_range)
+    for term, place in _known_terms(model, rule).items():
+        pools.add(term.split(" "), place)
     return [pools.counts(op, words(op, model, rule, x, list(model.vocabulary_)), len(model.vocabulary_))]
 
 
@@ -281,7 +322,7 @@ def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | 
     pools = _Pools(*model.ngram_range)
     for term, place in model.vocabulary_.items():
         if pools.low <= len(term) <= pools.high:
-            pools.add([MARKS.get(c, c) for c in term], place)
+            pools.add(list(term), place)
     return [pools.counts(op, characters_of_text(op, model, x, list(model.vocabulary_)), len(model.vocabulary_))]
 
 
@@ -289,12 +330,50 @@ def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | No
     pools, short = _Pools(*model.ngram_range), _Pools(1, 1)
     for term, place in model.vocabulary_.items():
         if pools.low <= len(term) <= pools.high:
-            pools.add([MARKS.get(c, c) for c in term], place)
+            pools.add(list(term), place)
         elif len(term) < pools.low and len(term) > 2 and term[0] == term[-1] == " ":
             short.add([term[1:-1]], place)  # a word that is shorter than the shortest term counts whole
     letters, pieces = characters_of_words(op, model, x, list(model.vocabulary_))
     width = len(model.vocabulary_)
     return [pools.counts(op, letters, width), short.counts(op, pieces, width)]
+
+
+def is_wide(model: Any) -> bool:
+    """Whether counts of so many terms are better held as their entries."""
+    return model.analyzer == "word" and len(model.vocabulary_) >= _WIDE and np.dtype(model.dtype) in _SCATTERED
+
+
+def term_entries(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+    """The terms in each document: columns, int64 [N, K], and how often they occur, float64 [N, K], 0 where there is none."""
+    documents = documents_of(op, model, x)
+    preparation(model)
+    rule, (low, high) = token_rule(model.token_pattern), model.ngram_range
+    places = _known_terms(model, rule)
+    if not places:
+        raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
+    tokens = words(op, model, rule, documents, list(model.vocabulary_))
+    found = side_by_side(op, joined_terms(op, tokens, low, high, " ")) if high > 1 else tokens
+    found = op.Slice(found, [0], [-1], [0])
+    columns = op.ml.LabelEncoder(
+        found, keys_strings=list(places), values_int64s=list(places.values()), default_int64=-1
+    )
+    # equal ones come to stand side by side: a run's first one stands for all of them
+    order, _ = op.TopK(op.typed(columns, ir.DataType.INT64, [None, None]), op.dim(columns, 1), axis=1, sorted=1)
+    before = op.Pad(op.Slice(order, [0], [-1], [1]), [0, 1, 0, 0], -2)
+    first = op.Not(op.Equal(order, before))
+    runs = op.Sub(op.CumSum(op.cast(first, ir.DataType.INT64), op.const(np.int64(1))), 1)
+    one = op.Expand(op.const(1.0, ir.DataType.DOUBLE), op.Shape(order))
+    lengths = op.ScatterElements(op.Sub(one, one), runs, one, axis=1, reduction="add")
+    times = op.GatherElements(lengths, runs, axis=1)
+    counts = op.Where(op.And(first, op.GreaterOrEqual(order, 0)), times, op.const(0.0, ir.DataType.DOUBLE))
+    batch = matrix(op, x).shape
+    counts = op.typed(counts, ir.DataType.DOUBLE, [batch[0] if batch is not None else None, None])
+    return Array(op, op.Max(order, op.const(np.int64(0)))), Array(op, counts)
+
+
+def _dense(columns: Array, values: Array, model: Any) -> Array:
+    rows = SparseRows(columns.value, values.astype(model.dtype).value, len(model.vocabulary_))
+    return values.of(rows.dense(values.op))
 
 
 # -- vectorizers -------------------------------------------------------------------------------------------------------------
@@ -344,6 +423,9 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
 )
 def counted(op: OpBuilder, model: Any, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
+    if is_wide(model):
+        columns, found = term_entries(op, model, x)
+        return _dense(columns, np.minimum(found, 1.0) if model.binary else found, model)
     found = term_counts(op, model, x)
     return (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
 
@@ -356,8 +438,17 @@ def counted(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
-    found = term_counts(op, model, x)
-    return _weighted(model._tfidf, (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype))
+    if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
+        raise UnsupportedOperator(
+            "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
+        )
+    inner = model._tfidf
+    columns, found = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
+    found = (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
+    if columns is None:
+        return _weighted(inner, found, inner.idf_ if inner.use_idf else None)
+    idf = columns.of(op.Gather(op.const(inner.idf_), columns.value, axis=0)) if inner.use_idf else None
+    return _dense(columns, _weighted(inner, found, idf), model)
 
 
 @sklearn.lower(
@@ -372,15 +463,20 @@ def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def weighted_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
-    return _weighted(model, floats(op, x))
+    if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
+        raise UnsupportedOperator(
+            "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
+        )
+    return _weighted(model, floats(op, x), model.idf_ if model.use_idf else None)
 
 
-def _weighted(model: Any, counts: Array) -> Array:
+def _weighted(model: Any, counts: Array, idf: Any) -> Array:
     """Term frequency times inverse document frequency (Manning, Raghavan and Schuetze, Information Retrieval, 6.2)."""
     if model.sublinear_tf:
-        counts = np.where(counts > 0, np.log(np.where(counts > 0, counts, 1.0)) + 1.0, 0.0)
-    if model.use_idf:
-        counts = counts * np.asarray(model.idf_).astype(counts.dtype)
+        stored = counts != 0  # of a negative count scikit-learn's logarithm is NaN
+        counts = np.where(stored, np.log(np.where(stored, counts, 1.0)) + 1.0, 0.0)
+    if idf is not None:
+        counts = counts * idf.astype(counts.dtype)
     return normalized_rows(counts, model.norm)
 
 

@@ -17,6 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, with_rest
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target, transformer
+from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
 
 _ROWS = f64(20, 4)
@@ -196,7 +197,10 @@ def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
     trees = []
     for index, (tree, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
         depth = model._decision_path_lengths[index] + model._average_path_length_per_tree[index] - 1.0
-        trees.append(tree_of(tree, np.asarray(depth, np.float64)[:, None], features))
+        grown = tree_of(tree, np.asarray(depth, np.float64)[:, None], features)
+        if is_sparse(x):  # in a sparse matrix scikit-learn compares NaN as any number
+            grown = replace(grown, missing=np.zeros_like(grown.missing))
+        trees.append(grown)
     joined = tree_ensemble.join(trees)
     depths = tree_ensemble.sums(op, joined, rows32(op, x), np.zeros(joined.count, np.int64), 1).reshape(-1)
     from sklearn.ensemble._iforest import _average_path_length

@@ -1,0 +1,203 @@
+"""Strings cut at many characters at once.
+
+ONNX splits at one separator a node, so that a graph that cuts at a hundred characters has a hundred such nodes. Here they cost
+little else: a chain splits at the first character, what stands before that at the second one, and so on (`_chain`); a loop, whose
+body is written once, does the same to what stands behind (`apart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+
+# A string beside the user's that nothing cuts, a noncharacter of Unicode: onnxruntime splits nothing but empty strings into no
+# pieces at all.
+_WITNESS = chr(0xFDEF)
+_INT, _BOOL, _TEXT = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.STRING
+_END = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Pieces of strings, in their order.
+
+    Attributes:
+        strings: the pieces of all strings, [S].
+        rows: which string each is of, [S], ascending.
+        count: number of strings, [1].
+    """
+
+    strings: ir.Value
+    rows: ir.Value
+    count: ir.Value
+
+    def there(self, op: OpBuilder) -> Cells:
+        """Those that are not empty."""
+        some = op.Not(op.Equal(self.strings, blank(op)))
+        strings = op.typed(op.Compress(self.strings, some, axis=0), _TEXT, [None])
+        return Cells(strings, op.typed(op.Compress(self.rows, some, axis=0), _INT, [None]), self.count)
+
+    def laid(self, op: OpBuilder) -> ir.Value:
+        """A row for each string, [count, L], "" beyond its last piece; the last column is empty."""
+        size = op.shape(self.rows)
+        numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
+        lengths = op.ScatterElements(
+            op.Expand(op.const(np.int64(0)), self.count),
+            self.rows,
+            op.Expand(op.const(np.int64(1)), size),
+            axis=0,
+            reduction="add",
+        )
+        before = op.Sub(op.CumSum(lengths, op.const(np.int64(0))), lengths)
+        width = op.Add(op.ReduceMax(op.Concat(lengths, op.const([0]), axis=0), keepdims=1), 1)
+        ranks = op.Sub(numbers, op.Gather(before, self.rows, axis=0))
+        places = op.Add(op.Mul(self.rows, width), ranks)
+        nowhere = op.Expand(op.const(np.int64(-1)), op.Mul(self.count, width))
+        index = op.ScatterElements(nowhere, places, numbers, axis=0)
+        pool = op.Concat(self.strings, op.const(np.array([""], object)), axis=0)
+        found = op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
+        return op.typed(found, _TEXT, [None, None])
+
+
+def blank(op: OpBuilder) -> ir.Value:
+    """The empty string."""
+    return op.const(np.array("", object))
+
+
+def any_of(op: OpBuilder, flags: ir.Value) -> ir.Value:
+    """Whether one of the flags [N] is set."""
+    numbers = op.Concat(op.cast(flags, ir.DataType.INT32), op.const(np.zeros(1, np.int32)), axis=0)
+    return op.cast(op.reduce("ReduceMax", numbers, [0], keepdims=False), _BOOL)
+
+
+def having(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
+    """Which strings have one of the characters."""
+    return op.RegexFullMatch(x, pattern=f"(?s).*[{inside_of(characters)}].*")
+
+
+def inside_of(characters: str) -> str:
+    """The inside of RE2's class of some characters."""
+    return "".join(f"\\x{{{ord(c):x}}}" for c in characters)
+
+
+def whole(op: OpBuilder, x: ir.Value) -> Cells:
+    """Strings [N] that nothing has cut yet."""
+    count = op.shape(x)
+    return Cells(x, op.Range(0, op.Squeeze(count, op.axes(0)), 1), count)
+
+
+def of_matrix(op: OpBuilder, x: ir.Value) -> Cells:
+    """The strings of each row [N, K] that are not empty."""
+    some = op.Not(op.Equal(x, blank(op)))
+    strings = op.typed(op.Compress(x, op.Reshape(some, [-1])), _TEXT, [None])
+    rows = op.Gather(op.NonZero(some), np.int64(0), axis=0)
+    return Cells(strings, op.typed(rows, _INT, [None]), op.dim(x, 0))
+
+
+def apart(op: OpBuilder, x: ir.Value, groups: Sequence[str]) -> Cells:
+    """Strings [N] cut into the characters of some groups, each a cell, and what stands between them.
+
+    A group that no string has a character of costs one test.
+    """
+    cells = whole(op, x)
+    for group in groups:
+        if group:
+            cells = _cut_apart(op, cells, group)
+    return cells.there(op)
+
+
+def _cut_apart(op: OpBuilder, x: Cells, characters: str) -> Cells:
+    def step(b: OpBuilder) -> list[ir.Value]:
+        b.input("number", _INT, [])
+        b.input("going", _BOOL, [])
+        strings = b.input("strings", _TEXT, [None])
+        rows = b.input("rows", _INT, [None])
+        uncut = b.input("uncut", _BOOL, [None])
+        places = b.typed(b.Reshape(b.NonZero(uncut), [-1]), _INT, [None])
+        witness = b.const(np.array([_WITNESS], object))
+        found = _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), characters)
+        strings = b.ScatterElements(strings, places, b.Slice(found.heads, [1], [_END], [0]), axis=0)
+        # what is found follows the string that it was found in
+        origins = b.Gather(places, b.Sub(found.rows, 1), axis=0)
+        size = b.Squeeze(b.shape(found.rows), b.axes(0))
+        behind = b.Add(origins, b.Mul(b.Range(0, size, 1), 2))
+        fresh = b.Concat(b.Unsqueeze(found.characters, b.axes(1)), b.Unsqueeze(found.tails, b.axes(1)), axis=1)
+        targets = b.Reshape(b.Add(b.Unsqueeze(behind, b.axes(1)), b.const([1, 2])), [-1])
+        before = b.shape(rows)
+        after = b.Add(before, b.shape(targets))
+        numbers = b.Range(b.Squeeze(before, b.axes(0)), b.Squeeze(after, b.axes(0)), 1)
+        source = b.ScatterElements(b.Expand(b.const(np.int64(-1)), after), targets, numbers, axis=0)
+        stays = b.Less(source, 0)
+        parents = b.Sub(b.CumSum(b.cast(stays, _INT), b.const(np.int64(0))), 1)
+        pool = b.Concat(strings, b.Reshape(fresh, [-1]), axis=0)
+        strings = b.Gather(pool, b.Where(stays, parents, source), axis=0)
+        more = _uncut(b, found.tails, characters)
+        uncut = b.ScatterElements(b.Expand(b.const(np.array(False)), after), b.Add(behind, 2), more, axis=0)
+        return [
+            any_of(b, more),
+            b.typed(strings, _TEXT, [None]),
+            b.typed(b.Gather(rows, parents, axis=0), _INT, [None]),
+            b.typed(uncut, _BOOL, [None]),
+        ]
+
+    uncut = _uncut(op, x.strings, characters)
+    strings, rows, _ = op.Loop(None, any_of(op, uncut), x.strings, x.rows, uncut, body=op.body(step), outputs=3)
+    return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
+
+
+def _uncut(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
+    """Which strings have one of the characters and something beside it."""
+    inside = inside_of(characters)
+    return op.RegexFullMatch(x, pattern=f"(?s)(.+[{inside}].*|[{inside}].+)")
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What one pass finds in strings.
+
+    Attributes:
+        heads: what stands before the first character in each string, [N].
+        characters: the characters found, [E].
+        tails: what stands behind each, up to the next one, [E]; it can hold characters itself.
+        rows: which string they are of, [E], ascending; those of one string in their order.
+    """
+
+    heads: ir.Value
+    characters: ir.Value
+    tails: ir.Value
+    rows: ir.Value
+
+
+def _cut(op: OpBuilder, x: ir.Value, characters: str) -> _Cut:
+    """One pass over strings [N], the first one with none of the characters.
+
+    What stands before one character is split at the next one, so that the last one's pieces come first in a string.
+    """
+    heads, pieces, counts = [op.Unsqueeze(x, op.axes(1))], [], []
+    for character in characters:
+        found, count = op.StringSplit(heads[-1], delimiter=character)
+        pieces.append(op.typed(found, _TEXT, [None, 1, None]))
+        counts.append(count)
+        heads.append(op.typed(op.Gather(pieces[-1], np.int64(0), axis=2), _TEXT, [None, 1]))
+    # all heads are read at the end: of values that end early onnxruntime keeps a list, and loads a graph in its square
+    left = op.Slice(op.Concat(*heads, axis=1), [-1], [_END], [1])
+    number = op.Concat(*counts[::-1], axis=1)
+    # a column of pieces belongs to a character, and is the nth behind one
+    widths = op.reduce("ReduceMax", number, [0], keepdims=False)
+    most = op.ReduceMax(widths, keepdims=0)
+    columns = op.NonZero(op.Less(op.Range(0, most, 1), op.Unsqueeze(widths, op.axes(1))))
+    which, nth = (op.Gather(columns, np.int64(i), axis=0) for i in range(2))
+    there = op.And(op.Less(nth, op.Gather(number, which, axis=1)), op.Greater(nth, 0))
+    places = op.NonZero(there)
+    letters = op.const(np.array(list(characters[::-1]), object))
+    return _Cut(
+        heads=op.typed(op.Reshape(left, [-1]), _TEXT, [None]),
+        characters=op.Gather(letters, op.Gather(which, op.Gather(places, np.int64(1), axis=0), axis=0), axis=0),
+        tails=op.typed(op.Compress(op.Concat(*pieces[::-1], axis=2), op.Reshape(there, [-1])), _TEXT, [None]),
+        rows=op.typed(op.Gather(places, np.int64(0), axis=0), _INT, [None]),
+    )
