@@ -12,16 +12,18 @@ from sklearn.compose import make_column_selector, make_column_transformer  # noq
 from sklearn.feature_extraction import DictVectorizer  # noqa: E402
 from sklearn.feature_extraction.text import TfidfTransformer  # noqa: E402
 from sklearn.impute import SimpleImputer  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
 from sklearn.neighbors import KNeighborsTransformer  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import (  # noqa: E402
+    MaxAbsScaler,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
     QuantileTransformer,
     StandardScaler,
 )
+from sklearn.svm import LinearSVC  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
@@ -108,3 +110,36 @@ def test_what_scikit_learn_reads_from_how_a_graph_is_stored_is_refused(step, sai
     model = make_pipeline(KNeighborsTransformer(n_neighbors=3), step).fit(rows)
     with pytest.raises(onnxport.UnsupportedOperator, match=said):
         onnxport.convert(model, inputs=rows, validate=False)
+
+
+WIDE = pd.DataFrame(
+    {"n": np.arange(900) % 7 - 3.0, "zip": np.arange(900) % 450 * 10, "street": [f"s{i % 300}" for i in range(900)]}
+)
+SCORE = WIDE["n"] + WIDE["zip"] % 30 + (WIDE["street"] > "s2")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        Ridge(),
+        LinearSVC(random_state=0),
+        make_pipeline(MaxAbsScaler(), SGDClassifier(loss="log_loss", random_state=0)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_categories_by_the_hundred_before_a_product_are_gathered(model, classes):
+    encoded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["zip", "street"]), remainder=StandardScaler(), sparse_threshold=1.0
+    )
+    y = SCORE if isinstance(model, Ridge) else np.digitize(SCORE, [8, 16][: classes - 1])
+    pipeline = make_pipeline(encoded, model).fit(WIDE, y)
+    rows = WIDE.sample(40, random_state=0).reset_index(drop=True)
+    rows.loc[:3, "zip"] = 7  # unknown
+    method = "predict" if isinstance(model, Ridge) else "decision_function"
+    hub = onnxport.convert(pipeline, inputs=rows, methods=[method], validate=False)
+    np.testing.assert_allclose(np.squeeze(hub(rows)), getattr(pipeline, method)(rows), rtol=1e-9, atol=1e-12)
+    shapes = [value.shape for node in hub.model.graph for value in node.outputs if value.shape is not None]
+    widest = max(size for shape in shapes for size in shape[1:] if isinstance(size, int))
+    assert (widest < 300) == (not hasattr(model, "steps"))  # a scaler in between is given the whole table

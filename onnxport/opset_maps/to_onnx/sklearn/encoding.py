@@ -16,6 +16,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target, words
 from onnxport.opset_maps.to_onnx.sklearn.places import FEW, passed
+from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import SparseRows, told_of_parts
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, columns, matrix, numbers
 
 _HERE = "preprocessing"
@@ -136,10 +137,18 @@ def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
         place, unknown, width = shown_columns(model, index)
         if width:
             code = codes(op, _fill(op, x, index), categories, place, unknown)
-            blocks.append((code == np.arange(width)[None]).astype(np.dtype(model.dtype)))
+            blocks.append(_one_hot(code, width, np.dtype(model.dtype)))
     if not blocks:
         return full(Array(op, _fill(op, x, 0)), (None, 0), 0, np.dtype(model.dtype))
-    return np.concatenate(blocks, axis=1)
+    found: Any = np.concatenate(blocks, axis=1)
+    return found.of(told_of_parts(found.value, [block.value for block in blocks])) if len(blocks) > 1 else found
+
+
+def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
+    """A row of zeros with a 1 at each code [N, 1] that is not negative."""
+    known, place = code >= 0, code.of(code.op.Max(code.value, np.int64(0)))
+    dense = (code == np.arange(width)[None]).astype(dtype)
+    return code.of(SparseRows(place.value, known.astype(dtype).value, width).told_of(dense.value))
 
 
 @sklearn.lower(

@@ -1,12 +1,13 @@
 """Rows that are nearly all zeros, by their other entries, beside the dense matrix that the graph hands on.
 
 A matrix of counts of fifty thousand terms is written once where it is the model's output. Where a product with coefficients is
-all that is asked of it, as by a linear model behind a vectorizer, the entries alone are multiplied, and the matrix, which nothing
-reads then, falls out of the graph.
+all that is asked of it, as by a linear model behind a vectorizer or behind categories by the thousand, the entries alone are
+multiplied, and the matrix, which nothing reads then, falls out of the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 
-_MARK = "onnxport.sparse_rows"
+_MARK, _PARTS = "onnxport.sparse_rows", "onnxport.side_by_side"
 # A row of so many entries times the coefficients' columns is still less than the row itself.
 _ENTRIES = 64
 
@@ -40,9 +41,12 @@ class SparseRows:
         zeros = op.ConstantOfShape(size, value=ir.tensor(np.zeros(1, self.values.dtype.numpy())))
         found = op.ScatterElements(zeros, self.columns, self.values, axis=1, reduction="add")
         batch = self.values.shape[0] if self.values.shape is not None else None
-        found = op.typed(found, self.values.dtype, [batch, self.width])
-        found.meta[_MARK] = self
-        return found
+        return self.told_of(op.typed(found, self.values.dtype, [batch, self.width]))
+
+    def told_of(self, matrix: ir.Value) -> ir.Value:
+        """The same matrix made otherwise, marked with its entries."""
+        matrix.meta[_MARK] = self
+        return matrix
 
     def times(self, op: OpBuilder, y: ir.Value) -> ir.Value:
         """The matrix times another one, [width, C]."""
@@ -62,12 +66,51 @@ def of(op: OpBuilder, x: ir.Value) -> SparseRows | None:
     return None if before is None else replace(before, values=op.cast(before.values, x.dtype))
 
 
-def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
-    """x y by the entries of x; None where these are not known or not few beside the columns of y."""
-    if y.shape is None or y.shape.rank() != 2:
-        return None
-    count = y.shape[1]
+def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
+    """What was made of matrices side by side, marked with them."""
+    found.meta[_PARTS] = tuple(parts)
+    return found
+
+
+def _parts(op: OpBuilder, x: ir.Value) -> Sequence[ir.Value]:
+    """The matrices side by side that a matrix was made of, cast as it is."""
+    found = x.meta.get(_PARTS, ())
+    node = x.producer()
+    if found or node is None or node.op_type != "Cast" or node.inputs[0] is None or x.dtype is None:
+        return tuple(found)
+    return [op.cast(part, x.dtype) for part in _parts(op, node.inputs[0])]
+
+
+def _has_few(op: OpBuilder, x: ir.Value, count: int) -> bool:
+    """Whether some columns of x have so few entries that a product with `count` columns is better made of those."""
     rows = of(op, x)
-    if rows is None or not isinstance(count, int) or count * _ENTRIES > rows.width:
+    if rows is not None:
+        return count * _ENTRIES <= rows.width
+    return any(_has_few(op, part, count) for part in _parts(op, x))
+
+
+def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
+    """x y by the entries of x, or of some of its columns; None where these are not known or not few beside the columns of y."""
+    count = y.shape[1] if y.shape is not None and y.shape.rank() == 2 else None
+    if not isinstance(count, int) or not _has_few(op, x, count):
         return None
-    return rows.times(op, y)
+    rows = of(op, x)
+    if rows is not None:
+        return rows.times(op, y)
+    terms, others, places, start = [], [], [], 0
+    for part in _parts(op, x):
+        size = part.shape[1] if part.shape is not None else None
+        if not isinstance(size, int):
+            return None
+        own = np.arange(start, start + size)
+        start += size
+        term = product(op, part, op.Gather(y, own, axis=0))
+        if term is not None:
+            terms.append(term)
+        elif size:
+            others.append(part)
+            places.append(own)
+    if others:
+        dense = op.Concat(*others, axis=1) if len(others) > 1 else others[0]
+        terms.append(op.MatMul(dense, op.Gather(y, np.concatenate(places), axis=0)))
+    return op.Sum(*terms) if len(terms) > 1 else terms[0]

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 
@@ -65,7 +66,7 @@ def matrix(op: OpBuilder, x: Table) -> ir.Value:
 def _joined(op: OpBuilder, parts: Sequence[ir.Value], common: np.dtype) -> ir.Value:
     if common != object:
         parts = [Array(op, part).astype(common).value for part in parts]
-    return op.Concat(*parts, axis=1) if len(parts) > 1 else parts[0]
+    return sparse_rows.told_of_parts(op.Concat(*parts, axis=1), parts) if len(parts) > 1 else parts[0]
 
 
 def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
