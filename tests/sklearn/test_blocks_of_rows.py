@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytestmark = pytest.mark.sklearn
 
-from sklearn import gaussian_process, neighbors, svm  # noqa: E402
+from sklearn import gaussian_process, impute, neighbors, svm  # noqa: E402
 
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402
@@ -23,6 +23,8 @@ ROWS = [
     (neighbors.RadiusNeighborsClassifier(3.0, outlier_label=0), "predict_proba", CLASSES),
     (neighbors.RadiusNeighborsRegressor(5.0, weights="distance"), "predict", VALUES),
     (neighbors.KernelDensity(), "score_samples", None),
+    (impute.KNNImputer(), "transform", None),
+    (impute.KNNImputer(weights="distance", add_indicator=True), "transform", None),
     (neighbors.LocalOutlierFactor(novelty=True), "decision_function", None),
     (svm.SVC(), "decision_function", CLASSES),
     (svm.SVR(kernel="poly"), "predict", VALUES),
@@ -34,8 +36,11 @@ ROWS = [
 @pytest.mark.parametrize("opset", [13, 21, 26])
 @pytest.mark.parametrize(("model", "method", "target"), ROWS, ids=[f"{row[0]}.{row[1]}" for row in ROWS])
 def test_number_of_rows(model, method, target, opset):
-    model.fit(FITTED, target)
-    rows = np.random.default_rng(1).normal(size=(200, 4))
+    fitted, rows = FITTED, np.random.default_rng(1).normal(size=(200, 4))
+    if isinstance(model, impute.KNNImputer):
+        fitted, rows = (np.where(np.random.default_rng(2).random(x.shape) < 0.2, np.nan, x) for x in (fitted, rows))
+        rows[:64, 1:] = 0.5  # a few rows of the first block lack a number
+    model.fit(fitted, target)
     converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
     onnx.checker.check_model(converted.proto, full_check=True)
     for count in (200, 65, 64, 63, 1):

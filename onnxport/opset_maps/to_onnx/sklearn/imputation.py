@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -14,6 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
+from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
 
 _HERE = "impute"
@@ -151,6 +153,31 @@ def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
     return np.where(shared > 0, found, np.inf)
 
 
+def _filled_in(model: Any, rows: Array, fitted: np.ndarray) -> Array:
+    """Rows with the means of their nearest fitted rows where they have NaN."""
+    op, gap = rows.op, _present_distances(rows, fitted)
+    columns = []
+    for index in range(fitted.shape[1]):
+        donors = np.flatnonzero(~np.isnan(fitted[:, index]))
+        column, absent = rows[:, index], np.isnan(rows[:, index])
+        if not len(donors):
+            columns.append(np.where(absent, 0.0, column))
+            continue
+        count = min(model.n_neighbors, len(donors))
+        least, places = op.TopK(gap[:, donors].value, [count], axis=1, largest=0, sorted=1)
+        distance = rows.of(least)
+        weights = np.isfinite(distance).astype(np.float64)
+        if model.weights == "distance":
+            same = distance == 0.0
+            near = weights / np.where(same, 1.0, distance)
+            weights = np.where(np.any(same, axis=1, keepdims=True), same.astype(np.float64), near)
+        total = np.sum(weights, axis=1)
+        mean = np.sum(weights * take(fitted[donors, index], rows.of(places)), axis=1) / np.where(total == 0, 1.0, total)
+        mean = np.where(total == 0, np.mean(fitted[donors, index]), mean)
+        columns.append(np.where(absent, mean, column))
+    return np.stack(columns, axis=1)
+
+
 @sklearn.lower(
     "KNNImputer.transform",
     cases=[
@@ -166,28 +193,12 @@ def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     missing = missing_in(op, rows, model.missing_values)
     wide = np.where(missing, np.nan, rows.astype(np.float64))
     fitted = np.where(model._mask_fit_X, np.nan, np.asarray(model._fit_X, np.float64))
-    gap = _present_distances(wide, fitted)
-    columns = []
-    for index in range(fitted.shape[1]):
-        donors = np.flatnonzero(~np.isnan(fitted[:, index]))
-        column, absent = wide[:, index], missing[:, index]
-        if not len(donors):
-            columns.append(np.where(absent, 0.0, column))
-            continue
-        least, places = op.TopK(
-            gap[:, donors].value, [min(model.n_neighbors, len(donors))], axis=1, largest=0, sorted=1
-        )
-        distance = rows.of(least)
-        weights = np.isfinite(distance).astype(np.float64)
-        if model.weights == "distance":
-            same = distance == 0.0
-            near = weights / np.where(same, 1.0, distance)
-            weights = np.where(np.any(same, axis=1, keepdims=True), same.astype(np.float64), near)
-        total = np.sum(weights, axis=1)
-        mean = np.sum(weights * take(fitted[donors, index], rows.of(places)), axis=1) / np.where(total == 0, 1.0, total)
-        mean = np.where(total == 0, np.mean(fitted[donors, index]), mean)
-        columns.append(np.where(absent, mean, column))
-    found = np.stack(columns, axis=1).astype(rows.dtype)
+    lacking: Any = np.any(missing, axis=1)
+    chosen = op.Compress(wide.value, lacking.value, axis=0)
+    chosen.shape = ir.Shape([None, fitted.shape[1]])
+    (filled,) = in_blocks(rows.of(chosen), len(fitted), lambda block: [_filled_in(model, block, fitted)])
+    places = op.Transpose(op.NonZero(lacking.value), perm=[1, 0])
+    found = rows.of(op.ScatterND(wide.value, places, filled.value)).astype(rows.dtype)
     valid = np.asarray(model._valid_mask)
     if not (valid.all() or model.keep_empty_features):
         found = found[:, valid]
