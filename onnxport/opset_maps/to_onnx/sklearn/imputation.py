@@ -191,7 +191,7 @@ def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
         raise UnsupportedOperator("KNNImputer: metric and weights given by functions have no mapping")
     rows = floats(op, x)
     missing = missing_in(op, rows, model.missing_values)
-    wide = np.where(missing, np.nan, rows.astype(np.float64))
+    wide: Any = np.where(missing, np.nan, rows.astype(np.float64))
     fitted = np.where(model._mask_fit_X, np.nan, np.asarray(model._fit_X, np.float64))
     lacking: Any = np.any(missing, axis=1)
     chosen = op.Compress(wide.value, lacking.value, axis=0)
