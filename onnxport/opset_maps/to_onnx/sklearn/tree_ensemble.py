@@ -26,8 +26,11 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 # Whole numbers below this are exact in float32.
 _EXACT = 1 << 24
 _LEQ, _MEMBER = 0, 6
-# Ensembles of more nodes than _LARGE are written in parts of about _PART nodes (24 bytes each), at most _PARTS of them.
-_LARGE, _PART, _PARTS = 1 << 17, 1 << 15, 64
+# Ensembles are written in parts of about so many nodes, of 24 bytes each; large ones in parts twice as long, at most _PARTS of
+# them. Each costs a microsecond a call.
+_PART, _PARTS = 1 << 14, 128
+# An ensemble of so many nodes is large: also, to tell missing values costs less than a second test at each node.
+_LARGE = 1 << 17
 # Up to so many targets get trees of their own: runtimes add to one target faster than to one among several.
 _TARGETS = 32
 
@@ -180,6 +183,7 @@ def _split_leaf(tree: Tree) -> Tree:
 
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
+    trees, x = _told_missing(op, trees, x)
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
     if op.ml_opset >= 5 and len(trees.leaf_tree) < _EXACT:
         numbers = np.arange(len(trees.leaf_tree))
@@ -213,7 +217,7 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
         return found + np.ravel(start) if np.any(start) else found
     if np.any(start):
         trees = _beginning_with(trees, targets, np.broadcast_to(np.ravel(start), (count,)))
-    wide = op.cast(x, ir.DataType.DOUBLE)
+    trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
     own = [np.flatnonzero(targets == target) for target in range(count)]
     if 1 < count <= _TARGETS and all(map(len, own)):
         columns = [sums(op, trees.only(mine), wide, np.zeros(len(mine), np.int64), 1) for mine in own]
@@ -229,8 +233,24 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The sum over trees of what the reached leaves hold, float64 [N, K]."""
     if trees.leaf_value.shape[1] == 1:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
-    found = [np.sum(values(op, part, x), axis=1).value for _, part in _parts(trees)]
+    trees, x = _told_missing(op, trees, x)
+    # each part has its own table of values: worth it where one of all trees would be large
+    parts = [part for _, part in _parts(trees)] if len(trees.feature) >= _LARGE else [trees]
+    found = [np.sum(values(op, part, x), axis=1).value for part in parts]
     return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
+
+
+def _told_missing(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
+    """Many nodes without a test for missing values: those where NaN goes to `true` look at columns where it is -infinity."""
+    if len(trees.feature) < _LARGE or not trees.missing.any() or x.dtype is None or x.shape is None:
+        return trees, x
+    width = x.shape[1]
+    if not isinstance(width, int) or trees.members:
+        return trees, x
+    lowest = op.const(-np.inf, x.dtype)
+    both = op.Concat(x, op.Where(op.IsNaN(x), lowest, x), axis=1)
+    moved = np.where(trees.missing, trees.feature + width, trees.feature)
+    return replace(trees, feature=moved, missing=np.zeros_like(trees.missing)), both
 
 
 def _beginning_with(trees: Trees, targets: np.ndarray, start: np.ndarray) -> Trees:
@@ -243,11 +263,11 @@ def _beginning_with(trees: Trees, targets: np.ndarray, start: np.ndarray) -> Tre
 
 def _parts(trees: Trees) -> list[tuple[np.ndarray, Trees]]:
     """The trees in parts that a processor's cache holds, each with its trees' numbers."""
-    nodes = len(trees.feature)
-    every = np.arange(trees.count)
-    if nodes <= _LARGE:
+    nodes, every = len(trees.feature), np.arange(trees.count)
+    size = max(2 * _PART if nodes >= _LARGE else _PART, -(-nodes // _PARTS))
+    if nodes < 1.5 * size:
         return [(every, trees)]
-    part = trees.roots // max(_PART, -(-nodes // _PARTS))
+    part = trees.roots // size
     chosen = np.split(every, np.flatnonzero(np.diff(part)) + 1)
     return [(numbers, trees.only(numbers)) for numbers in chosen]
 
