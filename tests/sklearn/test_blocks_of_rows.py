@@ -22,6 +22,7 @@ ROWS = [
     (neighbors.KNeighborsClassifier(weights="distance"), "predict_proba", CLASSES),
     (neighbors.RadiusNeighborsClassifier(3.0, outlier_label=0), "predict_proba", CLASSES),
     (neighbors.RadiusNeighborsRegressor(5.0, weights="distance"), "predict", VALUES),
+    (neighbors.RadiusNeighborsRegressor(0.8), "predict", CLASSES),
     (neighbors.KernelDensity(), "score_samples", None),
     (impute.KNNImputer(), "transform", None),
     (impute.KNNImputer(weights="distance", add_indicator=True), "transform", None),
@@ -33,6 +34,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn's, of NaN among integers
 @pytest.mark.parametrize("opset", [13, 21, 26])
 @pytest.mark.parametrize(("model", "method", "target"), ROWS, ids=[f"{row[0]}.{row[1]}" for row in ROWS])
 def test_number_of_rows(model, method, target, opset):

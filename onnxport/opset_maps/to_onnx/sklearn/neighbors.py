@@ -260,18 +260,18 @@ def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
     cases=cases(regressor, _HERE, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
 )
 def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The weighted mean of the values within the radius; NaN where there is no row."""
+    """The weighted mean of the values within the radius; where there is no row NaN, or what that is among integers."""
     y = np.asarray(model._y)
     values = y if y.ndim > 1 else y[:, None]
-    if values.dtype.kind != "f":
-        raise UnsupportedOperator("RadiusNeighborsRegressor fitted on integers gives no NaN where it finds no row")
+    with np.errstate(invalid="ignore"):
+        nothing = np.full_like(values[0], np.nan).astype(np.float64)
     sparse = _both_sparse(model, x)
 
     def of_block(rows: Array) -> list[Array]:
         weights = _radius_weights(*_within(model, rows, sparse=sparse), model.weights)
         total = np.sum(weights, axis=1, keepdims=True)
         empty = total == 0.0
-        mean: Any = np.where(empty, np.nan, (weights @ values) / np.where(empty, 1.0, total))
+        mean: Any = np.where(empty, nothing, (weights @ values) / np.where(empty, 1.0, total))
         return [mean]
 
     (found,) = in_blocks(numbers(op, x), len(y), of_block)
