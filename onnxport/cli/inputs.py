@@ -58,7 +58,14 @@ def _frame(path: Path, suffix: str) -> Any:
         import pandas
     except ImportError as error:
         raise MissingDependencyError.for_extra("pandas", "sklearn") from error
-    return pandas.read_csv(path) if suffix == ".csv" else pandas.read_parquet(path)
+    if suffix == ".csv":
+        return pandas.read_csv(path)
+    try:
+        return pandas.read_parquet(path)
+    except ImportError as error:
+        raise MissingDependencyError(
+            "a Parquet file needs pyarrow, which is not installed: pip install pyarrow"
+        ) from error
 
 
 def draw_inputs(shapes: Iterable[str]) -> Any:

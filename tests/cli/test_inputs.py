@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxport.cli.inputs import draw_inputs, dynamic_shapes, read_inputs
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, MissingDependencyError
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.sampled_from(["float32", "int64", "bool", "complex64"]))
@@ -53,6 +53,19 @@ def test_a_table_comes_as_a_data_frame(tmp_path):
     frame = pd.DataFrame({"age": [1.5, 2.0], "city": ["a", "b"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
     pd.testing.assert_frame_equal(read_inputs(tmp_path / "t.csv", table=True), frame)
+
+
+@pytest.mark.sklearn
+def test_a_parquet_file_without_what_reads_it(tmp_path, monkeypatch):
+    pd = pytest.importorskip("pandas")
+
+    def missing(path):
+        raise ImportError("no engine")
+
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    (tmp_path / "t.parquet").touch()
+    with pytest.raises(MissingDependencyError, match="pip install pyarrow"):
+        read_inputs(tmp_path / "t.parquet", table=True)
 
 
 @pytest.mark.parametrize("name", ["missing.npz", "broken.npz", "broken.npy", "model.onnx"])

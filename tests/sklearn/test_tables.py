@@ -112,6 +112,13 @@ def test_what_scikit_learn_reads_from_how_a_graph_is_stored_is_refused(step, sai
         onnxport.convert(model, inputs=rows, validate=False)
 
 
+def test_numbers_where_strings_were_fitted_are_refused_by_the_columns_name():
+    frame = pd.DataFrame({"zip": ["1", "2", "3"] * 4})
+    model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(frame, [0, 1, 0] * 4)
+    with pytest.raises(onnxport.UnsupportedOperator, match="column 'zip' was fitted on strings.*Parquet"):
+        onnxport.convert(model, inputs=frame.astype(int), validate=False)
+
+
 WIDE = pd.DataFrame(
     {"n": np.arange(900) % 7 - 3.0, "zip": np.arange(900) % 450 * 10, "street": [f"s{i % 300}" for i in range(900)]}
 )

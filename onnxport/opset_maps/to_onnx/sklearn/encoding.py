@@ -87,8 +87,17 @@ def _label_encoder(op: OpBuilder, column: ir.Value, keys: Any, places: np.ndarra
     return op.typed(op.ml.LabelEncoder(column, **options), ir.DataType.INT64, column.shape)
 
 
-def _fill(op: OpBuilder, x: Table, column: int) -> ir.Value:
-    return columns(op, x, [column])
+def _fitted_column(op: OpBuilder, model: Any, x: Table, index: int) -> ir.Value:
+    """A column of the table, of the kind of categories that it was fitted on."""
+    value = columns(op, x, [index])
+    if value.dtype != ir.DataType.STRING and any(isinstance(item, str) for item in model.categories_[index]):
+        names = getattr(model, "feature_names_in_", None)
+        named = index if names is None else repr(str(names[index]))
+        raise UnsupportedOperator(
+            f"column {named} was fitted on strings, the input holds numbers: pass rows with strings there (astype(str)); "
+            "a CSV file does not tell the two apart, a Parquet file does"
+        )
+    return value
 
 
 # -- one-hot ---------------------------------------------------------------------------------------------------------------
@@ -136,10 +145,10 @@ def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
     for index, categories in enumerate(model.categories_):
         place, unknown, width = shown_columns(model, index)
         if width:
-            code = codes(op, _fill(op, x, index), categories, place, unknown)
+            code = codes(op, _fitted_column(op, model, x, index), categories, place, unknown)
             blocks.append(_one_hot(code, width, np.dtype(model.dtype)))
     if not blocks:
-        return full(Array(op, _fill(op, x, 0)), (None, 0), 0, np.dtype(model.dtype))
+        return full(Array(op, columns(op, x, [0])), (None, 0), 0, np.dtype(model.dtype))
     found: Any = np.concatenate(blocks, axis=1)
     return found.of(told_of_parts(found.value, [block.value for block in blocks])) if len(blocks) > 1 else found
 
@@ -234,7 +243,7 @@ def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
         table = np.append(place, np.nan_to_num(unknown) if dtype.kind in "iu" else unknown)
         if missing is not None:
             table[missing] = model.encoded_missing_value
-        code = codes(op, _fill(op, x, index), categories, unknown=len(categories))
+        code = codes(op, _fitted_column(op, model, x, index), categories, unknown=len(categories))
         found.append(take(table.astype(dtype), code))
     return np.concatenate(found, axis=1)
 
@@ -288,7 +297,7 @@ def target_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
     several = model.target_type_ == "multiclass"
     found = []
     for index, categories in enumerate(model.categories_):
-        code = codes(op, _fill(op, x, index), categories, unknown=len(categories))
+        code = codes(op, _fitted_column(op, model, x, index), categories, unknown=len(categories))
         size = len(model.classes_) if several else 1
         for inner in range(size):
             mean = model.target_mean_[inner] if several else model.target_mean_
