@@ -170,6 +170,28 @@ FOUND = {
     "missing values of a sparse matrix in isolation trees": Drawn(
         steps(part("TfidfTransformer", sublinear_tf=True, norm=None), part("IsolationForest")), "nothing"
     ),
+    "rows nearly as near to one that lacks a number": Drawn(
+        steps(
+            part(
+                "ColumnTransformer",
+                part("VarianceThreshold", columns=("c0",)),
+                part(
+                    "OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=float("nan"), columns=("words",)
+                ),
+                remainder="drop",
+            ),
+            part("KNNImputer", n_neighbors=5),
+            part("LogisticRegression"),
+        ),
+        "classes",
+        classes=4,
+        values="positive",
+        seed=37040,
+        features=2,
+        scale=0.001,
+        repeated=True,
+        frame=True,
+    ),
     "steep steps of an isotonic calibration": Drawn(
         part("CalibratedClassifierCV", part("LabelSpreading", gamma=0.1), method="isotonic"),
         "classes",

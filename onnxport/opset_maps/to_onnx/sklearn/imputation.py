@@ -13,6 +13,7 @@ from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
@@ -144,12 +145,15 @@ def _neighbours(**options: Any) -> Any:
 
 
 def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
-    """Euclidean distances over the features that both rows have, scaled up to all; infinite where there is none, [N, M]."""
-    here, there = (~np.isnan(rows)).astype(np.float64), (~np.isnan(fitted)).astype(np.float64)
+    """Euclidean distances over the features that both rows have, scaled up to all; infinite where there is none, [N, M].
+
+    In the steps of sklearn.metrics.pairwise.nan_euclidean_distances, whose rounding decides between rows that are nearly as near.
+    """
+    gone, lost = np.isnan(rows).astype(np.float64), np.isnan(fitted).astype(np.float64)
     x, y = np.where(np.isnan(rows), 0.0, rows), np.where(np.isnan(fitted), 0.0, fitted)
-    squares = (x * x) @ there.T - 2.0 * (x @ y.T) + here @ (y * y).T
-    shared = here @ there.T
-    found = np.sqrt(np.maximum(squares, 0.0) * (fitted.shape[1] / np.maximum(shared, 1.0)))
+    squares = np.maximum(product_squares(x, y) - (x * x) @ lost.T - gone @ (y * y).T, 0.0)
+    shared = (1.0 - gone) @ (1.0 - lost).T
+    found = np.sqrt(squares / np.maximum(shared, 1.0) * float(fitted.shape[1]))
     return np.where(shared > 0, found, np.inf)
 
 
