@@ -10,6 +10,9 @@ from sklearn.impute import KNNImputer
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neighbors._base import KNeighborsMixin
 
+# Distances that are 1 less a number near 1: what is small of them is that number's rounding.
+_FROM_ONE = ("cosine", "correlation")
+
 
 class Ties:
     """Which rows have neighbours at the same distance of which some count and some do not, found while scikit-learn runs.
@@ -31,7 +34,10 @@ class Ties:
             k = n_neighbors or model.n_neighbors
             if X is not None and X.shape[0] == len(self.rows):
                 distance = plain(model, X, min(k + 1, model.n_samples_fit_), True)[0]
-                equal = np.diff(distance, axis=1) <= self.close * np.max(distance, axis=1, keepdims=True)
+                scale = np.max(distance, axis=1, keepdims=True)
+                if model.effective_metric_ in _FROM_ONE:
+                    scale = np.maximum(scale, 1.0)
+                equal = np.diff(distance, axis=1) <= self.close * scale
                 self.rows |= equal[:, k - 1 :].any(axis=1) if not self.within else equal.any(axis=1)
             return plain(model, X, n_neighbors, return_distance)
 
