@@ -192,6 +192,12 @@ FOUND = {
         repeated=True,
         frame=True,
     ),
+    "float32 logarithms of what no estimator allows": Drawn(
+        part("BaggingClassifier", part("SGDClassifier", loss="modified_huber"), n_estimators=3, max_samples=0.5),
+        "classes",
+        dtype="float32",
+        classes=4,
+    ),
     "steep steps of an isotonic calibration": Drawn(
         part("CalibratedClassifierCV", part("LabelSpreading", gamma=0.1), method="isotonic"),
         "classes",

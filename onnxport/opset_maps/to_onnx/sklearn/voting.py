@@ -275,7 +275,7 @@ def bagged_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     top = parts[0]
     for part in parts[1:]:
         top = np.maximum(top, part)
-    top = np.maximum(top, -1e300)  # where all say that it can't be
+    top = np.maximum(top, float(np.finfo(top.dtype).min) / 4)  # where all say that it can't be
     return np.log(total([np.exp(part - top) for part in parts])) + top - np.log(model.n_estimators)
 
 
