@@ -17,6 +17,10 @@ def strings(*items: str) -> np.ndarray:
 
 WORDS = strings("The", "quick", "BROWN", "fox", "the")
 LINES = strings("a,b,,c", "", "x", ",", "a b  c ", "  ")
+# spaces alone separate
+SPACED = strings("a\u00a0b\u2003c\x1cd\x85e", " \v f\fg \r\nh  \ti  j k ", "\u00a0j\x1d", "l m ", "\n")
+# byte for byte: astral characters come last, a beginning before the whole, a NUL before any other; long ones too
+REPEATED = strings("b", "a", "\uffee", "b", "", "\U0001f600", "a", "a\0", "é", "a" * 20, "a" * 20 + "b", "a")
 
 
 def normalizer(x: np.ndarray, **attributes: Any) -> Node:
@@ -69,8 +73,18 @@ ROWS = [
             {"delimiter": "b,"},
         )
     ),
+    *(
+        Node("StringSplit", [SPACED], (STRING, INT64), attributes, opset=20)
+        for attributes in ({}, {"maxsplit": 0}, {"maxsplit": 1}, {"maxsplit": 2}, {"maxsplit": 9})
+    ),
     Node("RegexFullMatch", [strings("www.a.de", "b", "x@y.z")], (BOOL,), {"pattern": r"www\.[\w.]+\.\bde\b"}, opset=20),
     Node("RegexFullMatch", [strings("aab", "b", "ab")], (BOOL,), {"pattern": "a*b"}, opset=20),
+    *(
+        Node("Unique", [x], (STRING, INT64, INT64, INT64), {"sorted": ordered, **axis})
+        for x in (REPEATED, REPEATED.reshape(4, 3), REPEATED.reshape(2, 3, 2), strings("one"), strings("", ""))
+        for ordered in (0, 1)
+        for axis in ({}, *({"axis": i} for i in range(x.ndim)))
+    ),
     Node("Equal", [strings("a", "b", "ü"), strings("a", "c", "ü")], (BOOL,), opset=19),
     *(
         tfidf(x, mode, low, high, skips, weights)
@@ -90,3 +104,14 @@ def test_tensorflow(item: Node) -> None:
     from onnxport.converters.from_onnx.tensorflow import build
 
     assert_same(build(item.ir())(*item.arrays()), item.truth())
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("item", ROWS, ids=IDS)
+def test_pytorch(item: Node) -> None:
+    import torch
+
+    from onnxport.converters.from_onnx.pytorch import build
+
+    given = [x if x.dtype == object else torch.from_numpy(x) for x in item.arrays()]
+    assert_same(build(item.ir())(*given), item.truth())

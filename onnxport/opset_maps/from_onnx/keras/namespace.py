@@ -171,13 +171,15 @@ class KerasArrays(Namespace):
                 cause = cause.__cause__ or cause.__context__
             if "rank" in str(error) or "unknown" in str(error).lower():
                 raise UnsupportedOperator(f"{name}: Keras can't tell the shape of its result") from error
+            if isinstance(error, TypeError):
+                raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
 
     def _content(self, item: Any) -> np.ndarray[Any, Any]:
         """An eager tensor's content."""
         array = keras.ops.convert_to_numpy(item) if not hasattr(item, "numpy") else item.numpy()
         array = np.asarray(array)
-        if array.dtype == object:
+        if array.dtype.kind in "OS":  # a scalar's content is bytes
             texts = [text.decode() if isinstance(text, bytes) else text for text in array.ravel().tolist()]
             return np.asarray(texts, object).reshape(array.shape)
         return array
@@ -195,6 +197,8 @@ class KerasArrays(Namespace):
     def _weight(self, array: np.ndarray[Any, Any], name: str, *, trainable: bool) -> Any:
         if self.anchor is None:
             raise UnsupportedOperator("a graph without inputs makes no Keras model")
+        if array.dtype.kind in "OSU":
+            raise UnsupportedOperator("a Keras model holds no strings")
         layer = Weight(array.shape, array.dtype.name, name, name=self.layer_name(name), trainable=trainable)
         layer.value.assign(array)
         return self.apply(layer, self.anchor)

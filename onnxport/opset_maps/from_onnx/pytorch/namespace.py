@@ -30,6 +30,7 @@ from onnxport.opset_maps.from_onnx.namespace import (
 )
 from onnxport.opset_maps.from_onnx.pytorch import control, functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
+from onnxport.opset_maps.from_onnx.pytorch.expressions import compiled
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced, broadcasting, dims_of, example, holds_traced
 
 Tensor = Any
@@ -140,6 +141,10 @@ class TorchNamespace(Namespace):
         """`function` on the arguments: recorded where one of them is traced, else executed."""
         if self.recorder is not None:
             if holds_traced(args) or holds_traced(kwargs):
+                if text.is_text(args):
+                    raise UnknownUntilRun(
+                        f"strings and what {function.__name__} takes with them meet when the model runs"
+                    )
                 return self.recorder.record(function, args, kwargs)
             if text.is_text(args):
                 return text.call(function, *args, **kwargs)
@@ -315,7 +320,7 @@ class TorchNamespace(Namespace):
         return values, counts
 
     def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
-        return self._text(text.full_match, x, pattern)
+        return self._text(text.full_match, x, compiled(pattern))
 
     def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
         if isinstance(x, np.ndarray):

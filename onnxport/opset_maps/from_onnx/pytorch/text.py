@@ -25,12 +25,15 @@ def is_text(item: Any) -> bool:
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A structural function or comparison on strings: run on their places in the sorted vocabulary."""
     texts = [part for part in leaves([args, kwargs]) if isinstance(part, np.ndarray)]
-    vocabulary = np.unique(np.concatenate([part.reshape(-1) for part in texts]).astype(str)).astype(object)
+    # not by NumPy's own strings, which lose the NULs at their end
+    known = sorted({str(item) for part in texts for item in part.reshape(-1)})
+    vocabulary = np.asarray(known, object)
+    places = {item: place for place, item in enumerate(known)}
 
     def coded(item: Any) -> Any:
         if isinstance(item, np.ndarray):
-            codes = np.searchsorted(vocabulary.astype(str), item.reshape(-1).astype(str))
-            return torch.tensor(codes.reshape(item.shape), dtype=torch.int64)
+            codes = [places[str(part)] for part in item.reshape(-1)]
+            return torch.tensor(codes, dtype=torch.int64).reshape(item.shape)
         if isinstance(item, (list, tuple)):
             return type(item)(coded(part) for part in item)
         return item
@@ -71,7 +74,7 @@ def concat(a: Text, b: Text) -> Text:
 
 def split(x: Text, delimiter: str | None, maxsplit: int | None) -> tuple[Text, torch.Tensor]:
     """Pieces in a new last axis filled with empty strings, and their number."""
-    pieces = [str(item).split(delimiter, -1 if maxsplit is None else maxsplit) for item in x.reshape(-1)]
+    pieces = [_pieces(str(item), delimiter, maxsplit) for item in x.reshape(-1)]
     longest = max((len(item) for item in pieces), default=0)
     found = np.full((len(pieces), longest), "", object)
     for row, item in zip(found, pieces, strict=True):
@@ -80,9 +83,19 @@ def split(x: Text, delimiter: str | None, maxsplit: int | None) -> tuple[Text, t
     return found.reshape(*x.shape, longest), counts.reshape(x.shape)
 
 
-def full_match(x: Text, pattern: str) -> torch.Tensor:
+def _pieces(item: str, delimiter: str | None, maxsplit: int | None) -> list[str]:
+    """A string's pieces; without a delimiter at runs of spaces alone, as onnxruntime, where Python takes any whitespace."""
+    item = item if delimiter else item.strip(" ")
+    if not item:
+        return []
+    most = -1 if maxsplit is None else maxsplit
+    if delimiter:
+        return item.split(delimiter, most)
+    return [item] if most == 0 else re.split(" +", item, maxsplit=max(most, 0))
+
+
+def full_match(x: Text, expression: re.Pattern[str]) -> torch.Tensor:
     """Whether a string as a whole matches."""
-    expression = re.compile(pattern)
     flat = [expression.fullmatch(str(item)) is not None for item in x.reshape(-1)]
     return torch.tensor(flat, dtype=torch.bool).reshape(x.shape)
 

@@ -24,7 +24,7 @@ def string_concat(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
 def string_split(
     xp: Namespace, x: Tensor, *, delimiter: str | None = None, maxsplit: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Pieces in a new last axis, and their number; without a delimiter, split at runs of whitespace."""
+    """Pieces in a new last axis, and their number; without a delimiter, split at runs of spaces."""
     return xp.string_split(x, delimiter or None, maxsplit)
 
 

@@ -103,9 +103,15 @@ class Indexing(Shapes):
         return tf.gather(x, tf.squeeze(tf.where(condition), [1]), axis=axis)
 
     def unique(self, x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if x.dtype == tf.string and axis is not None:  # slices of strings as those of their places among all strings
+            vocabulary, _, codes, _ = self.unique(x, None)
+            places, first, inverse, counts = self.unique(tf.reshape(codes, tf.shape(x)), axis)
+            return tf.gather(vocabulary, places), first, inverse, counts
         if axis is None:
             values, inverse, counts = tf.unique_with_counts(tf.reshape(x, [-1]), tf.int64)
-            order = tf.cast(tf.argsort(values, stable=True), tf.int64)
+            text = x.dtype == tf.string
+            order = self._row_order(_as_numbers(values), 0) if text else tf.argsort(values, stable=True)
+            order = tf.cast(order, tf.int64)
             values = tf.gather(values, order)
         else:
             values, inverse, counts = tf.raw_ops.UniqueWithCountsV2(x=x, axis=[axis], out_idx=tf.int64)
@@ -151,6 +157,17 @@ class Indexing(Shapes):
         return tf.cast(
             tf.argsort(x, axis, direction="DESCENDING" if descending else "ASCENDING", stable=True), tf.int64
         )
+
+
+def _as_numbers(x: tf.Tensor) -> tf.Tensor:
+    """Strings [n] as INT64 [n, m], whose rows have the order of the strings' bytes: seven to a number, the length at the end."""
+    lengths = tf.strings.length(x)
+    width = tf.maximum(tf.reduce_max(lengths), 1)
+    columns = (width + 6) // 7
+    raw = tf.cast(tf.io.decode_raw(x, tf.uint8, fixed_length=7 * columns), tf.int64)  # zeros behind each
+    weights = tf.constant([256**i for i in range(6, -1, -1)], tf.int64)
+    packed = tf.reduce_sum(tf.reshape(raw, tf.stack([-1, columns, 7])) * weights, 2)
+    return tf.concat([packed, tf.cast(lengths, tf.int64)[:, tf.newaxis]], 1)
 
 
 def _reversed_order(x: tf.Tensor) -> tf.Tensor:

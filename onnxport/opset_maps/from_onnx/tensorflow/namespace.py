@@ -116,12 +116,13 @@ class TensorFlowArrays(Control):
 
     def string_split(self, x: Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[Tensor, Tensor]:
         flat = tf.reshape(x, [-1])
-        flat = flat if delimiter else tf.strings.strip(flat)
-        pieces = tf.strings.split(flat, delimiter, -1 if maxsplit is None else maxsplit)
         shape = self.shape(x)
-        counts = tf.where(flat == "", tf.constant(0, tf.int64), tf.cast(pieces.row_lengths(), tf.int64))
-        table = pieces.to_tensor("")
-        if not delimiter:  # with maxsplit, TensorFlow gives a last piece that may be empty
+        if delimiter:
+            pieces = tf.strings.split(flat, delimiter, -1 if maxsplit is None else maxsplit)
+            counts = tf.where(flat == "", tf.constant(0, tf.int64), tf.cast(pieces.row_lengths(), tf.int64))
+            table = pieces.to_tensor("")
+        else:
+            table = _at_spaces(flat, maxsplit)
             counts = tf.reduce_sum(tf.cast(table != "", tf.int64), 1)
             table = table[:, : tf.reduce_max(counts)]
         return tf.reshape(
@@ -153,6 +154,18 @@ class TensorFlowNamespace(ChannelsLast, TensorFlowArrays):
 
 # Up to so many keys, comparing with all of them is cheaper than a search.
 _FEW = 16
+
+
+def _at_spaces(x: tf.Tensor, maxsplit: int | None) -> tf.Tensor:
+    """Pieces between runs of spaces alone, as onnxruntime, where TensorFlow takes any whitespace; "" beyond them."""
+    rest = tf.strings.regex_replace(x, "^ +| +$", "")
+    if maxsplit is None or maxsplit < 0:
+        return tf.strings.split(tf.strings.regex_replace(rest, " +", " "), " ").to_tensor("")
+    pieces = []
+    for _ in range(maxsplit):
+        pieces.append(tf.strings.regex_replace(rest, "(?s) .*", ""))
+        rest = tf.strings.regex_replace(rest, "^[^ ]+ *", "")
+    return tf.stack([*pieces, rest], 1)
 
 
 def _hashed(x: tf.Tensor) -> tf.Tensor:
