@@ -251,6 +251,7 @@ def _feeds(rows: Any) -> dict[str, np.ndarray]:
         columns = {str(name): _peer_array(rows[name].to_numpy()).reshape(-1, 1) for name in rows.columns}
         return {name: values for name, values in columns.items() if values.dtype.kind != "M"}
     if isinstance(rows, list) and isinstance(rows[0], dict):
+        # what the peer's input types can't say counts as its refusal
         raise NotImplementedError("a dictionary of strings and numbers is no map of one type")
     return {"X": _peer_array(np.asarray(rows, object if isinstance(rows, list) else None))}
 
@@ -264,6 +265,7 @@ def _peer_type(x: np.ndarray) -> Any:
 
     kinds = {"float64": "Double", "float32": "Float", "int64": "Int64", "bool": "Boolean", "object": "String"}
     if str(x.dtype) not in kinds:
+        # likewise
         raise NotImplementedError(f"columns of {x.dtype}")
     return getattr(data_types, f"{kinds[str(x.dtype)]}TensorType")([None, *x.shape[1:]])
 

@@ -54,16 +54,22 @@ class SparseRows:
         return op.Squeeze(op.MatMul(op.Unsqueeze(self.values, op.axes(1)), picked), op.axes(1))
 
 
+def _source(x: ir.Value) -> ir.Value:
+    """The marked matrix that a matrix was cast from; it can have been made by a cast itself."""
+    while not x.meta.keys() & {_MARK, _PARTS}:
+        node = x.producer()
+        if node is None or node.op_type != "Cast" or node.inputs[0] is None:
+            break
+        x = node.inputs[0]
+    return x
+
+
 def of(op: OpBuilder, x: ir.Value) -> SparseRows | None:
     """The entries of a matrix, cast as it is."""
-    found = x.meta.get(_MARK)
-    if found is not None:
+    found: SparseRows | None = _source(x).meta.get(_MARK)
+    if found is None or x.dtype is None or found.values.dtype == x.dtype:
         return found
-    node = x.producer()
-    if node is None or node.op_type != "Cast" or node.inputs[0] is None or x.dtype is None:
-        return None
-    before = of(op, node.inputs[0])
-    return None if before is None else replace(before, values=op.cast(before.values, x.dtype))
+    return replace(found, values=op.cast(found.values, x.dtype))
 
 
 def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
@@ -72,39 +78,31 @@ def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
     return found
 
 
-def _parts(op: OpBuilder, x: ir.Value) -> Sequence[ir.Value]:
-    """The matrices side by side that a matrix was made of, cast as it is."""
-    found = x.meta.get(_PARTS, ())
-    node = x.producer()
-    if found or node is None or node.op_type != "Cast" or node.inputs[0] is None or x.dtype is None:
-        return tuple(found)
-    return [op.cast(part, x.dtype) for part in _parts(op, node.inputs[0])]
-
-
-def _has_few(op: OpBuilder, x: ir.Value, count: int) -> bool:
+def _has_few(x: ir.Value, count: int) -> bool:
     """Whether some columns of x have so few entries that a product with `count` columns is better made of those."""
-    rows = of(op, x)
-    if rows is not None:
-        return count * _ENTRIES <= rows.width
-    return any(_has_few(op, part, count) for part in _parts(op, x))
+    source = _source(x)
+    if _MARK in source.meta:
+        return bool(count * _ENTRIES <= source.meta[_MARK].width)
+    return any(_has_few(part, count) for part in source.meta.get(_PARTS, ()))
 
 
 def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
     """x y by the entries of x, or of some of its columns; None where these are not known or not few beside the columns of y."""
     count = y.shape[1] if y.shape is not None and y.shape.rank() == 2 else None
-    if not isinstance(count, int) or not _has_few(op, x, count):
+    if not isinstance(count, int) or x.dtype is None or not _has_few(x, count):
         return None
     rows = of(op, x)
     if rows is not None:
         return rows.times(op, y)
+    parts = [op.cast(part, x.dtype) for part in _source(x).meta[_PARTS]]
     terms, others, places, start = [], [], [], 0
-    for part in _parts(op, x):
+    for part in parts:
         size = part.shape[1] if part.shape is not None else None
         if not isinstance(size, int):
             return None
         own = np.arange(start, start + size)
         start += size
-        term = product(op, part, op.Gather(y, own, axis=0))
+        term = product(op, part, op.Gather(y, own, axis=0)) if _has_few(part, count) else None
         if term is not None:
             terms.append(term)
         elif size:
