@@ -7,7 +7,7 @@ body is written once, does the same to what stands behind (`apart`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,9 +75,31 @@ def any_of(op: OpBuilder, flags: ir.Value) -> ir.Value:
     return op.cast(op.reduce("ReduceMax", numbers, [0], keepdims=False), _BOOL)
 
 
+def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuilder], Cells]) -> Cells:
+    """The cells, or where a flag is set what `change` makes of them."""
+
+    def changed(b: OpBuilder) -> list[ir.Value]:
+        found = change(b)
+        return [found.strings, found.rows]
+
+    strings, rows = op.If(
+        any_of(op, flags),
+        then_branch=op.body(changed),
+        else_branch=op.body(lambda b: [b.Identity(x.strings), b.Identity(x.rows)]),
+        outputs=2,
+    )
+    return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
+
+
 def having(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
     """Which strings have one of the characters."""
     return op.RegexFullMatch(x, pattern=f"(?s).*[{inside_of(characters)}].*")
+
+
+def _with_more(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
+    """Which strings have one of the characters and something beside it."""
+    inside = inside_of(characters)
+    return op.RegexFullMatch(x, pattern=f"(?s)(.+[{inside}].*|[{inside}].+)")
 
 
 def inside_of(characters: str) -> str:
@@ -91,69 +113,77 @@ def whole(op: OpBuilder, x: ir.Value) -> Cells:
     return Cells(x, op.Range(0, op.Squeeze(count, op.axes(0)), 1), count)
 
 
-def of_matrix(op: OpBuilder, x: ir.Value) -> Cells:
-    """The strings of each row [N, K] that are not empty."""
-    some = op.Not(op.Equal(x, blank(op)))
-    strings = op.typed(op.Compress(x, op.Reshape(some, [-1])), _TEXT, [None])
-    rows = op.Gather(op.NonZero(some), np.int64(0), axis=0)
-    return Cells(strings, op.typed(rows, _INT, [None]), op.dim(x, 0))
-
-
 def apart(op: OpBuilder, x: ir.Value, groups: Sequence[str]) -> Cells:
     """Strings [N] cut into the characters of some groups, each a cell, and what stands between them.
 
     A group that no string has a character of costs one test.
     """
     cells = whole(op, x)
-    for group in groups:
-        if group:
-            cells = _cut_apart(op, cells, group)
+    for group in filter(None, groups):
+        cells = _cut_each(op, cells, group, _with_more, lambda b, found, group: found)
     return cells.there(op)
 
 
-def _cut_apart(op: OpBuilder, x: Cells, characters: str) -> Cells:
+def between(op: OpBuilder, x: Cells, groups: Sequence[str]) -> Cells:
+    """Cells cut at the characters of some groups, without these."""
+
+    def without(b: OpBuilder, found: _Cut, group: str) -> _Cut:
+        some = b.Not(b.RegexFullMatch(found.tails, pattern=f"[{inside_of(group)}]*"))
+        tails = b.typed(b.Compress(found.tails, some, axis=0), _TEXT, [None])
+        return _Cut(found.heads, None, tails, b.typed(b.Compress(found.rows, some, axis=0), _INT, [None]))
+
+    for group in filter(None, groups):
+        x = _cut_each(op, x, group, having, without)
+    return x.there(op)
+
+
+def _cut_each(
+    op: OpBuilder,
+    x: Cells,
+    group: str,
+    uncut: Callable[[OpBuilder, ir.Value, str], ir.Value],
+    wanted: Callable[[OpBuilder, _Cut, str], _Cut],
+) -> Cells:
+    """Cells cut at a group of characters: one pass after the other, until none is `uncut`, each adding what is `wanted` of it."""
+
     def step(b: OpBuilder) -> list[ir.Value]:
         b.input("number", _INT, [])
         b.input("going", _BOOL, [])
         strings = b.input("strings", _TEXT, [None])
         rows = b.input("rows", _INT, [None])
-        uncut = b.input("uncut", _BOOL, [None])
-        places = b.typed(b.Reshape(b.NonZero(uncut), [-1]), _INT, [None])
+        flags = b.input("uncut", _BOOL, [None])
+        places = b.typed(b.Reshape(b.NonZero(flags), [-1]), _INT, [None])
         witness = b.const(np.array([_WITNESS], object))
-        found = _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), characters)
+        found = wanted(b, _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), group), group)
         strings = b.ScatterElements(strings, places, b.Slice(found.heads, [1], [_END], [0]), axis=0)
         # what is found follows the string that it was found in
         origins = b.Gather(places, b.Sub(found.rows, 1), axis=0)
         size = b.Squeeze(b.shape(found.rows), b.axes(0))
-        behind = b.Add(origins, b.Mul(b.Range(0, size, 1), 2))
-        fresh = b.Concat(b.Unsqueeze(found.characters, b.axes(1)), b.Unsqueeze(found.tails, b.axes(1)), axis=1)
-        targets = b.Reshape(b.Add(b.Unsqueeze(behind, b.axes(1)), b.const([1, 2])), [-1])
+        fresh = [found.tails] if found.characters is None else [found.characters, found.tails]
+        behind = b.Add(origins, b.Mul(b.Range(0, size, 1), len(fresh)))
+        targets, pool = b.Add(behind, 1), found.tails
+        if len(fresh) > 1:
+            targets = b.Reshape(b.Add(b.Unsqueeze(behind, b.axes(1)), b.const([1, 2])), [-1])
+            pool = b.Reshape(b.Concat(*(b.Unsqueeze(item, b.axes(1)) for item in fresh), axis=1), [-1])
         before = b.shape(rows)
         after = b.Add(before, b.shape(targets))
         numbers = b.Range(b.Squeeze(before, b.axes(0)), b.Squeeze(after, b.axes(0)), 1)
         source = b.ScatterElements(b.Expand(b.const(np.int64(-1)), after), targets, numbers, axis=0)
         stays = b.Less(source, 0)
         parents = b.Sub(b.CumSum(b.cast(stays, _INT), b.const(np.int64(0))), 1)
-        pool = b.Concat(strings, b.Reshape(fresh, [-1]), axis=0)
-        strings = b.Gather(pool, b.Where(stays, parents, source), axis=0)
-        more = _uncut(b, found.tails, characters)
-        uncut = b.ScatterElements(b.Expand(b.const(np.array(False)), after), b.Add(behind, 2), more, axis=0)
+        strings = b.Gather(b.Concat(strings, pool, axis=0), b.Where(stays, parents, source), axis=0)
+        more = uncut(b, found.tails, group)
+        nothing = b.Expand(b.const(np.array(False)), after)
         return [
             any_of(b, more),
             b.typed(strings, _TEXT, [None]),
             b.typed(b.Gather(rows, parents, axis=0), _INT, [None]),
-            b.typed(uncut, _BOOL, [None]),
+            b.typed(b.ScatterElements(nothing, b.Add(behind, len(fresh)), more, axis=0), _BOOL, [None]),
         ]
 
-    uncut = _uncut(op, x.strings, characters)
-    strings, rows, _ = op.Loop(None, any_of(op, uncut), x.strings, x.rows, uncut, body=op.body(step), outputs=3)
+    flags = uncut(op, x.strings, group)
+    strings, rows, _ = op.Loop(None, any_of(op, flags), x.strings, x.rows, flags, body=op.body(step), outputs=3)
     return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
-
-
-def _uncut(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
-    """Which strings have one of the characters and something beside it."""
-    inside = inside_of(characters)
-    return op.RegexFullMatch(x, pattern=f"(?s)(.+[{inside}].*|[{inside}].+)")
 
 
 @dataclass(frozen=True)
@@ -162,13 +192,13 @@ class _Cut:
 
     Attributes:
         heads: what stands before the first character in each string, [N].
-        characters: the characters found, [E].
+        characters: the characters found, [E], if they are wanted.
         tails: what stands behind each, up to the next one, [E]; it can hold characters itself.
         rows: which string they are of, [E], ascending; those of one string in their order.
     """
 
     heads: ir.Value
-    characters: ir.Value
+    characters: ir.Value | None
     tails: ir.Value
     rows: ir.Value
 

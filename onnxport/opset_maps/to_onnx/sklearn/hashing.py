@@ -18,20 +18,16 @@ from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.cells import apart
-from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, SPACES, guarded, preparation
+from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, SPACES, guarded
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.records import features
+from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text import (
-    characters_of_text,
-    characters_of_words,
-    documents_of,
-    joined_terms,
-    normalized_rows,
-    side_by_side,
-    words,
-)
+from onnxport.opset_maps.to_onnx.sklearn.terms import joined_terms, side_by_side
+from onnxport.opset_maps.to_onnx.sklearn.text import normalized_rows
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
+from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, words
 
 # ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic.
 _ASCII = "".join(map(chr, range(0x20, 0x7F)))
@@ -152,7 +148,7 @@ def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
     if model.analyzer == "word":
         rule = token_rule(model.token_pattern)
         inside = "".join(c for c in everything if rule.is_inside(c))
-        tokens = words(op, model, rule, x, [inside], compact=True)
+        tokens = words(op, model, rule, x, [inside])
         return side_by_side(op, joined_terms(op, tokens, low, high, " ")), inside + " " * (high > 1)
     if model.analyzer == "char":
         tokens = characters_of_text(op, model, x, [everything])

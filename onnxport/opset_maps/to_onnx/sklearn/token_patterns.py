@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+
 from onnxport.errors import UnsupportedOperator
 
 _ATOM = r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\[^bBAZ\d]|[^\\\[\](){}.*+?|^$])"
@@ -102,14 +104,16 @@ def _bounds(repeat: str) -> tuple[int, int | None]:
 
 
 @cache
-def _all_characters() -> str:
-    return "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+def all_characters() -> str:
+    """Every character of Unicode, in order."""
+    codes = np.delete(np.arange(0x110000, dtype="<u4"), np.s_[0xD800:0xE000])
+    return codes.tobytes().decode("utf-32-le")
 
 
 @cache
 def _members(atom: str) -> tuple[tuple[str, str], ...]:
     """The ranges of characters that a class holds."""
-    return tuple((run[0][0], run[0][-1]) for run in re.finditer(f"{atom}+", _all_characters(), re.DOTALL))
+    return tuple((run[0][0], run[0][-1]) for run in re.finditer(f"{atom}+", all_characters(), re.DOTALL))
 
 
 def _is_of_words(atom: str) -> bool:
