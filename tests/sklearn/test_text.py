@@ -12,7 +12,7 @@ import onnx_ir as ir  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from sklearn.decomposition import TruncatedSVD  # noqa: E402
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer  # noqa: E402
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
 from sklearn.naive_bayes import ComplementNB, MultinomialNB  # noqa: E402
 from sklearn.pipeline import make_pipeline, make_union  # noqa: E402
@@ -23,6 +23,7 @@ import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
 from onnxport.graph.builder import OpBuilder  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.cells import apart  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.letters import by_frequency, letters  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import token_rule  # noqa: E402
 
 LEARNED = [
@@ -147,7 +148,11 @@ def cutting():
     onnxruntime = pytest.importorskip("onnxruntime")
     op = OpBuilder(21)
     cells = apart(op, op.input("x", ir.DataType.STRING, ["n"]), GROUPS)
-    graph = op.graph([cells.strings, cells.rows, cells.laid(op)], name="g", output_names=["cells", "rows", "laid"])
+    graph = op.graph(
+        [cells.strings, cells.rows, cells.laid(op, cells.strings, op.const(np.array("", object)))],
+        name="g",
+        output_names=["cells", "rows", "laid"],
+    )
     file = ir.serde.serialize_model(ir.Model(graph, ir_version=10)).SerializeToString()
     return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
@@ -160,6 +165,54 @@ def test_strings_are_cut_at_every_character_in_their_order(cutting, texts):
     assert cells.tolist() == [piece for row in expected for piece in row]
     assert rows.tolist() == [i for i, row in enumerate(expected) for _ in row]
     assert [[piece for piece in row if piece] for row in laid.tolist()] == expected
+
+
+# more than a block of numbers has: the last ones are cut apart
+KNOWN = by_frequency("abcdefghijklmnopqrstuvwxyz 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_\u00e9\u0436-")
+
+
+@pytest.fixture(scope="module")
+def spelling():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    op = OpBuilder(21)
+    found = letters(op, op.input("x", ir.DataType.STRING, ["n"]), KNOWN)
+    graph = op.graph([found], name="g", output_names=["found"])
+    file = ir.serde.serialize_model(ir.Model(graph, ir_version=10)).SerializeToString()
+    return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+
+@given(st.lists(st.text(st.sampled_from(KNOWN + "?\U0001f600"), max_size=40), min_size=1, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_words_are_spelled_as_the_numbers_of_their_characters(spelling, words):
+    (found,) = spelling.run(None, {"x": np.array(words, object)})
+    for word, row in zip(words, found.tolist(), strict=True):
+        runs = re.findall(f"[{re.escape(KNOWN)}]|[^{re.escape(KNOWN)}]+", word)
+        expected = [KNOWN.find(run) + 1 if run in KNOWN else -1 for run in runs]
+        assert row == expected + [0] * (len(row) - len(expected))
+
+
+HASHED = [
+    {"token_pattern": "[a-z]+", "strip_accents": "ascii"},
+    {"ngram_range": (1, 2), "binary": True, "stop_words": ["the"]},
+    {"analyzer": "char", "ngram_range": (2, 3), "norm": "l1"},
+    {"analyzer": "char_wb", "ngram_range": (4, 5), "alternate_sign": False, "norm": None},
+]
+
+
+@pytest.mark.parametrize("options", HASHED, ids=str)
+def test_hashed_terms_fall_in_scikit_learns_columns(options):
+    model = HashingVectorizer(n_features=100, **options)
+    texts = [*LEARNED[1:], "caf\u00e9 caf\u00e9!", "", "a", "Donaudampfschifffahrtsgesellschaft's 12-34"]
+    found = onnxport.convert(model, inputs=texts, validate=False)(np.array(texts, object))
+    np.testing.assert_allclose(found, model.transform(texts).toarray(), rtol=1e-12)
+
+
+def test_a_model_of_a_million_hashed_columns_makes_no_matrix_of_them():
+    texts = ["good film, really", "a bad bad film", "so good!", "bad; boring"] * 5
+    model = make_pipeline(HashingVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0] * 5)
+    converted = onnxport.convert(model, inputs=texts, methods=["predict_proba"], validate=False)
+    np.testing.assert_allclose(converted(np.array(texts, object)), model.predict_proba(texts), rtol=1e-9)
+    assert "ConstantOfShape" not in {node.op_type for node in converted.proto.graph.node}
 
 
 RNG = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import sklearn as table
 from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.sklearn.arrays import one_value
+from onnxport.opset_maps.to_onnx.sklearn.at_output import at_output
 from onnxport.opset_maps.to_onnx.sklearn.sparse import mark_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix
 from onnxport.request import Request
@@ -71,7 +72,7 @@ def export(model: Any, request: Request) -> OnnxModel:
             ) from error
         raise
     results = [formed(op, model, output, matrix(op, item)) for output, item in zip(outputs, tables, strict=True)]
-    finished = finish(op, results, final_names)
+    finished = finish(op, at_output(results), final_names)
     finished.metadata_props[PRODUCED] = written(outputs, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)
     return OnnxModel(finished)

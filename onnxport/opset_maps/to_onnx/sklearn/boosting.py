@@ -20,6 +20,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     label_of_sign,
     logistic_classes,
     softmax,
+    zero_and_minus,
 )
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
@@ -29,6 +30,8 @@ _ROWS = f64(20, 4)
 _HERE = "ensemble"
 _SMALL: dict[str, Any] = {"n_estimators": 8}
 _FEW: dict[str, Any] = {"max_iter": 8}
+# No raw prediction of a first estimator is farther from 0: its probabilities are at least float64's eps.
+_FIRST = 40.0
 
 
 def link_inverse(loss: Any, raw: Array) -> Array:
@@ -43,16 +46,16 @@ def link_inverse(loss: Any, raw: Array) -> Array:
     raise UnsupportedOperator(f"the link {name} has no mapping")
 
 
-def loss_probabilities(loss: Any, raw: Array) -> Array:
-    """Probabilities of the classes from raw predictions, [N] or [N, K]."""
+def loss_probabilities(loss: Any, raw: Array, farthest: float = np.inf) -> Array:
+    """Probabilities of the classes from raw predictions, [N] or [N, K], of which none of two classes is farther from 0."""
     name = type(loss).__name__
     if name == "HalfMultinomialLoss":
         return softmax(raw)
     if name not in ("HalfBinomialLoss", "ExponentialLoss"):
         raise UnsupportedOperator(f"the loss {name} has no mapping")
     if name == "ExponentialLoss":  # its link is half the logit
-        raw = 2.0 * column(raw)
-    return logistic_classes(raw)
+        raw, farthest = 2.0 * column(raw), 2.0 * farthest
+    return logistic_classes(zero_and_minus(raw), farthest)
 
 
 # -- gradient boosting -----------------------------------------------------------------------------------------------------
@@ -144,7 +147,9 @@ def gradient_value(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def gradient_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
-    return loss_probabilities(model._loss, called(op, model, "decision_function", x))
+    highest = [np.max(np.abs(item.tree_.value)) for item in model.estimators_.ravel()]
+    farthest = _FIRST + abs(float(model.learning_rate)) * float(np.sum(highest))
+    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
 
 
 @sklearn.lower(
@@ -278,7 +283,9 @@ def histogram_decision(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
 def histogram_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
-    return loss_probabilities(model._loss, called(op, model, "decision_function", x))
+    highest = [np.max(np.abs(item.nodes["value"])) for stage in model._predictors for item in stage]
+    farthest = float(np.max(np.abs(model._baseline_prediction)) + np.sum(highest))
+    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
 
 
 @sklearn.lower("HistGradientBoostingClassifier.predict", cases=_HISTOGRAM_CASES)

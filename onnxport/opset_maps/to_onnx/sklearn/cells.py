@@ -42,8 +42,8 @@ class Cells:
         strings = op.typed(op.Compress(self.strings, some, axis=0), _TEXT, [None])
         return Cells(strings, op.typed(op.Compress(self.rows, some, axis=0), _INT, [None]), self.count)
 
-    def laid(self, op: OpBuilder) -> ir.Value:
-        """A row for each string, [count, L], "" beyond its last piece; the last column is empty."""
+    def laid(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
+        """Values of the pieces, [S], in a row for each string, [count, L], `nothing` beyond its last; so is the last column."""
         size = op.shape(self.rows)
         numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
         lengths = op.ScatterElements(
@@ -59,9 +59,9 @@ class Cells:
         places = op.Add(op.Mul(self.rows, width), ranks)
         nowhere = op.Expand(op.const(np.int64(-1)), op.Mul(self.count, width))
         index = op.ScatterElements(nowhere, places, numbers, axis=0)
-        pool = op.Concat(self.strings, op.const(np.array([""], object)), axis=0)
+        pool = op.Concat(values, op.Unsqueeze(nothing, op.axes(0)), axis=0)
         found = op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
-        return op.typed(found, _TEXT, [None, None])
+        return op.typed(found, values.dtype or _TEXT, [None, None])
 
 
 def blank(op: OpBuilder) -> ir.Value:

@@ -159,7 +159,7 @@ def _cut_at_unknown(op: OpBuilder, x: Cells, strange: ir.Value, inside: str, kno
 
 def joined(op: OpBuilder, x: Cells) -> ir.Value:
     """The cells of each string one behind the other, [count]."""
-    pieces = x.laid(op)
+    pieces = x.laid(op, x.strings, blank(op))
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])

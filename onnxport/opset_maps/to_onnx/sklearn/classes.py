@@ -9,6 +9,9 @@ import numpy as np
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
+# Of numbers down to minus this runtimes' softmax knows the exponential in float64; below, it gives the least normal number.
+_EXPONENT = 700.0
+
 
 def take_class(classes: Any, index: Array) -> Array:
     """The labels at `index`."""
@@ -42,10 +45,12 @@ def column(vector: Array) -> Array:
     return vector[:, None]
 
 
-def with_rest(part: Array, whole: float = 1.0) -> Array:
-    """Columns whole - p and p from a column p [N, 1]; the product with 1 and -1 is exact, as is the rest where that is."""
-    op, dtype = part.op, part.dtype
-    return part.of(op.Gemm(part.value, op.const(np.array([[-1, 1]], dtype)), op.const(np.array([whole, 0], dtype))))
+def with_rest(part: Array) -> Array:
+    """Columns 1 - p and p from the first of some columns; its product with 1 and -1 is exact."""
+    op, dtype, count = part.op, part.dtype, part.shape[1]
+    signs = np.zeros((1 if count is None else count, 2), dtype)
+    signs[0] = [-1, 1]
+    return part.of(op.Gemm(part.value, op.const(signs), op.const(np.array([1, 0], dtype))))
 
 
 def both_classes(positive: Array) -> Array:
@@ -53,21 +58,32 @@ def both_classes(positive: Array) -> Array:
     return with_rest(column(positive))
 
 
-def _zero_and_minus(scores: Array) -> Array:
+def zero_and_minus(scores: Array) -> Array:
     """Columns 0 and -s of a vector or column of scores."""
     return column(scores) * np.array([[0, -1]], scores.dtype)
 
 
-def logistic_classes(scores: Array) -> Array:
-    """Probabilities 1 - p and p of two classes from their scores [N] or [N, 1], p = 1 / (exp(0) + exp(-s))."""
-    return with_rest(np.reciprocal(np.sum(np.exp(_zero_and_minus(scores)), axis=1, keepdims=True)))
+def logistic_classes(pair: Array, farthest: float = np.inf) -> Array:
+    """Probabilities 1 - p and p of two classes from columns 0 and -s of their scores, p = 1 / (exp(0) + exp(-s)).
+
+    Args:
+        pair: the columns, [N, 2].
+        farthest: no score is farther from 0.
+    """
+    if pair.dtype == np.float64 and farthest < _EXPONENT:
+        return with_rest(softmax(pair))
+    return with_rest(np.reciprocal(np.sum(np.exp(pair), axis=1, keepdims=True)))
 
 
 def label_of_sign(classes: Any, scores: Array, *, zero_is_second: bool = False) -> Array:
     """The second class where a score, [N] or [N, 1], is above 0, or is 0 and that counts as above; else the first."""
-    pair = _zero_and_minus(scores)
+    return label_of_pair(classes, zero_and_minus(scores), zero_is_second=zero_is_second)
+
+
+def label_of_pair(classes: Any, pair: Array, *, zero_is_second: bool = False) -> Array:
+    """The second class where a score s is above 0, or is 0 and that counts as above, from columns 0 and -s; else the first."""
     last = {"select_last_index": 1} if zero_is_second else {}
-    return take_class(classes, scores.of(scores.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
+    return take_class(classes, pair.of(pair.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
 
 
 def softmax(scores: Array) -> Array:

@@ -119,7 +119,7 @@ def gaussian(x: Array, rows: np.ndarray) -> Array:
     x, rows = _moved(x, rows)
     op = x.op
     product = op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-np.sum(rows * rows, axis=1)))
-    return np.exp(x.of(product) - np.sum(x * x, axis=1, keepdims=True))
+    return np.exp(x.of(product) - x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True)))
 
 
 def _far_apart(rows: np.ndarray) -> bool:

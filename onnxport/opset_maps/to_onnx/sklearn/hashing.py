@@ -17,11 +17,13 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.cells import apart
-from onnxport.opset_maps.to_onnx.sklearn.characters import SOMETHING, SPACES, guarded
+from onnxport.opset_maps.to_onnx.sklearn.cells import blank
+from onnxport.opset_maps.to_onnx.sklearn.characters import SPACES, guarded
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.letters import by_frequency, letters
 from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.records import features
+from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import SparseRows, gathered
 from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.terms import joined_terms, side_by_side
@@ -29,15 +31,11 @@ from onnxport.opset_maps.to_onnx.sklearn.text import normalized_rows
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, words
 
-# ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic.
-_ASCII = "".join(map(chr, range(0x20, 0x7F)))
-_BLOCKS = (
-    *("".join(map(chr, range(*block))) for block in ((0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))),
-    SPACES.replace(" ", ""),
-    _ASCII,
-)
-ALPHABET = "".join(_BLOCKS)
+# ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; spaces.
+_RANGES = ((0x20, 0x7F), (0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))
+ALPHABET = by_frequency([c for block in _RANGES for c in map(chr, range(*block))] + list(SPACES.replace(" ", "")))
 _LOW = 0xFFFFFFFF
+_NONE = chr(0xFDEE)  # a noncharacter of Unicode
 
 
 # -- the hash ----------------------------------------------------------------------------------------------------------------
@@ -88,12 +86,9 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
     """The bytes of names in UTF-8, in groups of four [M, B], and how many there are [M]."""
     known = class_of([(c, c) for c in characters])
     names = guarded(op, names, op.RegexFullMatch(names, pattern=f"[{known}]*"))
-    letters = apart(op, names, ["".join(c for c in block if c in characters) for block in _BLOCKS]).laid(op)
-    keys = [*characters, ""]
-    codes = [key.encode() for key in keys]
+    codes = [b"", *(c.encode() for c in characters)]
     width = max(map(len, codes))
-    place = op.ml.LabelEncoder(letters, keys_strings=keys, values_int64s=list(range(len(keys))), default_int64=0)
-    place = op.typed(place, ir.DataType.INT64, [None, None])
+    place = letters(op, names, characters)
     sizes = op.Gather(op.const(np.array([len(code) for code in codes])), place, axis=0)
     parts = op.Gather(op.const(np.array([list(code.ljust(width, b"\0")) for code in codes], np.int64)), place, axis=0)
     ends = op.CumSum(sizes, op.const(np.int64(1)))
@@ -121,7 +116,7 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
         characters: those that names can have, of `ALPHABET`.
     """
     found, _, places, _ = op.node("Unique", names, outputs=4)
-    found = op.Concat(op.typed(found, ir.DataType.STRING, [None]), op.const(np.array([SOMETHING], object)), axis=0)
+    found = op.Concat(op.typed(found, ir.DataType.STRING, [None]), op.const(np.array([characters[0]], object)), axis=0)
     codes = murmur(op, *_bytes(op, found, characters))
     places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(names))
     return Array(op, op.Gather(codes, places, axis=0))
@@ -147,34 +142,36 @@ def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
     everything = "".join(c for c in ALPHABET if not (lower and "A" <= c <= "Z"))
     if model.analyzer == "word":
         rule = token_rule(model.token_pattern)
-        inside = "".join(c for c in everything if rule.is_inside(c))
+        inside = by_frequency(c for c in everything if rule.is_inside(c))
         tokens = words(op, model, rule, x, [inside])
         return side_by_side(op, joined_terms(op, tokens, low, high, " ")), inside + " " * (high > 1)
     if model.analyzer == "char":
-        tokens = characters_of_text(op, model, x, [everything])
+        tokens = _as_strings(op, characters_of_text(op, model, x, everything), everything)
         return side_by_side(op, joined_terms(op, tokens, low, high, "")), everything
     if model.analyzer != "char_wb":
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
-    letters, pieces = characters_of_words(op, model, x, [everything])
-    found = joined_terms(op, letters, low, high, "")
+    found, pieces = characters_of_words(op, model, x, everything)
+    terms = joined_terms(op, _as_strings(op, found, everything), low, high, "")
     if low > 3:  # a word that is shorter than the shortest term counts whole
         space = op.const(np.array([" "], object))
         short = op.RegexFullMatch(pieces, pattern=f"(?s).{{1,{low - 3}}}")
-        whole = op.StringConcat(space, op.StringConcat(pieces, space))
-        found.append(op.Where(short, whole, op.const(np.array("", object))))
-    return side_by_side(op, found), everything
+        terms.append(op.Where(short, op.StringConcat(space, op.StringConcat(pieces, space)), blank(op)))
+    return side_by_side(op, terms), everything
 
 
-def _counted(op: OpBuilder, model: Any, terms: ir.Value, characters: str) -> Array:
-    """How often each column is hit, with the terms' signs, float64 [N, n_features]; and how often at all for `binary`."""
+def _as_strings(op: OpBuilder, numbers: ir.Value, known: str) -> ir.Value:
+    """The characters of the numbers that `letters` gave; for unknown ones a character that no name can have."""
+    strings = op.const(np.array(["", *known, _NONE], object))
+    return op.typed(op.Gather(strings, numbers, axis=0), ir.DataType.STRING, [None, None])
+
+
+def _entries(op: OpBuilder, model: Any, terms: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
+    """The columns that terms [N, K] hit, -1 where there is none, and their signs, or 1 for `binary`, float64."""
     code = hashed(op, terms, characters)
-    there = code.of(op.Not(op.Equal(terms, op.const(np.array("", object)))))
-    weight: Any = np.where(there, np.ones(1) if getattr(model, "binary", False) else _sign(model, code), 0.0)
-    rows = op.dim(terms, 0)
-    blank = op.Expand(op.const(np.float64(0)), op.Concat(rows, op.const([model.n_features]), axis=0))
-    total = op.ScatterElements(blank, _column(model, code).value, weight.value, axis=1, reduction="add")
-    found = code.of(op.typed(total, ir.DataType.DOUBLE, [None, model.n_features]))
-    return np.minimum(found, 1.0) if getattr(model, "binary", False) else found
+    there = code.of(op.Not(op.Equal(terms, blank(op))))
+    weight = np.ones(1) + code * 0 if getattr(model, "binary", False) else _sign(model, code)
+    place: Any = np.where(there, _column(model, code), -1)
+    return place.value, weight.astype(np.float64).value
 
 
 _TEXTS = np.array(
@@ -203,11 +200,16 @@ def _vectorizer(**options: Any) -> Any:
 def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
     batch = matrix(op, x).shape
-    found = _counted(op, model, *_terms(op, model, documents_of(op, model, x)))
-    rows = op.typed(
-        op.Slice(found.value, [0], [-1], [0]), ir.DataType.DOUBLE, [batch[0] if batch else None, model.n_features]
-    )
-    return normalized_rows(Array(op, rows), model.norm).astype(np.dtype(model.dtype))
+    columns, weights = _entries(op, model, *_terms(op, model, documents_of(op, model, x)))
+    columns, values = gathered(op, op.Slice(columns, [0], [-1], [0]), op.Slice(weights, [0], [-1], [0]))
+    counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [batch[0] if batch else None, None]))
+    counts = normalized_rows(np.minimum(counts, 1.0) if model.binary else counts, model.norm)
+    return _dense(model, columns, counts)
+
+
+def _dense(model: Any, columns: ir.Value, values: Array) -> Array:
+    rows = SparseRows(columns, values.astype(np.dtype(model.dtype)).value, model.n_features)
+    return values.of(rows.dense(values.op))
 
 
 # -- named features ----------------------------------------------------------------------------------------------------------
@@ -229,21 +231,29 @@ def feature_hasher(op: OpBuilder, model: Any, x: Table) -> Array:
     """Values of features at the columns that the hashes of their names fall in."""
     if op.opset < 20:
         raise UnsupportedOperator("FeatureHasher: text is split from opset 20 on: ask for target_opset=21")
-    if model.input_type == "string":
-        return _counted(op, model, matrix(op, x), ALPHABET).astype(np.dtype(model.dtype))
-    if model.input_type != "dict":
+    if model.input_type not in ("dict", "string"):
         raise UnsupportedOperator(
             f"FeatureHasher: input_type={model.input_type!r}: give dictionaries, or lists of strings"
         )
-    total: Any = None
+    if model.input_type == "string":
+        columns, weights = _entries(op, model, matrix(op, x), ALPHABET)
+    else:
+        columns, weights = _entries_of_features(op, model, x)
+    columns, values = gathered(op, columns, weights)
+    return _dense(model, columns, Array(op, values))
+
+
+def _entries_of_features(op: OpBuilder, model: Any, x: Table) -> tuple[ir.Value, ir.Value]:
+    """The column that each feature hits, and its value with the sign, float64 [N, number of features]."""
+    found = []
     for name, column in features(op, model, x):
+        vector = op.Reshape(column.value, [-1, 1])
         if column.value.dtype == ir.DataType.STRING:
-            text = op.StringConcat(op.const(np.array(f"{name}=", object)), column.value)
-            some = op.Not(op.Equal(column.value, op.const(np.array("", object))))
-            part = _counted(op, model, op.Where(some, text, op.const(np.array("", object))), ALPHABET)
-        else:
-            code = np.array(murmurhash3_32(name, seed=0))
-            mask = (np.arange(model.n_features) == _column(model, code)) * _sign(model, code)
-            part = np.where(mask[None] != 0, column.astype(np.float64) * mask[None], 0.0)
-        total = part if total is None else total + part
-    return total.astype(np.dtype(model.dtype))
+            text = op.StringConcat(op.const(np.array(f"{name}=", object)), vector)
+            found.append(_entries(op, model, op.Where(op.Equal(vector, blank(op)), blank(op), text), ALPHABET))
+            continue
+        code = np.array(murmurhash3_32(name, seed=0))
+        value = column.of(vector).astype(np.float64)
+        place = op.Expand(op.const(np.int64(_column(model, code))), op.Shape(vector))
+        found.append((place, (value * np.float64(_sign(model, code))).value))
+    return side_by_side(op, [place for place, _ in found]), side_by_side(op, [value for _, value in found])

@@ -63,7 +63,11 @@ def in_blocks(x: Array, fitted: int, rowwise: Callable[[Array], Sequence[Array]]
     def by_blocks(b: OpBuilder) -> list[ir.Value]:
         return [item.value for item in _looped(Array(b, x.value), rowwise)]
 
-    few = op.LessOrEqual(op.Squeeze(op.dim(x.value, 0), op.axes(0)), _BLOCK)
+    width = int(np.prod([size or 0 for size in x.shape[1:]]))
+    if width:
+        few = op.LessOrEqual(op.Size(x.value), _BLOCK * width)
+    else:
+        few = op.LessOrEqual(op.Squeeze(op.dim(x.value, 0), op.axes(0)), _BLOCK)
     at_once = op.body(whole)  # which says how many results there are
     made = op.If(few, then_branch=at_once, else_branch=op.body(by_blocks), outputs=len(found))
     results = []

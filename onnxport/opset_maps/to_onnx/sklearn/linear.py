@@ -5,24 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import affine
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.at_output import with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.classes import (
     both_classes,
+    label_of_pair,
     label_of_scores,
     logistic_classes,
     normalized,
     softmax,
+    zero_and_minus,
 )
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
 
 _LINEAR = "linear_model"
+# So many coefficients may stand in the attributes of one operator.
+_FEW = 1 << 14
 
 
 def product(x: Array, model: Any) -> Array:
@@ -115,7 +123,50 @@ def linear_decision_function(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def linear_label(op: OpBuilder, model: Any, x: Table) -> Array:
     """The class of the greatest score."""
-    return label_of_scores(model.classes_, called(op, model, "decision_function", x))
+    pair = _pair(op, model, x)
+    if pair is not None:
+        found = label_of_pair(model.classes_, pair)
+    else:
+        found = label_of_scores(model.classes_, called(op, model, "decision_function", x))
+    short = _in_one(op, model, x)
+    return with_shorter(found, short[0] if short else None)
+
+
+def _pair(op: OpBuilder, model: Any, x: Table) -> Array | None:
+    """Columns 0 and -s of the scores of two classes, by one product; None of more classes or rows that are nearly all zeros."""
+    rows, weights = numbers(op, x), np.atleast_2d(model.coef_)
+    if len(weights) != 1 or len(model.classes_) != 2 or sparse_rows.has_few(rows.value, 1):
+        return None
+    bias = np.broadcast_to(np.array([0, -1], weights.dtype) * model.intercept_, (2,))
+    return affine(rows, np.concatenate([np.zeros_like(weights), -weights]).T, bias)
+
+
+def _in_one(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array] | None:
+    """Labels and probabilities (softmax; of two classes with a score of 0 for the first) by one operator of float32.
+
+    None where scikit-learn does not compute in float32, or the labels are neither int64 nor strings. The softmax keeps small
+    probabilities as the logistic function of that operator does not.
+    """
+    rows, classes = numbers(op, x), np.asarray(model.classes_)
+    weights, bias = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+    text = classes.dtype.kind in "OU" and all(isinstance(item, str) for item in classes.tolist())
+    if not (text or classes.dtype == np.int64) or weights.size > _FEW or sparse_rows.has_few(rows.value, len(weights)):
+        return None
+    if not rows.dtype == weights.dtype == bias.dtype == np.float32 or bias.shape != (len(weights),):
+        return None
+    if len(classes) == 2:
+        weights, bias = (np.concatenate([np.zeros_like(item), item]) for item in (weights, bias))
+    if len(weights) != len(classes):
+        return None
+    labels = {"classlabels_strings" if text else "classlabels_ints": classes.tolist()}
+    label, shares = op.ml.LinearClassifier(
+        rows.value, coefficients=weights.ravel(), intercepts=bias, post_transform="SOFTMAX", **labels
+    )
+    batch = rows.value.shape[0] if rows.value.shape is not None else None
+    kind = ir.DataType.STRING if text else ir.DataType.INT64
+    return Array(op, op.typed(label, kind, [batch])), Array(
+        op, op.typed(shares, ir.DataType.FLOAT, [batch, len(classes)])
+    )
 
 
 def _many_labels() -> Any:
@@ -136,7 +187,7 @@ def ridge_label(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def one_against_rest(scores: Array) -> Array:
     """Logistic functions of the scores, divided by their sum."""
-    return logistic_classes(scores) if scores.ndim == 1 else normalized(expit(scores))
+    return logistic_classes(zero_and_minus(scores)) if scores.ndim == 1 else normalized(expit(scores))
 
 
 @sklearn.lower(
@@ -149,8 +200,14 @@ def one_against_rest(scores: Array) -> Array:
 )
 def logistic_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """Logistic function of the score for two classes, softmax of the scores for more."""
-    scores = called(op, model, "decision_function", x)
-    return one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
+    pair = _pair(op, model, x)
+    if pair is not None:
+        found = logistic_classes(pair)
+    else:
+        scores = called(op, model, "decision_function", x)
+        found = one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
+    short = _in_one(op, model, x)
+    return with_shorter(found, short[1] if short else None)
 
 
 @sklearn.lower(

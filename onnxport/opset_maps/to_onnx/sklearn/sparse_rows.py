@@ -54,6 +54,28 @@ class SparseRows:
         return op.Squeeze(op.MatMul(op.Unsqueeze(self.values, op.axes(1)), picked), op.axes(1))
 
 
+def gathered(op: OpBuilder, columns: ir.Value, weights: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Entries [N, K] of which those of a row that stand in one column are summed: columns, values; 0 where there is none.
+
+    Args:
+        op: the builder.
+        columns: where an entry stands, int64 [N, K], -1 where there is none.
+        weights: what stands there, [N, K], whatever where there is none.
+    """
+    # equal columns come to stand side by side: a run's first one stands for all of them
+    order, places = op.TopK(columns, op.dim(columns, 1), axis=1, sorted=1)
+    order = op.typed(order, ir.DataType.INT64, [None, None])
+    before = op.Pad(op.Slice(order, [0], [-1], [1]), [0, 1, 0, 0], -2)
+    first = op.Not(op.Equal(order, before))
+    runs = op.Sub(op.CumSum(op.cast(first, ir.DataType.INT64), op.const(np.int64(1))), 1)
+    zero = op.const(np.zeros((), weights.dtype.numpy() if weights.dtype is not None else np.float64))
+    sums = op.ScatterElements(
+        op.Expand(zero, op.Shape(order)), runs, op.GatherElements(weights, places, axis=1), axis=1, reduction="add"
+    )
+    values = op.Where(op.And(first, op.GreaterOrEqual(order, 0)), op.GatherElements(sums, runs, axis=1), zero)
+    return op.Max(order, op.const(np.int64(0))), values
+
+
 def _source(x: ir.Value) -> ir.Value:
     """The marked matrix that a matrix was cast from; it can have been made by a cast itself."""
     while not x.meta.keys() & {_MARK, _PARTS}:
@@ -78,18 +100,18 @@ def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
     return found
 
 
-def _has_few(x: ir.Value, count: int) -> bool:
+def has_few(x: ir.Value, count: int) -> bool:
     """Whether some columns of x have so few entries that a product with `count` columns is better made of those."""
     source = _source(x)
     if _MARK in source.meta:
         return bool(count * _ENTRIES <= source.meta[_MARK].width)
-    return any(_has_few(part, count) for part in source.meta.get(_PARTS, ()))
+    return any(has_few(part, count) for part in source.meta.get(_PARTS, ()))
 
 
 def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
     """x y by the entries of x, or of some of its columns; None where these are not known or not few beside the columns of y."""
     count = y.shape[1] if y.shape is not None and y.shape.rank() == 2 else None
-    if not isinstance(count, int) or x.dtype is None or not _has_few(x, count):
+    if not isinstance(count, int) or x.dtype is None or not has_few(x, count):
         return None
     rows = of(op, x)
     if rows is not None:
@@ -102,7 +124,7 @@ def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
             return None
         own = np.arange(start, start + size)
         start += size
-        term = product(op, part, op.Gather(y, own, axis=0)) if _has_few(part, count) else None
+        term = product(op, part, op.Gather(y, own, axis=0)) if has_few(part, count) else None
         if term is not None:
             terms.append(term)
         elif size:

@@ -13,9 +13,9 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f32, f64
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_sign, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.distances import gaussian, kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks, iterate
@@ -43,23 +43,27 @@ def _probable(name: str, classes: int) -> list[Case]:
     return [built(make, rows, name=f"{classes} classes") for rows in (f64(7, 4), f32(7, 4))]
 
 
-def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray) -> Array:
-    """The kernel of the rows, in float64, with the support vectors, times their weights [vectors, functions]."""
+def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray, intercept: np.ndarray) -> Array:
+    """The kernel of the rows, in float64, with the support vectors, times their weights [vectors, functions], plus intercepts."""
     rows = doubles(op, x)
     name, vectors = model.kernel, _dense(model.support_vectors_)
     if callable(name):
         raise UnsupportedOperator(f"{type(model).__name__}: a function as kernel has no mapping; use a kernel by name")
     if not len(model.support_):
-        return full(rows, (None, weights.shape[1]), 0.0, np.float64)
+        return full(rows, (None, weights.shape[1]), 0.0, np.float64) + intercept
     if name == "precomputed":
-        return rows[:, model.support_] @ weights
+        return affine(rows[:, model.support_], weights, intercept)
     if name == "linear":
-        return rows @ (vectors.T @ weights)
+        return affine(rows, vectors.T @ weights, intercept)
     if name == "rbf":  # libsvm measures differences
         scale = float(np.sqrt(model._gamma))
-        return in_blocks(rows * scale, len(vectors), lambda block: [gaussian(block, vectors * scale) @ weights])[0]
+        return in_blocks(
+            rows * scale, len(vectors), lambda block: [affine(gaussian(block, vectors * scale), weights, intercept)]
+        )[0]
     said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
-    return in_blocks(rows, len(vectors), lambda block: [kernel(block, vectors, name, said) @ weights])[0]
+    return in_blocks(
+        rows, len(vectors), lambda block: [affine(kernel(block, vectors, name, said), weights, intercept)]
+    )[0]
 
 
 def _dense(matrix: Any) -> np.ndarray:
@@ -73,8 +77,8 @@ def _pairs(model: Any) -> list[tuple[int, int]]:
     return list(combinations(range(len(model.classes_)), 2))
 
 
-def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
-    """For each pair i < j of classes how much a row is class i, [N, pairs]: libsvm's decision values."""
+def _pair_weights(model: Any) -> np.ndarray:
+    """For each pair i < j of classes what each support vector says for class i, [vectors, pairs]."""
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
     coefficients = _dense(model._dual_coef_)
@@ -84,7 +88,12 @@ def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         # a vector of class c has its coefficient against class d in row d, less one where d comes after c
         weights[of_class == i, pair] = coefficients[j - 1, of_class == i]
         weights[of_class == j, pair] = coefficients[i, of_class == j]
-    return _kernel_sum(op, model, x, weights) + model._intercept_
+    return weights
+
+
+def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """For each pair i < j of classes how much a row is class i, [N, pairs]: libsvm's decision values."""
+    return _kernel_sum(op, model, x, _pair_weights(model), model._intercept_)
 
 
 @sklearn.lower(
@@ -120,9 +129,11 @@ def machine_label(op: OpBuilder, model: Any, x: Table) -> Array:
         if model.decision_function_shape == "ovo":
             raise UnsupportedOperator("scikit-learn allows break_ties only with decision_function_shape='ovr'")
         return take_class(model.classes_, np.argmax(called(op, model, "decision_function", x), axis=1))
+    if count == 2:  # columns 0 and how much a row is the first class, by one product
+        wide = np.concatenate([np.zeros_like(weights := _pair_weights(model)), weights], axis=1)
+        pair = _kernel_sum(op, model, x, wide, np.concatenate([np.zeros(1), np.ravel(model._intercept_)]))
+        return label_of_pair(model.classes_, pair, zero_is_second=True)
     scores = pair_scores(op, model, x)
-    if count == 2:
-        return label_of_sign(model.classes_, -scores, zero_is_second=True)
     first = scores > 0
     wins, losses = (np.eye(count)[[pair[side] for pair in _pairs(model)]] for side in (0, 1))
     votes = first.astype(np.float64) @ wins + (~first).astype(np.float64) @ losses
@@ -199,7 +210,7 @@ def machine_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def machine_value(op: OpBuilder, model: Any, x: Table) -> Array:
     """The kernel with the support vectors times the dual coefficients, plus the intercept."""
-    return (_kernel_sum(op, model, x, _dense(model._dual_coef_).T) + model._intercept_).reshape(-1)
+    return _kernel_sum(op, model, x, _dense(model._dual_coef_).T, model._intercept_).reshape(-1)
 
 
 @sklearn.lower("OneClassSVM.decision_function", cases=cases(regressor, _HERE, "OneClassSVM", *_KERNELS))

@@ -14,7 +14,8 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.cells import blank
 from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
-from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words
+from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import gathered
+from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, runs
@@ -208,27 +209,33 @@ def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]
     return [_counted(op, numbers, dict(lexicon.places), len(model.vocabulary_), *model.ngram_range)]
 
 
+def _numbered(terms: dict[str, int], known: str) -> dict[tuple[Any, ...], int]:
+    """The columns of terms, by the numbers of their characters."""
+    number = {character: i for i, character in enumerate(known, 1)}
+    return {tuple(number[c] for c in term): place for term, place in terms.items()}
+
+
 def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
-    terms: dict[tuple[Any, ...], int] = {
-        tuple(term): int(place) for term, place in model.vocabulary_.items() if low <= len(term) <= high
-    }
-    letters = characters_of_text(op, model, x, list(model.vocabulary_))
-    return [_counted(op, letters, terms, len(model.vocabulary_), low, high)]
+    known = known_characters(model.vocabulary_)
+    terms = {term: int(place) for term, place in model.vocabulary_.items() if low <= len(term) <= high}
+    found = characters_of_text(op, model, x, known)
+    return [_counted(op, found, _numbered(terms, known), len(model.vocabulary_), low, high)]
 
 
 def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
-    terms: dict[tuple[Any, ...], int] = {}
+    known = known_characters(model.vocabulary_)
+    terms: dict[str, int] = {}
     short: dict[tuple[Any, ...], int] = {}
     for term, place in model.vocabulary_.items():
         if low <= len(term) <= high:
-            terms[tuple(term)] = int(place)
+            terms[term] = int(place)
         elif len(term) < low and len(term) > 2 and term[0] == term[-1] == " ":
             short[(term[1:-1],)] = int(place)  # a word that is shorter than the shortest term counts whole
-    letters, pieces = characters_of_words(op, model, x, list(model.vocabulary_))
+    found, words = characters_of_words(op, model, x, known)
     width = len(model.vocabulary_)
-    return [_counted(op, letters, terms, width, low, high), _counted(op, pieces, short, width, 1, 1)]
+    return [_counted(op, found, _numbered(terms, known), width, low, high), _counted(op, words, short, width, 1, 1)]
 
 
 def is_wide(model: Any) -> bool:
@@ -244,16 +251,7 @@ def term_entries(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
     lexicon = _Lexicon.of(model, rule)
     numbers = op.Slice(lexicon.numbers(op, model, rule, documents), [0], [-1], [0])
     columns = lexicon.columns(op, numbers)
-    # equal ones come to stand side by side: a run's first one stands for all of them
-    order, _ = op.TopK(columns, op.dim(columns, 1), axis=1, sorted=1)
-    order = op.typed(order, _INT, [None, None])
-    before = op.Pad(op.Slice(order, [0], [-1], [1]), [0, 1, 0, 0], -2)
-    first = op.Not(op.Equal(order, before))
-    runs_ = op.Sub(op.CumSum(op.cast(first, _INT), op.const(np.int64(1))), 1)
-    one = op.Expand(op.const(1.0, ir.DataType.DOUBLE), op.Shape(order))
-    lengths = op.ScatterElements(op.Sub(one, one), runs_, one, axis=1, reduction="add")
-    times = op.GatherElements(lengths, runs_, axis=1)
-    counts = op.Where(op.And(first, op.GreaterOrEqual(order, 0)), times, op.const(0.0, ir.DataType.DOUBLE))
+    columns, counts = gathered(op, columns, op.Expand(op.const(1.0, ir.DataType.DOUBLE), op.Shape(columns)))
     batch = matrix(op, x).shape
     counts = op.typed(counts, ir.DataType.DOUBLE, [batch[0] if batch is not None else None, None])
-    return Array(op, op.Max(order, op.const(np.int64(0)))), Array(op, counts)
+    return Array(op, columns), Array(op, counts)

@@ -26,6 +26,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 # Whole numbers below this are exact in float32.
 _EXACT = 1 << 24
 _LEQ, _MEMBER = 0, 6
+_MEAN, _SUM = 0, 1
 # Ensembles are written in parts of about so many nodes, of 24 bytes each; large ones in parts twice as long, at most _PARTS of
 # them. Each costs a microsecond a call.
 _PART, _PARTS = 1 << 14, 128
@@ -184,14 +185,19 @@ def _split_leaf(tree: Tree) -> Tree:
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
     trees, x = _told_missing(op, trees, x)
+    return _leaf_numbers(op, trees, x).astype(np.int64)
+
+
+def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> Array:
+    """The leaves' numbers from `start` on, in the type that they are found in, [N, trees]."""
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
-    if op.ml_opset >= 5 and len(trees.leaf_tree) < _EXACT:
-        numbers = np.arange(len(trees.leaf_tree))
-        return Array(op, _ensemble(op, trees, x, trees.leaf_tree, numbers, trees.count)).astype(np.int64)
+    numbers = np.arange(len(trees.leaf_tree))
+    if op.ml_opset >= 5 and start + len(numbers) < _EXACT:
+        return Array(op, _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count))
     first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
-    within = np.arange(len(trees.leaf_tree)) - first[trees.leaf_tree]
+    within = numbers - first[trees.leaf_tree]
     reached = Array(op, _ensemble(op, trees, x, trees.leaf_tree, within, trees.count)).astype(np.int64)
-    return reached + first if trees.count > 1 else reached
+    return reached + (first + start) if trees.count > 1 or start else reached
 
 
 def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
@@ -229,15 +235,34 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
     return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
 
 
+def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
+    """The mean over trees of the reached leaves' single values, float64 [N, 1]."""
+    if op.ml_opset < 5 or len(_parts(trees)) > 1:
+        return sums(op, trees, x, np.zeros(trees.count, np.int64), 1) / float(trees.count)
+    trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
+    return Array(op, _ensemble(op, trees, wide, trees.leaf_tree * 0, trees.leaf_value[:, 0], 1, _MEAN))
+
+
 def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The sum over trees of what the reached leaves hold, float64 [N, K]."""
     if trees.leaf_value.shape[1] == 1:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
     trees, x = _told_missing(op, trees, x)
+    parts = [part for _, part in _parts(trees)]
+    if len(trees.feature) < _LARGE:
+        return _total(op, parts, trees.leaf_value, x)
     # each part has its own table of values: worth it where one of all trees would be large
-    parts = [part for _, part in _parts(trees)] if len(trees.feature) >= _LARGE else [trees]
-    found = [np.sum(values(op, part, x), axis=1).value for part in parts]
-    return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
+    return Array(op, op.Sum(*(_total(op, [part], part.leaf_value, x).value for part in parts)))
+
+
+def _total(op: OpBuilder, parts: Sequence[Trees], table: np.ndarray, x: ir.Value) -> Array:
+    """The sum of what the reached leaves hold, `table` for those of all parts, tree after tree as scikit-learn adds them."""
+    starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
+    found = [_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False)]
+    # a tree's rows come together: what is read of the table then stays in the processor's cache
+    numbers: Any = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
+    reached = numbers.T.astype(np.int64)
+    return np.sum(take(reached.const(table), reached, axis=0), axis=0)
 
 
 def _told_missing(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
@@ -273,9 +298,15 @@ def _parts(trees: Trees) -> list[tuple[np.ndarray, Trees]]:
 
 
 def _ensemble(
-    op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, weights: np.ndarray, count: int
+    op: OpBuilder,
+    trees: Trees,
+    x: ir.Value,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    aggregate: int = _SUM,
 ) -> ir.Value:
-    """The summed weights of the reached leaves for each target, in the type of `x`."""
+    """The weights of the reached leaves for each target, aggregated over the trees, in the type of `x`."""
     batch = x.shape[0] if x.shape is not None else None
     if x.dtype == ir.DataType.DOUBLE and op.ml_opset < 3:
         trees, x = _ranked(op, trees, x)
@@ -292,7 +323,7 @@ def _ensemble(
     result = op.ml.TreeEnsemble(
         x,
         n_targets=count,
-        aggregate_function=1,
+        aggregate_function=aggregate,
         post_transform=0,
         nodes_featureids=trees.feature,
         nodes_splits=levels,
