@@ -13,7 +13,7 @@ import keras
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UntrustedFileError
 
 if TYPE_CHECKING:
-    from onnxport.tracing.tensorflow import Program
+    from onnxport.tracing.tensorflow_program import Program
 
 _SUFFIXES = (".keras", ".h5", ".hdf5")
 
@@ -89,7 +89,8 @@ def trace(
         InvalidInputError: example inputs are missing or do not fit.
         TracingError: the model can't be traced.
     """
-    from onnxport.tracing import tensorflow as tracer
+    from onnxport.tracing.tensorflow_functions import of_concrete
+    from onnxport.tracing.tensorflow_program import renamed
 
     structure = _input_structure(model)
     names: list[str] | None
@@ -98,7 +99,7 @@ def trace(
         function, names, results = _functional(model, structure)
     else:
         function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes)
-    program = tracer.of_concrete(
+    program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
         names=names,
@@ -106,13 +107,14 @@ def trace(
         variable_names=variable_names(model),
         shared_batch=True,
     )
-    return tracer.renamed(program, input_names, output_names)
+    return renamed(program, input_names, output_names)
 
 
 def _functional(model: Any, structure: Any) -> tuple[Any, list[str], list[str] | None]:
     import tensorflow as tf
 
-    from onnxport.tracing.tensorflow import traced, unique
+    from onnxport.tracing.tensorflow_functions import traced
+    from onnxport.tracing.tensorflow_names import unique
 
     tensors = keras.tree.flatten(structure)
     names = unique([item.name for item in tensors])
@@ -133,7 +135,8 @@ def _by_example(
 ) -> tuple[Any, list[str] | None, None]:
     import tensorflow as tf
 
-    from onnxport.tracing.tensorflow import Dynamic, example_arguments, traced
+    from onnxport.tracing.tensorflow_functions import traced
+    from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments
 
     if inputs is None and not kwargs:
         raise InvalidInputError(
@@ -143,8 +146,7 @@ def _by_example(
     parameters = list(inspect.signature(model.call).parameters)
     dynamic = Dynamic(dynamic_shapes, parameters)
     _build(model, args, named)
-    specs = [tf.nest.map_structure(lambda leaf, i=i: dynamic.spec(leaf, i), item) for i, item in enumerate(args)]
-    named = {key: tf.nest.map_structure(lambda leaf, k=key: dynamic.spec(leaf, k), item) for key, item in named.items()}
+    specs, named = dynamic.specs(args, named)
     names = [*parameters[: len(specs)], *(f"input_{i}" for i in range(len(parameters), len(specs))), *named]
 
     def call(*flat: Any) -> Any:

@@ -17,7 +17,8 @@ from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
 from onnxport.opset_maps.from_onnx.pytorch.control import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH, from_boundary, to_boundary
-from onnxport.opset_maps.from_onnx.pytorch.namespace import RootRecorder, TorchNamespace
+from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
+from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Sizes, Traced, dims_of, example
 
 

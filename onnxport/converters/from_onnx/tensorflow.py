@@ -14,9 +14,9 @@ import tensorflow as tf
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.namespace import HostValue
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
+from onnxport.opset_maps.from_onnx.values import HostValue
 
 
 class OnnxModule(tf.Module):

@@ -26,7 +26,10 @@ from onnxport.graph.protos import from_proto, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.call import Call, Operand, Weight, as_host, signature, tensor_value, to_tensor
-from onnxport.opset_maps.from_onnx.namespace import Body, Context, HostValue, Namespace, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.primitives.tensors import Context
+from onnxport.opset_maps.from_onnx.values import HostValue, UnknownUntilRun
 from onnxport.opset_maps.registry import Semantics, SemanticsEntry
 
 # Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.

@@ -28,7 +28,8 @@ from onnxport.opset_maps.registry import Entry
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.request import Request
-from onnxport.tracing.tensorflow import Program, Variable, array_of, dtype_of, trace
+from onnxport.tracing.tensorflow import trace
+from onnxport.tracing.tensorflow_program import Program, Variable, array_of, dtype_of
 
 WAY_OUT = "add a mapping with onnxport.register_to_onnx('tensorflow', '<operator>')"
 
@@ -90,7 +91,7 @@ def lower(program: Program, request: Request) -> OnnxModel:
     outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
     rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
-    return OnnxModel(finish(op, outputs, names, rewrites=rewrites), notes=(*program.notes, *lowering.notes()))
+    return OnnxModel(finish(op, outputs, names, rewrites=rewrites), notes=tuple(lowering.notes()))
 
 
 def _check_port(name: str, dtype: ir.DataType) -> None:

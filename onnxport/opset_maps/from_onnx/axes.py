@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, known
 
 
 def resolved(axis: int, rank: int) -> int:

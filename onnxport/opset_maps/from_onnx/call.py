@@ -12,7 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Context, HostValue, Namespace
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.tensors import Context
+from onnxport.opset_maps.from_onnx.values import HostValue
 from onnxport.opset_maps.registry import SemanticsEntry
 
 # What stands for an ONNX value while importing: a tensor of the framework, a value known at import, a sequence, nothing.

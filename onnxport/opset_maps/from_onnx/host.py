@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.namespace import Host, HostValue, Int, IntOp, Namespace, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, known
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 _ARITHMETIC: dict[str, IntOp] = {

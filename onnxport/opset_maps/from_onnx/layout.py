@@ -7,7 +7,7 @@ pruned. Two transpositions thus stand where an image enters and where it leaves 
 and a model that was channels-last before its export gets its own graph back.
 """
 
-# The primitives are described once, in from_onnx/namespace.py.
+# The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.namespace import Axes, Int, Namespace, PadMode, Pads, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
 
 
 def to_last(rank: int) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
-from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun, known
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace, Parameter
+from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
+from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
 from onnxport.opset_maps.from_onnx.keras.recognised import dense, module_of, same_pads
-from onnxport.opset_maps.from_onnx.namespace import Host, Tensor
+from onnxport.opset_maps.from_onnx.values import Host, Tensor
 from onnxport.opset_maps.maps import keras_native as native
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, keras_dtype, np_objects, replaced
-from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
 
 PACKAGE = "onnxport"
 _ARRAYS: dict[str, Namespace] = {}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from onnxport.opset_maps.from_onnx.namespace import Pads, known
+from onnxport.opset_maps.from_onnx.values import Pads, known
 
 if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.keras.namespace import KerasArrays, Parameter
+    from onnxport.opset_maps.from_onnx.keras.namespace import KerasArrays
+    from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _ACTIVATIONS = {

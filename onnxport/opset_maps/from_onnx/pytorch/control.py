@@ -12,7 +12,7 @@ from torch import fx, nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.call import Call
-from onnxport.opset_maps.from_onnx.namespace import Body, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tracing import (
     Recorder,
@@ -24,6 +24,7 @@ from onnxport.opset_maps.from_onnx.pytorch.tracing import (
     leaves,
     merged,
 )
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace

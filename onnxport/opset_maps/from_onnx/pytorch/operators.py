@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.axes import resolved
-from onnxport.opset_maps.from_onnx.namespace import Host, Known, known
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
 from onnxport.opset_maps.from_onnx.semantics.attention import attention_bias, heads_first, heads_last
 from onnxport.opset_maps.from_onnx.semantics.convolution import transposed_pads
 from onnxport.opset_maps.from_onnx.semantics.image import targets
+from onnxport.opset_maps.from_onnx.values import Host, Known, known
 from onnxport.opset_maps.maps import pytorch_native
 
 Tensor = Any

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from onnxport.opset_maps.from_onnx.namespace import known
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced
+from onnxport.opset_maps.from_onnx.values import known
 from onnxport.opset_maps.maps import pytorch_native
 
 Tensor = Any

@@ -19,7 +19,7 @@ import torch
 from torch import fx
 from torch.fx.proxy import TracerBase
 
-from onnxport.opset_maps.from_onnx.namespace import UnknownUntilRun
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 World = Any  # a meta tensor, a Python number, a device, or a tuple or list of such
 

@@ -7,7 +7,9 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import resolved, scalar
-from onnxport.opset_maps.from_onnx.namespace import Body, Host, Namespace, Number, Tensor, host_array
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.values import Host, Number, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
 
 

@@ -6,7 +6,8 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import number, per_axis, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
-from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import windows
 from onnxport.opset_maps.maps import onnx
 

@@ -9,7 +9,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import resolved
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Number, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Number, Tensor
 from onnxport.opset_maps.maps import onnx
 
 _UNARY: dict[str, tuple[int, ...]] = {

@@ -12,7 +12,8 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import real, resolved, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
-from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 _DOUBLE = ir.DataType.DOUBLE

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import resolved, scalar
 from onnxport.opset_maps.from_onnx.host import int_op, product
-from onnxport.opset_maps.from_onnx.namespace import Host, HostValue, Int, Known, Namespace, Tensor, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
 from onnxport.opset_maps.maps import onnx
 
 

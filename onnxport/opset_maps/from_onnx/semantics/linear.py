@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import per_axis
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 
 

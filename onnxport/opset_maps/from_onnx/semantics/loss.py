@@ -7,7 +7,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import number
-from onnxport.opset_maps.from_onnx.namespace import Host, Namespace, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, Tensor
 from onnxport.opset_maps.maps import onnx
 
 _TRAINING = "ai.onnx.preview.training"

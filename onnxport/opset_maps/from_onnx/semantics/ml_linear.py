@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
     add_second_class,
     as_float_rows,
@@ -18,6 +18,7 @@ from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
     post_transform as transformed,
 )
+from onnxport.opset_maps.from_onnx.values import Tensor, known
 from onnxport.opset_maps.maps import onnx
 
 ML = "ai.onnx.ml"

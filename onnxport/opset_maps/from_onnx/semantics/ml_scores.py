@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Tensor
 
 _ZERO = 1e-7  # SOFTMAX_ZERO leaves scores of smaller magnitude out (onnxruntime, ml_common.h)
 

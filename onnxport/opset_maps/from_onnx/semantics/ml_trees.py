@@ -13,9 +13,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError, UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import HostValue, Namespace, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
+from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
 from onnxport.opset_maps.maps import onnx
 
 ML = "ai.onnx.ml"

@@ -8,7 +8,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.host import int_op, product
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import Windows, extracted, windows
 from onnxport.opset_maps.maps import onnx
 

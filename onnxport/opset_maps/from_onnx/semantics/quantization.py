@@ -7,9 +7,10 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
 from onnxport.opset_maps.from_onnx.host import int_op
-from onnxport.opset_maps.from_onnx.namespace import Namespace, Tensor
+from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.convolution import conv
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, integer_matmul
+from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 
 _RANGES = {

@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
-from onnxport.opset_maps.from_onnx.namespace import Int, Namespace, Tensor, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
@@ -145,8 +146,6 @@ class Sequence_:
         return xp.subtract(last, i)
 
     def _size(self, n: Int) -> Tensor:
-        from onnxport.opset_maps.from_onnx.namespace import host_array
-
         return self.xp.from_host(host_array(n), ir.DataType.INT64)
 
     def outputs(self, results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar
 from onnxport.opset_maps.from_onnx.host import int_op
-from onnxport.opset_maps.from_onnx.namespace import Axes, Host, Namespace, Tensor, host_array
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Axes, Host, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
 
 _VERSIONS: dict[str, tuple[int, ...]] = {

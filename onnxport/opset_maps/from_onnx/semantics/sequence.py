@@ -7,7 +7,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import number, resolved, scalar, sizes
-from onnxport.opset_maps.from_onnx.namespace import Host, HostValue, Namespace, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
 
 

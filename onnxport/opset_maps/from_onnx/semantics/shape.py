@@ -8,16 +8,8 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
-from onnxport.opset_maps.from_onnx.namespace import (
-    Host,
-    HostValue,
-    Int,
-    Namespace,
-    Number,
-    Tensor,
-    UnknownUntilRun,
-    known,
-)
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Number, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
 
 

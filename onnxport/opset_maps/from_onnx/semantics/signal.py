@@ -7,7 +7,8 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import number, resolved, scalar
 from onnxport.opset_maps.from_onnx.host import int_op
-from onnxport.opset_maps.from_onnx.namespace import Host, Int, Namespace, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
 
 

@@ -1,6 +1,6 @@
 """If and Loop in TensorFlow."""
 
-# The primitives are described once, in from_onnx/namespace.py.
+# The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Body, Int, Tensor, known
+from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
 from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
 
 _NO_LIMIT = (1 << 63) - 1
 Step = Callable[..., tuple[Any, ...]]

@@ -1,6 +1,6 @@
 """Padding, indexing, scattering and sorting in TensorFlow."""
 
-# The primitives are described once, in from_onnx/namespace.py.
+# The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.namespace import Int, PadMode, Pads, Reduction, Tensor, known
 from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, size_vector, with_shape
+from onnxport.opset_maps.from_onnx.values import Int, PadMode, Pads, Reduction, Tensor, known
 
 _INDICES = (tf.int32, tf.int64)
 

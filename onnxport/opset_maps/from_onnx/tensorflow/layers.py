@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.namespace import Tensor
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
+from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import tensorflow_native
 
 

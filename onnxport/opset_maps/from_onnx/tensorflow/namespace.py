@@ -10,10 +10,10 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import Tensor, UnknownUntilRun
 from onnxport.opset_maps.from_onnx.tensorflow.control import Control
 from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size_vector
+from onnxport.opset_maps.from_onnx.values import Tensor, UnknownUntilRun
 
 
 class TensorFlowArrays(Control):

@@ -1,6 +1,6 @@
 """Sizes, shapes, reductions and conversions in TensorFlow."""
 
-# The primitives are described once, in from_onnx/namespace.py.
+# The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -12,17 +12,7 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.namespace import (
-    Axes,
-    Host,
-    Int,
-    IntOp,
-    Namespace,
-    Tensor,
-    UnknownUntilRun,
-    host_array,
-    known,
-)
+from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.tensorflow.elements import (
     HALVES,
     OF_TF,
@@ -32,6 +22,7 @@ from onnxport.opset_maps.from_onnx.tensorflow.elements import (
     tensor_of,
     widened,
 )
+from onnxport.opset_maps.from_onnx.values import Axes, Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
 
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,

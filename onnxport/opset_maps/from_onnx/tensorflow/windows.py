@@ -3,7 +3,7 @@
 Convolutions are computed channels-last, since TensorFlow has no others on the CPU (see `layout.py`).
 """
 
-# The primitives are described once, in from_onnx/namespace.py.
+# The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import Int, Pads, Tensor, known
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, size_vector, with_shape
+from onnxport.opset_maps.from_onnx.values import Int, Pads, Tensor, known
 
 
 class Windows(Indexing):

@@ -1,0 +1,123 @@
+"""What comes into the ONNX graph of a PyTorch program: its inputs and its initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+from torch.export.graph_signature import InputKind
+
+from onnxport.converters.to_onnx.pytorch_types import Types, stored
+from onnxport.errors import InvalidInputError
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.common.complex import mark_complex
+
+# Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
+_FOLDABLE = 1024
+# Element types that torch hands to NumPy.
+NUMPY = frozenset(
+    (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    )
+)
+
+
+class Boundary:
+    """Inputs and initializers of the main graph.
+
+    Attributes:
+        arguments: what each placeholder of the main graph stands for, in order.
+        input_names: name of the graph input by placeholder.
+        buffers: name of a buffer by the id of its initializer.
+    """
+
+    def __init__(self, op: OpBuilder, program: torch.export.ExportedProgram, types: Types) -> None:
+        self.arguments: list[Any] = []
+        self.input_names: dict[str, str] = {}
+        self.buffers: dict[int, str] = {}
+        self._op = op
+        self._program = program
+        self._types = types
+        self._bound: dict[str, Any] = {}
+
+    def bind_inputs(self, names: Mapping[str, str]) -> None:
+        """Declares the graph's inputs, named by placeholder."""
+        self.input_names = dict(names)
+        values = {node.name: node.meta.get("val") for node in self._program.graph.nodes if node.op == "placeholder"}
+        for placeholder, name in names.items():
+            expected = self._types.expected(values[placeholder])
+            if expected is None or expected.shape is None:
+                raise InvalidInputError(f"the input {name!r} is no tensor")
+            dtype, shape = stored(expected)
+            value = self._op.input(name, dtype, shape)
+            if dtype != expected.dtype:
+                mark_complex(value)
+            self._bound[placeholder] = value
+
+    def bind_parameters(self) -> None:
+        """Makes an initializer of every parameter, buffer and constant that the graph uses, tied ones once."""
+        used = {node.name for node in self._program.graph.nodes if node.op == "placeholder" and node.users}
+        names: dict[tuple[Any, ...], str] = {}
+        shared: dict[tuple[Any, ...], Any] = {}
+        for spec in self._program.graph_signature.input_specs:
+            placeholder = spec.arg.name
+            if spec.kind is InputKind.USER_INPUT:
+                self.arguments.append(self._bound.get(placeholder, getattr(spec.arg, "value", None)))
+                continue
+            tensor = self._tensor(spec)
+            key = _identity(tensor)
+            name = names.setdefault(key, str(spec.target))
+            if placeholder in used and key not in shared:
+                shared[key] = self._initializer(name, tensor, spec.kind)
+            if spec.kind is InputKind.BUFFER and placeholder in used:
+                self.buffers[id(shared[key])] = str(spec.target)
+            self.arguments.append(shared[key] if placeholder in used else None)
+
+    def _tensor(self, spec: Any) -> Any:
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:
+            return self._program.state_dict[spec.target]
+        return self._program.constants[spec.target]
+
+    def _initializer(self, name: str, tensor: Any, kind: InputKind) -> Any:
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        tensor = tensor.detach()
+        if tensor.device.type == "meta":
+            raise InvalidInputError(f"the parameter {name!r} is on the meta device and has no values")
+        complex_valued = tensor.is_complex()
+        if complex_valued:
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        if kind is InputKind.CONSTANT_TENSOR and tensor.numel() <= _FOLDABLE and tensor.dtype in NUMPY:
+            value = self._op.const(tensor.cpu().numpy(), name=name)
+        else:
+            value = self._op.initializer(free_name(self._op, name), TorchTensor(tensor, name=name))
+        if complex_valued:
+            mark_complex(value)
+        return value
+
+
+def _identity(tensor: Any) -> tuple[Any, ...]:
+    if not isinstance(tensor, torch.Tensor):
+        return ("object", id(tensor))
+    if tensor.device.type == "meta" or not tensor.numel():
+        return ("tensor", id(tensor))
+    return ("data", tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def free_name(op: OpBuilder, name: str) -> str:
+    """`name`, or a numbered variant where the user has given it to an input or output."""
+    index, free = 0, name
+    while free in op.names:
+        index += 1
+        free = f"{name}_{index}"
+    return free

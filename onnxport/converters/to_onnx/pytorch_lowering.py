@@ -1,0 +1,402 @@
+"""The walk over an exported graph: each node through the ATen map, or through torch's own decomposition."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
+
+from onnxport.converters.to_onnx.pytorch_aliases import (
+    HIDDEN_STATE,
+    Cell,
+    Inexpressible,
+    Ref,
+    functional_name,
+    is_view,
+    mutates,
+    write_back,
+    written_arguments,
+)
+from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary, free_name
+from onnxport.converters.to_onnx.pytorch_decompose import decompose
+from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
+from onnxport.converters.to_onnx.pytorch_types import PARTS, Types, holds_complex, stored, typed
+from onnxport.errors import MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.provenance import Source
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.registry import Entry
+from onnxport.opset_maps.to_onnx.common.complex import mark_complex
+from onnxport.tracing.pytorch import Traced
+
+_WAY_OUT = "add a mapping with onnxport.register_to_onnx('pytorch', '<operator>')"
+# Where tensors lie in memory has no meaning in ONNX.
+_DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
+# Checks on sizes and values, which the trace made while it ran.
+_DROPPED = frozenset(
+    (
+        "aten::_assert_async.msg",
+        "aten::_assert_async.default",
+        "aten::_assert_scalar.default",
+        "aten::_linalg_check_errors.default",
+        "aten::_assert_tensor_metadata.default",
+        "aten::sym_constrain_range.default",
+        "aten::sym_constrain_range_for_size.default",
+    )
+)
+
+
+class Lowering:
+    """The lowering of one traced program into one builder.
+
+    Attributes:
+        boundary: the graph's inputs and initializers.
+    """
+
+    def __init__(self, op: OpBuilder, traced: Traced) -> None:
+        self._op = op
+        self._program = traced.program
+        self._types = Types(traced.symbols)
+        self.boundary = Boundary(op, traced.program, self._types)
+        self._input_cells: dict[str, Ref] = {}
+        self._refused: list[Unsupported] = []
+        self._depth = 0
+        op.on_call(self._call)
+
+    def written_inputs(self) -> list[tuple[str, Ref]]:
+        """Graph inputs that were written to, by name."""
+        return [(self.boundary.input_names[key], ref) for key, ref in self._input_cells.items() if ref.cell.version]
+
+    # -- what was refused ----------------------------------------------------------------------------------------------
+
+    def refuse_buffer(self, name: str, source: Source | None = None, reason: str = "") -> None:
+        """Records that the model writes to one of its buffers."""
+        self._refused.append(
+            Unsupported(
+                "pytorch",
+                f"buffer {name!r}",
+                reason
+                or "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs",
+                source.where if source else "",
+            )
+        )
+
+    def raise_refused(self) -> None:
+        """Raises one error for everything that was refused, if anything was."""
+        if self._refused:
+            raise UnsupportedOperator.of(self._refused, way_out=_WAY_OUT)
+
+    # -- walking -------------------------------------------------------------------------------------------------------
+
+    def run(self, op: OpBuilder, module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
+        """Lowers a graph into `op` and gives its results; `arguments` stand for its placeholders in order."""
+        graph = module.graph
+        tracked = any(node.op == "call_function" and mutates(node.target) for node in graph.nodes)
+        main = module is self._program.graph_module
+        env: dict[torch.fx.Node, Any] = {}
+        given = iter(arguments)
+        results: list[Any] = []
+        placeholders: list[tuple[torch.fx.Node, Ref]] = []
+        for node in graph.nodes:
+            if node.op == "call_function":
+                env[node] = self._node(op, node, env, tracked)
+            elif node.op == "placeholder":
+                value = next(given)
+                if tracked and isinstance(value, ir.Value):
+                    ref = Ref(Cell(value))
+                    placeholders.append((node, ref))
+                    value = ref
+                env[node] = value
+            elif node.op == "get_attr":
+                env[node] = self._attribute(op, module, str(node.target))
+            elif node.op == "output":
+                said = node.args[0]
+                said = said if isinstance(said, (list, tuple)) else [said]
+                results = [env[item] if isinstance(item, torch.fx.Node) else item for item in said]
+            else:
+                raise MapEntryError(f"the exported graph holds a node of kind {node.op!r}")
+        self._note_writes(placeholders, main=main)
+        if not main:
+            results = [item.read() if isinstance(item, Ref) else item for item in results]
+        return results
+
+    def _note_writes(self, placeholders: Sequence[tuple[torch.fx.Node, Ref]], *, main: bool) -> None:
+        """Records which inputs of a graph it wrote to; its buffers are refused."""
+        for node, ref in placeholders:
+            if not ref.cell.version:
+                continue
+            if not main:
+                raise Inexpressible("a branch or body writes to a tensor from outside")
+            name = self.boundary.buffers.get(id(ref.cell.first))
+            if node.name in self.boundary.input_names:
+                self._input_cells[node.name] = ref
+            else:
+                self.refuse_buffer(node.name if name is None else name, ref.cell.writer)
+
+    def _attribute(self, op: OpBuilder, module: torch.fx.GraphModule, target: str) -> Any:
+        item: Any = module
+        for part in target.split("."):
+            item = getattr(item, part)
+        if isinstance(item, torch.Tensor):
+            item = item.detach()
+            return (
+                op.const(item.cpu().numpy())
+                if item.dtype in NUMPY
+                else op.initializer(free_name(op, target), TorchTensor(item))
+            )
+        return item
+
+    def _call(self, op: OpBuilder, target: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        """``op.call`` of an entry: lowers a graph module (a branch, a body) into `op`."""
+        if kwargs or not isinstance(target, torch.fx.GraphModule):
+            raise MapEntryError(f"{type(target).__name__} is no graph that can be lowered")
+        root = self._op._root
+        before = root.source, root.metadata, root.results
+        results = self.run(op, target, args)
+        root.source, root.metadata, root.results = before
+        return results
+
+    def _node(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
+        target = node.target
+        if target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+            return self._item(op, node, env, tracked)
+        name = operator_name(target)
+        if name in _DROPPED:
+            return None
+        if name == "higher_order::wrap_with_autocast" and node.args[2]:
+            raise Inexpressible("a region under torch.autocast")
+        source = source_of(node, name)
+        if tracked and isinstance(target, torch._ops.OpOverload):
+            written = written_arguments(target)
+            if written:
+                return self._in_place(op, node, name, env, source, written)
+            if is_view(node):
+                parent = env[node.args[0]]
+                if isinstance(parent, Ref) and not isinstance(node.meta["val"], (list, tuple)):
+                    relower = self._relower(op, node, name, env, source)
+                    return parent.view(relower, self._writer(op, node, env, source))
+        if name in HIDDEN_STATE:
+            self._check_hidden_state(node, name, env, source)
+        args, kwargs = _arguments(node, env)
+        result = self._lower(op, node, name, args, kwargs, source)
+        return _owned(result) if tracked else result
+
+    def _item(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
+        origin, index = node.args
+        item = env[origin][index]
+        if not tracked or not is_view(origin):
+            return item
+        parent = env[origin.args[0]]
+        name = operator_name(origin.target)
+        source = source_of(origin, name)
+        relower = self._relower(op, origin, name, env, source)
+        return parent.view(lambda value: relower(value)[index], self._writer(op, origin, env, source, index))
+
+    def _relower(
+        self, op: OpBuilder, node: torch.fx.Node, name: str, env: dict[torch.fx.Node, Any], source: Source
+    ) -> Callable[[ir.Value], Any]:
+        def again(value: ir.Value) -> Any:
+            args, kwargs = _arguments(node, env)
+            return self._lower(op, node, name, [value, *args[1:]], kwargs, source)
+
+        return again
+
+    def _writer(
+        self,
+        op: OpBuilder,
+        node: torch.fx.Node,
+        env: dict[torch.fx.Node, Any],
+        source: Source,
+        index: int | None = None,
+    ) -> Callable[[ir.Value, ir.Value], ir.Value]:
+        def write(base: ir.Value, new: ir.Value) -> ir.Value:
+            args, kwargs = _arguments(node, env)
+            origin = node.args[0].meta["val"]
+            with op.at(source, [self._types.expected(origin)]):
+                made = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
+                return op.typed(made, base.dtype, tuple(base.shape) if base.shape is not None else None)
+
+        return write
+
+    def _in_place(
+        self,
+        op: OpBuilder,
+        node: torch.fx.Node,
+        name: str,
+        env: dict[torch.fx.Node, Any],
+        source: Source,
+        written: tuple[int, ...],
+    ) -> Any:
+        if written != (0,):
+            raise Inexpressible(f"{name} writes to other arguments than its first")
+        ref = env[node.args[0]]
+        if not isinstance(ref, Ref):
+            raise Inexpressible(f"{name} writes to a value that is not tracked")
+        args, kwargs = _arguments(node, env)
+        result = self._lower(op, node, functional_name(name), args, kwargs, source)
+        ref.write(result, source)
+        return ref
+
+    def _check_hidden_state(
+        self, node: torch.fx.Node, name: str, env: dict[torch.fx.Node, Any], source: Source
+    ) -> None:
+        mean_at, training_at = HIDDEN_STATE[name]
+        args = node.args
+        mean = env.get(args[mean_at]) if len(args) > mean_at and isinstance(args[mean_at], torch.fx.Node) else None
+        mean = mean.cell.first if isinstance(mean, Ref) else mean
+        if mean is not None and len(args) > training_at and args[training_at]:
+            buffer = self.boundary.buffers.get(id(mean), "running_mean")
+            self.refuse_buffer(
+                buffer, source, "training updates these statistics and an ONNX graph has no state; call model.eval()"
+            )
+
+    # -- one node ------------------------------------------------------------------------------------------------------
+
+    def _lower(
+        self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], source: Source
+    ) -> Any:
+        value = node.meta.get("val")
+        results = self._types.results(value)
+        complex_valued = any(item is not None and item.dtype in PARTS for item in results) or holds_complex(
+            args, kwargs
+        )
+        entry = aten.find(name, accepts_complex=complex_valued)
+        refusal: UnsupportedOperator | None = None
+        if entry is not None:
+            try:
+                return self._enter(op, entry, name, args, kwargs, source, results, value)
+            except UnsupportedOperator as error:
+                refusal = error
+        made, inner = self._decomposed(op, node, name, args, kwargs)
+        if made is not None:
+            items = made if isinstance(value, (list, tuple)) else made[0]
+            with op.at(source, results):
+                return _checked(op, name, items, results, value, source)
+        no_complex = complex_valued and aten.find(name) is not None
+        reason = str(refusal) if refusal else "no form for complex numbers" if no_complex else inner
+        self._refused.append(Unsupported("pytorch", name, reason.removeprefix(f"{name}: "), source.where))
+        return self._stand_in(results, value)
+
+    def _enter(
+        self,
+        op: OpBuilder,
+        entry: Entry,
+        name: str,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        source: Source,
+        results: Sequence[Expected | None],
+        value: Any,
+    ) -> Any:
+        with op.at(source, results):
+            try:
+                made = entry.function(op, *args, **kwargs)
+                return _checked(op, name, made, results, value, source)
+            except (Inexpressible, UnsupportedOperator):
+                raise
+            except OnnxportError as error:
+                raise MapEntryError(f"{name} (at {source.where}): {error}") from error
+            except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
+                raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
+
+    def _decomposed(
+        self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any] | None, str]:
+        """The node through torch's own decomposition, or None and why not, where torch has none or it is not supported."""
+        if not isinstance(node.target, torch._ops.OpOverload) or self._depth > 8:
+            return None, ""
+        small = decompose(node, name)
+        if small is None:
+            return None, ""
+        module, leaves = small
+        refused = len(self._refused)
+        self._depth += 1
+        try:
+            made = self.run(op, module, leaves(args, kwargs))
+        except Inexpressible as error:
+            return None, f"torch's decomposition of it can't be followed: {error}"
+        finally:
+            self._depth -= 1
+        if len(self._refused) > refused:
+            inner = self._refused[refused]
+            del self._refused[refused:]
+            return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
+        return [item if i in _used(node) else None for i, item in enumerate(made)], ""
+
+    def _stand_in(self, results: Sequence[Expected | None], value: Any) -> Any:
+        """Values of the right type in place of a refused operator's, so that the walk goes on and finds the others."""
+        made: list[ir.Value | None] = []
+        for said in results:
+            if said is None:
+                made.append(None)
+                continue
+            dtype, shape = stored(said)
+            stand_in = ir.Value(
+                name=self._op.names.unique("refused"), type=ir.TensorType(dtype), shape=ir.Shape(shape or ())
+            )
+            if dtype != said.dtype:
+                mark_complex(stand_in)
+            made.append(stand_in)
+        return tuple(made) if isinstance(value, (list, tuple)) else made[0] if made else None
+
+
+def value_of(op: OpBuilder, item: Any) -> ir.Value:
+    """A result of the graph as a value."""
+    item = item.read() if isinstance(item, Ref) else item
+    return item if isinstance(item, ir.Value) else op.const(item)
+
+
+def _owned(result: Any) -> Any:
+    if isinstance(result, ir.Value):
+        return Ref(Cell(result))
+    if isinstance(result, (list, tuple)):
+        return tuple(Ref(Cell(item)) if isinstance(item, ir.Value) else item for item in result)
+    return result
+
+
+def _arguments(node: torch.fx.Node, env: dict[torch.fx.Node, Any]) -> tuple[list[Any], dict[str, Any]]:
+    args = [_argument(item, env) for item in node.args]
+    kwargs = {key: _argument(item, env) for key, item in node.kwargs.items() if key not in _DROPPED_ARGUMENTS}
+    return args, kwargs
+
+
+def _argument(item: Any, env: dict[torch.fx.Node, Any]) -> Any:
+    if isinstance(item, torch.fx.Node):
+        found = env[item]
+        if isinstance(found, Ref):
+            return found.read()
+        if isinstance(found, tuple):
+            return tuple(part.read() if isinstance(part, Ref) else part for part in found)
+        return found
+    if isinstance(item, (list, tuple)):
+        return [_argument(part, env) for part in item]
+    if isinstance(item, torch.dtype):
+        return from_torch_dtype(item)
+    if isinstance(item, (torch.device, torch.layout, torch.memory_format)):
+        return None
+    return item
+
+
+def _checked(
+    op: OpBuilder, name: str, made: Any, results: Sequence[Expected | None], value: Any, source: Source
+) -> Any:
+    """The entry's results with the source's types on them."""
+    if isinstance(value, (list, tuple)):
+        items = list(made) if isinstance(made, (list, tuple)) else [made]
+        if len(items) < len(results):
+            raise MapEntryError(f"{name} (at {source.where}): the entry gives {len(items)} results of {len(results)}")
+        return tuple(typed(op, item, said) for item, said in zip(items, results, strict=False))
+    if isinstance(made, (list, tuple)):
+        made = made[0]
+    return typed(op, made, results[0] if results else None)
+
+
+def _used(node: torch.fx.Node) -> Container[int]:
+    """Which results of a node are used: torch's decompositions take no care of the others."""
+    if not isinstance(node.meta.get("val"), (list, tuple)):
+        return (0,)
+    return {user.args[1] for user in node.users if user.target is operator.getitem}

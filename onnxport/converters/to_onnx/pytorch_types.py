@@ -1,0 +1,86 @@
+"""Element types and shapes of what torch traced, as they stand in the ONNX graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import from_torch_dtype
+
+from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.opset_maps.to_onnx.common.complex import is_complex, mark_complex
+
+# Element type of the parts of a complex number.
+PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
+
+
+class Types:
+    """Types and shapes of the values that torch traced.
+
+    Args:
+        symbols: the user's names of torch's symbolic sizes.
+    """
+
+    def __init__(self, symbols: Mapping[str, str]) -> None:
+        self._symbols = symbols
+        self._texts: dict[Any, str] = {}
+
+    def expected(self, value: Any) -> Expected | None:
+        """Type and shape of what torch traced."""
+        if isinstance(value, torch.Tensor):
+            return Expected(from_torch_dtype(value.dtype), tuple([self._dim(size) for size in value.shape]))
+        if isinstance(value, (bool, torch.SymBool)):
+            return Expected(ir.DataType.BOOL, ())
+        if isinstance(value, (int, torch.SymInt)):
+            return Expected(ir.DataType.INT64, ())
+        if isinstance(value, (float, torch.SymFloat)):
+            return Expected(ir.DataType.DOUBLE, ())
+        return None
+
+    def results(self, value: Any) -> tuple[Expected | None, ...]:
+        """Types and shapes of a node's results, one or several."""
+        if isinstance(value, (list, tuple)):
+            return tuple(self.expected(item) for item in value)
+        return (self.expected(value),)
+
+    def _dim(self, size: Any) -> int | str:
+        if type(size) is int:
+            return size
+        expression = size.node.expr
+        text = self._texts.get(expression)
+        if text is None:
+            text = re.sub(r"\b[su]\d+\b", lambda match: self._symbols.get(match[0], match[0]), str(expression))
+            self._texts[expression] = text
+        return int(text) if text.isdigit() else text
+
+
+def stored(said: Expected) -> tuple[ir.DataType, tuple[Any, ...] | None]:
+    """How a result stands in the graph: a complex one as its real and imaginary parts along a last axis of 2."""
+    part = PARTS.get(said.dtype)
+    if part is None or said.shape is None:
+        return said.dtype, said.shape
+    return part, (*said.shape, 2)
+
+
+def typed(op: OpBuilder, item: Any, said: Expected | None) -> Any:
+    """A result with the source's type and shape on it; what is no value stays as it is."""
+    if said is None or not isinstance(item, ir.Value):
+        return item
+    dtype, shape = stored(said)
+    if dtype != said.dtype:
+        mark_complex(item)
+    return op.typed(item, dtype, shape)
+
+
+def holds_complex(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operand is complex."""
+    for item in (*args, *kwargs.values()):
+        if isinstance(item, ir.Value):
+            if is_complex(item):
+                return True
+        elif isinstance(item, (list, tuple)) and any(isinstance(part, ir.Value) and is_complex(part) for part in item):
+            return True
+    return False

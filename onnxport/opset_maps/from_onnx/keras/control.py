@@ -1,0 +1,192 @@
+"""If and Loop in Keras: each body is a model of its own."""
+
+# The primitives are described once, in from_onnx/primitives/.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
+from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel
+from onnxport.opset_maps.from_onnx.keras.tensors import Tensors
+from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
+
+_TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
+
+
+class Control(Tensors):
+    """Branches and loops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[Any] = []
+
+    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
+        models, captures = [], []
+        for branch in (then_branch, else_branch):
+            mark = len(self._made)
+            outputs = [self._as_output(item) for item in branch()]
+            captured = self._captured(outputs, mark) or [self.anchor]
+            models.append(self._submodel(captured, outputs, mark))
+            captures.append(captured)
+        if any(len(a.shape) != len(b.shape) for a, b in zip(*(model.outputs for model in models), strict=True)):
+            raise UnsupportedOperator("the branches give tensors of different ranks, which Keras does not know")
+        together = _distinct([tensor for captured in captures for tensor in captured])
+        places = [[_place(together, tensor) for tensor in captured] for captured in captures]
+        layer = Branches(models, places, name=self.layer_name("if"))
+        return _tuple(self.apply(layer, self.as_symbolic(condition), *together))
+
+    def loop(
+        self,
+        trip_count: Int | None,
+        condition: Tensor | None,
+        carried: Sequence[Tensor],
+        body: Callable[..., tuple[Tensor, ...]],
+        scan_count: int,
+        formal: Sequence[ir.Value | None],
+    ) -> tuple[Tensor, ...]:
+        if any(not self.is_tensor(item) for item in carried):
+            return self._unrolled(trip_count, condition, carried, body, scan_count)
+        values = [self.as_symbolic(item) for item in carried]
+        shapes = [tuple(value.shape) for value in values]
+        while True:
+            mark = len(self._made)
+            inputs = [keras.Input(batch_shape=(), dtype=dtype) for dtype in ("int64", "bool")]
+            inputs += [keras.Input(batch_shape=s, dtype=v.dtype) for s, v in zip(shapes, values, strict=True)]
+            self._held.extend(inputs)  # what is known of a tensor is known by its id
+            outputs = [self._as_output(item) for item in body(*inputs)]
+            relaxed = [_joint(s, tuple(o.shape)) for s, o in zip(shapes, outputs[1:], strict=False)]
+            if relaxed == shapes:
+                break
+            shapes = relaxed
+        captured = [tensor for tensor in self._captured(outputs, mark) if not _among(inputs, tensor)]
+        model = self._submodel([*inputs, *captured], outputs, mark)
+        lead = [] if trip_count is None or known(trip_count) else [self.as_symbolic(trip_count)]
+        lead += [] if condition is None else [self.as_symbolic(condition)]
+        layer = Loop(
+            model,
+            carried=len(values),
+            scanned=scan_count,
+            trips=int(trip_count) if trip_count is not None and known(trip_count) else None,
+            has_trips=trip_count is not None and not known(trip_count),
+            has_condition=condition is not None,
+            name=self.layer_name("loop"),
+        )
+        return _tuple(self.apply(layer, *lead, *values, *captured))
+
+    def _unrolled(
+        self,
+        trip_count: Int | None,
+        condition: Tensor | None,
+        carried: Sequence[Any],
+        body: Callable[..., tuple[Any, ...]],
+        scan_count: int,
+    ) -> tuple[Any, ...]:
+        """A loop that carries sequences, as its iterations one after the other."""
+        going = True if condition is None else self._truth(condition)
+        if trip_count is not None and not known(trip_count):
+            raise UnsupportedOperator(_TRIPS_UNKNOWN)
+        scanned: list[list[Any]] = [[] for _ in range(scan_count)]
+        i = 0
+        while going and (trip_count is None or i < int(trip_count)):
+            step = self.eager.constant(np.asarray(i, np.int64)), self.eager.constant(np.asarray(True))
+            found = body(*step, *carried)
+            going = self._truth(found[0])
+            carried = found[1 : 1 + len(carried)]
+            for stack, item in zip(scanned, found[1 + len(carried) :], strict=True):
+                stack.append(item)
+            i += 1
+        if scan_count and not i:
+            raise UnsupportedOperator("a loop that carries a sequence and scans has no iteration")
+        return (*carried, *(self.stack(items, 0) for items in scanned))
+
+    def _truth(self, x: Any) -> bool:
+        if self.is_symbolic(x) or isinstance(x, Parameter):
+            raise UnsupportedOperator(_TRIPS_UNKNOWN)
+        return bool(self._content(x).reshape(-1)[0])
+
+    def _as_output(self, item: Any) -> Any:
+        if not self.is_tensor(item):
+            raise UnsupportedOperator("a branch or loop body that gives a sequence or nothing has no form in Keras")
+        return self.as_symbolic(item)
+
+    def _captured(self, outputs: Sequence[Any], mark: int) -> list[Any]:
+        """The tensors made before `mark` that `outputs` are computed of."""
+        found: list[Any] = []
+        seen: set[int] = set()
+        stack = list(outputs)
+        while stack:
+            tensor = stack.pop()
+            if id(tensor) in seen:
+                continue
+            seen.add(id(tensor))
+            if self._order.get(id(tensor), -1) < mark:
+                found.append(tensor)
+                continue
+            operation, node_index, _ = tensor._keras_history
+            stack.extend(operation._inbound_nodes[node_index].input_tensors)
+        return found
+
+    def _submodel(self, inputs: Sequence[Any], outputs: Sequence[Any], mark: int) -> Any:
+        """The model of what was made since `mark`, from `inputs` to `outputs`.
+
+        Its layers are called once more, on inputs of its own: Keras loses nodes when it cuts a model out of a graph whose
+        layers have several results.
+        """
+        own = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
+        found = {id(tensor): mine for tensor, mine in zip(inputs, own, strict=True)}
+        for tensor in self._needed(outputs, mark, found):
+            if id(tensor) in found:
+                continue
+            operation, index, _ = tensor._keras_history
+            node = operation._inbound_nodes[index]
+            arguments = node.arguments.args, node.arguments.kwargs
+            args, kwargs = keras.tree.map_structure(lambda item: found.get(id(item), item), arguments)
+            results = keras.tree.flatten(operation(*args, **kwargs))
+            found.update((id(old), new) for old, new in zip(node.output_tensors, results, strict=True))
+        finals = [found[id(tensor)] for tensor in outputs]
+        finals = [self.record("identity", item) if _among(own, item) else item for item in finals]
+        return OnnxModel(own, finals, name=self.layer_name("body"))
+
+    def _needed(self, outputs: Sequence[Any], mark: int, given: dict[int, Any]) -> list[Any]:
+        """The tensors made since `mark` that `outputs` are computed of, in the order in which they were made."""
+        found: dict[int, Any] = {}
+        stack = [tensor for tensor in outputs if id(tensor) not in given]
+        while stack:
+            tensor = stack.pop()
+            if id(tensor) in found:
+                continue
+            found[id(tensor)] = tensor
+            operation, index, _ = tensor._keras_history
+            stack.extend(item for item in operation._inbound_nodes[index].input_tensors if id(item) not in given)
+        return sorted(found.values(), key=lambda tensor: self._order[id(tensor)])
+
+
+def _among(tensors: Sequence[Any], tensor: Any) -> bool:
+    return any(item is tensor for item in tensors)
+
+
+def _place(tensors: Sequence[Any], tensor: Any) -> int:
+    return next(i for i, item in enumerate(tensors) if item is tensor)
+
+
+def _distinct(tensors: Sequence[Any]) -> list[Any]:
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+def _tuple(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+def _joint(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(a) != len(b):
+        raise UnsupportedOperator("the rank of a carried value changes from iteration to iteration")
+    return tuple(m if m == n else None for m, n in zip(a, b, strict=True))

@@ -1,0 +1,66 @@
+"""If and Loop, and the subgraphs that they run."""
+
+# A primitive's body is its docstring: `primitive` replaces it by a refusal.
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
+from onnxport.opset_maps.from_onnx.primitives.windows import Windows
+from onnxport.opset_maps.from_onnx.values import Int, Tensor
+
+
+class Body:
+    """A subgraph attribute: called with its inputs it gives the tuple of its outputs, in the namespace that is running.
+
+    Values of enclosing graphs are seen from inside, as in ONNX.
+
+    Attributes:
+        inputs: its formal inputs; their names, element types and shapes as far as the model says them.
+        outputs: its results, likewise.
+    """
+
+    inputs: Sequence[ir.Value]
+    outputs: Sequence[ir.Value]
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The outputs for these inputs."""
+        raise NotImplementedError
+
+
+class Control(Windows):
+    """Branches and loops."""
+
+    @primitive
+    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
+        """The results of one branch; a condition known at import never comes here."""
+
+    @primitive
+    def loop(
+        self,
+        trip_count: Int | None,
+        condition: Tensor | None,
+        carried: Sequence[Tensor],
+        body: Callable[..., tuple[Tensor, ...]],
+        scan_count: int,
+        formal: Sequence[ir.Value | None],
+    ) -> tuple[Tensor, ...]:
+        """ONNX's Loop.
+
+        Args:
+            trip_count: greatest number of iterations; None is no limit.
+            condition: scalar bool before the first iteration; None is true.
+            carried: values carried from iteration to iteration.
+            body: called as ``body(iteration, condition, *carried)`` with an INT64 scalar and a bool scalar tensor; gives the
+                next condition, the next carried values and `scan_count` elements to be stacked.
+            scan_count: how many.
+            formal: for each carried value what the model says of its type in the body, which may be less than is known of
+                the first one: its shape may change from iteration to iteration.
+
+        Returns:
+            The carried values at the end, then the scan outputs, stacked along a new axis 0.
+        """

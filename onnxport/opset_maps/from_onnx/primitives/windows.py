@@ -1,0 +1,81 @@
+"""Linear algebra, convolutions, pooling and Fourier transforms."""
+
+# A primitive's body is its docstring: `primitive` replaces it by a refusal.
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
+from onnxport.opset_maps.from_onnx.primitives.text import Text
+from onnxport.opset_maps.from_onnx.values import Pads, Tensor
+
+
+class Windows(Text):
+    """Products, and what slides over images."""
+
+    @primitive
+    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        """NumPy's matmul, of integers too."""
+
+    @primitive
+    def einsum(self, equation: str, *xs: Tensor) -> Tensor:
+        """Einstein sum in NumPy's notation."""
+
+    @primitive
+    def det(self, x: Tensor) -> Tensor:
+        """Determinants of the last two axes."""
+
+    @primitive
+    def conv(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        strides: Sequence[int],
+        pads: Pads,
+        dilations: Sequence[int],
+        groups: int = 1,
+    ) -> Tensor:
+        """Cross-correlation with weight (out, in/groups, k1, ...), in any number of spatial axes."""
+
+    @primitive
+    def conv_transpose(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        groups: int = 1,
+    ) -> Tensor:
+        """Transpose of `conv` without padding, weight (in, out/groups, k1, ...): size (n - 1) stride + (k - 1) dilation + 1."""
+
+    @primitive
+    def max_pool(
+        self,
+        x: Tensor,
+        kernel: Sequence[int],
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ) -> Tensor:
+        """Greatest element of each window that lies wholly inside x."""
+
+    @primitive
+    def sum_pool(
+        self,
+        x: Tensor,
+        kernel: Sequence[int],
+        *,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+    ) -> Tensor:
+        """Sum of each window that lies wholly inside x."""
+
+    @primitive
+    def fft(self, x: Tensor, axis: int, inverse: bool = False) -> Tensor:
+        """Discrete Fourier transform of a complex tensor along one axis; the inverse divides by n."""

@@ -1,0 +1,146 @@
+"""Elementwise functions of torch."""
+
+# The primitives are described once, in from_onnx/primitives/.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.elementwise import ROWS
+from onnxport.opset_maps.from_onnx.pytorch import functions
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
+from onnxport.opset_maps.from_onnx.pytorch.tensors import Tensors
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced, broadcasting
+from onnxport.opset_maps.from_onnx.values import Tensor
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Neg": operator.neg,
+    "real_div": operator.truediv,
+    "Equal": torch.eq,
+}
+# Unsigned types that torch holds in a signed one.
+_HELD_SIGNED = frozenset((ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64))
+
+broadcasting(
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    torch.where,
+    torch.remainder,
+    torch.fmod,
+    functions.power,
+    functions.shift_left,
+    functions.shift_right,
+)
+
+
+@cache
+def torch_function(name: str) -> Callable[..., Any]:
+    """The torch function of a row of the elementwise table.
+
+    Raises:
+        UnsupportedOperator: the table names none.
+    """
+    if name in _OPERATORS:
+        return _OPERATORS[name]
+    row = next((row for row in ROWS if row.onnx == name), None)
+    path = row.torch if row is not None and row.torch else ""
+    if row is not None and not path:
+        base = row.aten[0].removeprefix("aten::") if row.aten else ""
+        path = base if hasattr(torch, base) else f"nn.functional.{base}"
+    found: Any = torch
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UnsupportedOperator(f"the elementwise table names no torch function for {name}")
+    broadcasting(found)
+    return found
+
+
+class Elementwise(Tensors):
+    """One result an element."""
+
+    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+        function = torch_function(name)
+        if len(xs) == 2 and name in ("Max", "Min") and any(isinstance(item, (int, float)) for item in xs):
+            x, bound = xs if isinstance(xs[1], (int, float)) else (xs[1], xs[0])
+            return self.call(torch.clamp_min if name == "Max" else torch.clamp_max, x, bound)
+        return self.call(function, *xs)
+
+    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+        tensor = a if self.is_tensor(a) else b
+        if self.dtype(tensor).is_floating_point() or self.dtype(tensor) in (
+            ir.DataType.COMPLEX64,
+            ir.DataType.COMPLEX128,
+        ):
+            return self.call(operator.truediv, a, b)
+        return self.call(torch.div, a, b, rounding_mode="trunc")
+
+    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.call(torch.remainder, a, b)
+
+    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.call(torch.fmod, a, b)
+
+    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+        if isinstance(b, (int, float)) and self.dtype(a).is_floating_point():
+            return self.call(torch.pow, a, b)
+        if self.is_tensor(b) and self.dtype(a) == self.dtype(b) and self.dtype(a).is_floating_point():
+            return self.call(torch.pow, a, b)
+        return self.call(functions.power, a, b)
+
+    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return self.call(torch.where, condition, a, b)
+
+    def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
+        dtype = self.input_dtype(0) or self.dtype(a)
+        found = self.call(functions.shift_left, a, b, dtype.bitwidth)
+        return self.astype(found, dtype) if dtype in _HELD_SIGNED and dtype != ir.DataType.UINT64 else found
+
+    def bitwise_right_shift(self, a: Tensor, b: Tensor) -> Tensor:
+        dtype = self.input_dtype(0) or self.dtype(a)
+        function = functions.shift_right_unsigned if dtype in _HELD_SIGNED else functions.shift_right
+        return self.call(function, a, b, dtype.bitwidth)
+
+    def bitwise_invert(self, x: Tensor) -> Tensor:
+        return self.call(torch.bitwise_not, x)
+
+    def logical_not(self, x: Tensor) -> Tensor:
+        return self.call(torch.logical_not, x)
+
+    def isnan(self, x: Tensor) -> Tensor:
+        if isinstance(x, (Traced, torch.Tensor)) and TORCH[self.dtype(x)] in FLOAT8:
+            x = self.astype(x, ir.DataType.FLOAT)
+        return self.call(torch.isnan, x)
+
+    def isinf(self, x: Tensor) -> Tensor:
+        return self.call(torch.isinf, x)
+
+    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.call(torch.eq, a, b)
+
+    def not_equal(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.call(torch.ne, a, b)
+
+    def clip(self, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+        if low is None and high is None:
+            return x
+        if all(item is None or isinstance(item, (int, float)) for item in (low, high)):
+            return self.call(torch.clamp, x, low, high)
+        return super().clip(x, low, high)
+
+    def softplus(self, x: Tensor) -> Tensor:
+        return self.call(F.softplus, x, 1.0, 40.0)

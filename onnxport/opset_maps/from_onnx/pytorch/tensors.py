@@ -1,0 +1,264 @@
+"""Tensors of torch: what is known of one, how it is made, its element type; recorded while importing, else executed."""
+
+# The primitives are described once, in from_onnx/primitives/.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.pytorch import functions, text
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
+from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced, holds_traced
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
+
+_INT_OPS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": functions.truncated_div,
+    "floor_div": operator.floordiv,
+    "ceil_div": functions.ceil_div,
+    "mod": operator.mod,
+    "min": functions.least,
+    "max": functions.greatest,
+    "neg": operator.neg,
+    "abs": abs,
+    "eq": operator.eq,
+    "lt": operator.lt,
+    "le": operator.le,
+    "and": functions.both,
+    "or": functions.either,
+    "not": operator.not_,
+    "where": functions.select,
+}
+_NARROW = {
+    ir.DataType.INT4: (4, True),
+    ir.DataType.INT2: (2, True),
+    ir.DataType.UINT4: (4, False),
+    ir.DataType.UINT2: (2, False),
+    ir.DataType.UINT16: (16, False),
+    ir.DataType.UINT32: (32, False),
+}
+# Signed types with the bits of those that are held in a wider one.
+_SAME_BITS = {ir.DataType.UINT16: torch.int16, ir.DataType.UINT32: torch.int32}
+# Mantissa bits, least exponent, greatest value (OCP Microscaling formats specification 1.0, section 5.3).
+_MINIFLOAT = {
+    ir.DataType.FLOAT4E2M1: (1, 0, 6.0),
+    ir.DataType.FLOAT6E2M3: (3, 0, 7.5),
+    ir.DataType.FLOAT6E3M2: (2, -2, 28.0),
+}
+
+
+class Tensors(Namespace):
+    """Tensors, and the calls on them.
+
+    Attributes:
+        recorder: the graph being written; None executes.
+        run_time_device: where new tensors are made while executing; None leaves it to torch.
+    """
+
+    framework = "pytorch"
+
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.run_time_device: torch.device | None = None
+        self._constants: dict[int, tuple[Any, Any]] = {}
+        self._parameters: dict[int, Any] = {}
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """`function` on the arguments: recorded where one of them is traced, else executed."""
+        if self.recorder is not None and (holds_traced(args) or holds_traced(kwargs)):
+            if text.is_text(args):
+                raise UnknownUntilRun(f"strings and what {function.__name__} takes with them meet when the model runs")
+            return self.recorder.record(function, args, kwargs)
+        if text.is_text(args):
+            return text.call(function, *args, **kwargs)
+        if self.recorder is None:
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    @property
+    def device(self) -> Any:
+        """Where new tensors are made."""
+        return self.recorder.device if self.recorder is not None else self.run_time_device
+
+    def _make(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.recorder is None or holds_traced(args):
+            kwargs["device"] = self.device
+        return self.call(function, *args, **kwargs)
+
+    # -- what is known of a tensor -------------------------------------------------------------------------------------
+
+    def shape(self, x: Tensor) -> tuple[Int, ...]:
+        if isinstance(x, Traced):
+            assert self.recorder is not None
+            return tuple(self.recorder.size(x, axis) for axis in range(self.ndim(x)))
+        return tuple(x.shape)
+
+    def ndim(self, x: Tensor) -> int:
+        if isinstance(x, Traced):
+            world = x.world()
+            if not isinstance(world, torch.Tensor):
+                raise UnknownUntilRun("a sequence has no rank")
+            return world.dim()
+        return int(x.ndim)
+
+    def dtype(self, x: Tensor) -> ir.DataType:
+        if isinstance(x, np.ndarray):
+            return ir.DataType.STRING
+        return ONNX[(x.world() if isinstance(x, Traced) else x).dtype]
+
+    def is_tensor(self, x: Any) -> bool:
+        return isinstance(x, (torch.Tensor, Traced)) or (isinstance(x, np.ndarray) and x.dtype == object)
+
+    # -- between Python and tensors ------------------------------------------------------------------------------------
+
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+        found = self._constants.get(id(array))
+        if found is None or self.recorder is None:
+            if dtype == ir.DataType.STRING or array.dtype.kind in "OUS":
+                value: Any = array.astype(object)
+            else:
+                value = from_numpy(array, dtype)
+                if self.recorder is None and self.run_time_device is not None:
+                    value = value.to(self.run_time_device)
+            found = (array, value)
+            self._constants[id(array)] = found
+        return found[1]
+
+    def parameter(self, value: ir.Value) -> Tensor:
+        assert self.recorder is not None
+        found = self._parameters.get(id(value))
+        if found is None:
+            tensor = value.const_value
+            assert tensor is not None
+            if ir.DataType(tensor.dtype) == ir.DataType.STRING:
+                from onnxport.opset_maps.from_onnx.call import tensor_value
+
+                found = tensor_value(tensor).array
+            else:
+                found = self._root.parameter(value)
+            self._parameters[id(value)] = found
+        return found
+
+    @property
+    def _root(self) -> RootRecorder:
+        recorder = self.recorder
+        while recorder is not None and recorder.outer is not None:
+            recorder = recorder.outer
+        assert isinstance(recorder, RootRecorder)
+        return recorder
+
+    def from_host(self, array: Host, dtype: ir.DataType) -> Tensor:
+        return self._make(functions.tensor_of, array.tolist(), TORCH[dtype])
+
+    def to_host(self, x: Tensor) -> Host:
+        if isinstance(x, Traced):
+            if self.ndim(x) == 0:
+                return host_array(self.call(functions.item, x))
+            if self.ndim(x) != 1 or not known(self.shape(x)[0]):
+                raise UnknownUntilRun("a list of sizes whose length is known only when the model runs")
+            return host_array(self.call(functions.elements, x))
+        if isinstance(x, np.ndarray):
+            return x
+        values = x.tolist()
+        kind = np.float64 if x.dtype.is_floating_point else np.bool_ if x.dtype == torch.bool else np.int64
+        return host_array(values, kind) if x.dim() <= 1 else np.asarray(values, kind)
+
+    def is_size(self, n: Int) -> bool:
+        if isinstance(n, Traced):
+            return n.recorder.is_size(n.node)
+        return isinstance(n, torch.SymInt)
+
+    def int_op(self, name: IntOp, *operands: Int) -> Int:
+        return self.call(_INT_OPS[name], *operands)
+
+    # -- making --------------------------------------------------------------------------------------------------------
+
+    def full(self, shape: Sequence[Int], fill_value: Any, dtype: ir.DataType) -> Tensor:
+        if self.is_tensor(fill_value):
+            return self.broadcast_to(self.astype(fill_value, dtype), shape)
+        return self._make(torch.full, tuple(shape), fill_value, dtype=TORCH[dtype])
+
+    def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: ir.DataType = ir.DataType.INT64) -> Tensor:
+        if stop is None:
+            start, stop = 0, start
+        bounds = [
+            self.to_host(item)[()] if self.is_tensor(item) and _is_array(item) else item for item in (start, stop, step)
+        ]
+        return self._make(torch.arange, *bounds, dtype=TORCH[dtype])
+
+    def random_uniform(
+        self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
+    ) -> Tensor:
+        return self._random(functions.random_uniform, shape, low, high, dtype, seed)
+
+    def random_normal(
+        self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
+    ) -> Tensor:
+        return self._random(functions.random_normal, shape, mean, scale, dtype, seed)
+
+    def _random(
+        self, function: Any, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
+    ) -> Tensor:
+        args = (tuple(shape), a, b, TORCH[dtype], seed, self.device)
+        return function(*args) if self.recorder is None else self.recorder.record(function, args, {})
+
+    # -- element types -------------------------------------------------------------------------------------------------
+
+    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
+        source = self.dtype(x)
+        if ir.DataType.STRING in (source, dtype):
+            return self._text(text.cast, x, source, dtype)
+        held, wanted = TORCH[source], TORCH[dtype]
+        if wanted in FLOAT8 and dtype != ir.DataType.FLOAT8E8M0:
+            return x if held == wanted else self.call(functions.to_float8, x, wanted, saturate)
+        if dtype in _MINIFLOAT:
+            return self.call(functions.to_minifloat, x, *_MINIFLOAT[dtype])
+        if held in FLOAT8 and wanted != torch.float32:
+            x, held = self.call(torch.Tensor.to, x, torch.float32), torch.float32
+        if dtype == ir.DataType.BOOL:
+            return x if held == torch.bool else self.call(torch.ne, x, 0)
+        if dtype in _NARROW:
+            return self.call(functions.wrap, x, *_NARROW[dtype], wanted)
+        if held == wanted:
+            return x
+        if held.is_floating_point and wanted in (torch.int8, torch.uint8, torch.int16):
+            return self.call(functions.truncate, x, wanted)
+        return self.call(torch.Tensor.to, x, wanted)
+
+    def _text(self, function: Callable[..., Any], *args: Any) -> Any:
+        if holds_traced(args):
+            raise UnknownUntilRun("strings are there only when the model runs")
+        return function(*args)
+
+    def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
+        source = self.input_dtype(0)
+        if source in _SAME_BITS and self.dtype(x) == ONNX[TORCH[source]]:
+            x = self.call(torch.Tensor.to, x, _SAME_BITS[source])
+        found = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
+        return self.astype(found, dtype) if dtype in _SAME_BITS else found
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        return self.call(torch.complex, real, imag)
+
+    def real(self, x: Tensor) -> Tensor:
+        return self.call(torch.real, x)
+
+    def imag(self, x: Tensor) -> Tensor:
+        return self.call(torch.imag, x)
+
+
+def _is_array(item: Any) -> bool:
+    return not isinstance(item, Traced) or item.is_tensor

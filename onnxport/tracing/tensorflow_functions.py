@@ -1,0 +1,151 @@
+"""Concrete functions: made by tracing a callable, and read as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from onnxport.errors import InvalidInputError, TracingError
+from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
+from onnxport.tracing.tensorflow_names import output_name, paths, unique
+from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of
+
+
+def concrete(function: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
+    """The concrete function of a callable on example inputs, its dynamic dimensions None.
+
+    Raises:
+        InvalidInputError: there are no example inputs and the function has no signature.
+        TracingError: TensorFlow can't trace it.
+    """
+    traceable = function if hasattr(function, "get_concrete_function") else tf.function(function)
+    if getattr(traceable, "input_signature", None) is not None:
+        return traced(traceable, (), {})
+    if inputs is None and not kwargs:
+        listed: Callable[[], list[Any]] = getattr(traceable, "_list_all_concrete_functions_for_serialization", list)
+        known = listed() if hasattr(function, "get_concrete_function") else []
+        if len(known) == 1:
+            return known[0]
+        return traced(traceable, (), {}, hint="pass inputs=(...), or give the tf.function an input_signature")
+    args, named = example_arguments(inputs, kwargs)
+    dynamic = Dynamic(dynamic_shapes, parameters_of(function))
+    return traced(traceable, *dynamic.specs(args, named))
+
+
+def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], hint: str = "") -> Any:
+    """The concrete function of a `tf.function` on specs.
+
+    Raises:
+        TracingError: the user's code or TensorFlow fails while tracing.
+        InvalidInputError: there are no arguments and it needs some; `hint` says what to do.
+    """
+    try:
+        return function.get_concrete_function(*args, **kwargs)
+    except Exception as error:  # user code runs while tracing
+        if hint and isinstance(error, (TypeError, ValueError)):
+            raise InvalidInputError(f"the function can't be traced without example inputs: {hint}") from error
+        raise TracingError(f"TensorFlow can't trace the model: {type(error).__name__}: {str(error).strip()}") from error
+
+
+def of_concrete(
+    function: Any,
+    *,
+    dynamic_shapes: Any = None,
+    names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    variable_names: Mapping[int, str] | None = None,
+    shared_batch: bool = False,
+) -> Program:
+    """The program of a concrete function.
+
+    Args:
+        function: the concrete function.
+        dynamic_shapes: names for its None dimensions.
+        names: the inputs' names, in the order of the function's inputs.
+        output_names: the outputs' names, flattened.
+        variable_names: the name of a variable by the id of its handle, before the variable's own.
+        shared_batch: dimension 0 of all inputs is the same size.
+    """
+    graph = function.graph
+    count = len(function.inputs) - len(function.captured_inputs)
+    tensors = list(function.inputs)[:count]
+    names = list(names) if names is not None else _input_names(function, tensors)
+    dynamic = Dynamic(dynamic_shapes, names)
+    inputs = tuple(
+        Port.given(name, tensor, dynamic.axes(i), shared_batch=shared_batch or count == 1)
+        for i, (name, tensor) in enumerate(zip(names, tensors, strict=True))
+    )
+    outputs = _outputs(function, output_names)
+    return Program(graph, inputs, outputs, _captured(function, variable_names or {}))
+
+
+def _input_names(function: Any, tensors: Sequence[Any]) -> list[str]:
+    args, kwargs = function.structured_input_signature
+    parameters = list(function.function_type.parameters)
+    roots = [(parameters[i] if i < len(parameters) else f"input_{i}", item) for i, item in enumerate(args)]
+    order = {name: i for i, name in enumerate(parameters)}
+    roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
+    found = [
+        (path, leaf) for root, item in roots for path, leaf in paths(item, (root,)) if isinstance(leaf, tf.TensorSpec)
+    ]
+    fits = len(found) == len(tensors) and all(
+        leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape)
+        for (_, leaf), tensor in zip(found, tensors, strict=True)
+    )
+    if fits:
+        return unique([".".join(path) for path, _ in found])
+    return unique([_placeholder_name(tensor) for tensor in tensors])
+
+
+def _placeholder_name(tensor: Any) -> str:
+    try:
+        return str(tensor.op.get_attr("_user_specified_name").decode())
+    except ValueError:
+        return str(tensor.op.name)
+
+
+def _outputs(function: Any, names: Sequence[str] | None) -> tuple[Port, ...]:
+    tensors = list(function.outputs)
+    structured = function.structured_outputs
+    if names is None:
+        found = [(path, leaf) for path, leaf in paths(structured) if leaf is not None]
+        for path, leaf in found:
+            if not isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
+                kind = type(leaf).__name__.removesuffix("Spec")
+                raise TracingError(
+                    f"the output {output_name(path)!r} is a {kind}; ONNX outputs are tensors: return a dense one"
+                )
+        if len(found) > len(tensors):
+            raise TracingError(f"the function has {len(tensors)} results but its structure shows {len(found)}")
+        # A function that was differentiated also hands out, after its own results, what the gradient needs.
+        tensors = tensors[: len(found)]
+        names = unique([output_name(path) for path, _ in found])
+    if not tensors:
+        raise TracingError("the function returns no tensor: there is nothing to convert")
+    return tuple(Port.result(name, tensor) for name, tensor in zip(names, tensors, strict=True))
+
+
+def _captured(function: Any, variable_names: Mapping[int, str]) -> dict[str, Any]:
+    """What each capture's placeholder stands for."""
+    own: dict[int, Any] = {}
+    for variable in (*getattr(function, "variables", ()), *getattr(function.graph, "variables", ())):
+        own.setdefault(id(variable.handle), variable)
+    captured: dict[str, Any] = {}
+    tensors = list(function.inputs)[len(function.inputs) - len(function.captured_inputs) :]
+    for external, internal in zip(function.captured_inputs, tensors, strict=True):
+        if external.dtype == tf.resource and id(external) in own:
+            variable = own[id(external)]
+            name = variable_names.get(id(external)) or variable.name.removesuffix(":0")
+            captured[internal.name] = _variable(name, variable)
+        else:
+            captured[internal.name] = external
+    return captured
+
+
+def _variable(name: str, variable: Any) -> Variable:
+    def read() -> Any:
+        return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+
+    return Variable(name, read, dtype_of(variable.dtype), tuple(variable.shape.as_list()))

@@ -1,0 +1,73 @@
+"""Frozen graphs: a `GraphDef` read as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.tracing.tensorflow_inputs import Dynamic
+from onnxport.tracing.tensorflow_program import Port, Program
+
+
+def of_graph_def(
+    definition: Any, dynamic_shapes: Any, input_names: Sequence[str] | None, output_names: Sequence[str] | None
+) -> Program:
+    """The program of a frozen graph.
+
+    Args:
+        definition: the `GraphDef`.
+        dynamic_shapes: names of dimensions, by input name or position.
+        input_names: the tensors to feed; None are all placeholders.
+        output_names: the tensors to fetch; None are those that nothing consumes.
+
+    Raises:
+        InvalidModelError: TensorFlow can't import it, or every tensor is consumed.
+        InvalidInputError: it has no tensor of a name.
+    """
+    graph = tf.Graph()
+    try:
+        with graph.as_default():
+            tf.graph_util.import_graph_def(definition, name="")
+    except Exception as error:  # TensorFlow raises many types for a malformed graph
+        raise InvalidModelError(f"TensorFlow can't import the GraphDef: {first_line(error)}") from error
+    operations = graph.get_operations()
+    if input_names is None:
+        input_names = [item.name for item in operations if item.type == "Placeholder"]
+    if output_names is None:
+        consumed = {tensor.name for item in operations for tensor in item.inputs}
+        output_names = [
+            item.name
+            for item in operations
+            if item.outputs
+            and item.type not in ("Const", "Placeholder")
+            and not any(t.name in consumed for t in item.outputs)
+        ]
+    feeds = [_tensor(graph, name) for name in input_names]
+    fetches = [_tensor(graph, name) for name in output_names]
+    if not fetches:
+        raise InvalidModelError("the GraphDef has no leaf node: pass output_names=[...]")
+    plain = [name.removesuffix(":0") for name in input_names]
+    dynamic = Dynamic(dynamic_shapes, plain)
+    inputs = tuple(
+        Port.given(name, tensor, dynamic.axes(i), shared_batch=len(feeds) == 1)
+        for i, (name, tensor) in enumerate(zip(plain, feeds, strict=True))
+    )
+    outputs = tuple(
+        Port.result(name.removesuffix(":0"), tensor) for name, tensor in zip(output_names, fetches, strict=True)
+    )
+    return Program(graph, inputs, outputs)
+
+
+def _tensor(graph: Any, name: str) -> Any:
+    try:
+        return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
+    except (KeyError, ValueError) as error:
+        raise InvalidInputError(f"the GraphDef has no tensor {name!r}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of TensorFlow says, without the traces below."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,180 @@
+"""What a traced TensorFlow program is: a function graph, its inputs, outputs and what it captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+from tensorflow.python.framework.function_def_to_graph import (
+    function_def_to_graph,
+)  # no public form reads a FunctionDef
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+
+Dims = tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output of a program.
+
+    Attributes:
+        name: the user's name for it.
+        tensor: the graph's tensor.
+        dtype: its element type.
+        shape: its dimensions, dynamic ones by name; None where the rank is unknown.
+    """
+
+    name: str
+    tensor: Any
+    dtype: ir.DataType
+    shape: Dims
+
+    @classmethod
+    def given(cls, name: str, tensor: Any, axes: Mapping[int, str | None], *, shared_batch: bool) -> Port:
+        """A placeholder as input, the names of its dynamic dimensions in `axes`."""
+        return cls(name, tensor, dtype_of(tensor.dtype), _dimensions(name, tensor, axes, shared_batch))
+
+    @classmethod
+    def result(cls, name: str, tensor: Any) -> Port:
+        """A tensor as output, its dimensions as far as TensorFlow knows them."""
+        shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
+        return cls(name, tensor, dtype_of(tensor.dtype), shape)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable or large constant that the program captured.
+
+    Attributes:
+        name: its own name.
+        read: gives its present value as an eager tensor, without a copy.
+        dtype: element type.
+        shape: its shape.
+    """
+
+    name: str
+    read: Callable[[], Any]
+    dtype: ir.DataType
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """A traced TensorFlow program.
+
+    Attributes:
+        graph: the graph, nodes in any order.
+        inputs: the user's inputs.
+        outputs: the results.
+        captured: what stands for the graph's other placeholders, by tensor name: `Variable`, eager tensor or resource.
+    """
+
+    graph: Any
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    captured: Mapping[str, Any] = field(default_factory=dict)
+    _functions: dict[tuple[str, Any], Any] = field(default_factory=dict)
+
+    def has_function(self, name: str) -> bool:
+        """Whether the library holds a function of this name."""
+        return self.graph._get_function(name) is not None
+
+    def function(self, name: str, shapes: Sequence[Any] | None = None) -> Any:
+        """The graph of a library function, with `inputs` and `outputs`.
+
+        Args:
+            name: the function's name.
+            shapes: static shapes of the arguments, for functions that were loaded without them.
+        """
+        atomic = self.graph._get_function(name)
+        own = getattr(atomic, "graph", None)
+        if own is not None and getattr(own, "outputs", None) is not None and not _restored(own):
+            return own
+        key = (name, tuple(str(item) for item in shapes or ()))
+        if key not in self._functions:
+            definition = atomic.cached_definition if hasattr(atomic, "cached_definition") else atomic.definition
+            with self.graph.as_default():
+                self._functions[key] = function_def_to_graph(definition, input_shapes=shapes)
+        return self._functions[key]
+
+
+def _restored(graph: Any) -> bool:
+    """Whether a graph came from a SavedModel with arguments of unknown shape."""
+    return any(item.shape.rank is None and item.dtype not in (tf.resource, tf.variant) for item in graph.inputs)
+
+
+def dtype_of(dtype: Any) -> ir.DataType:
+    """The ONNX element type of a TensorFlow one.
+
+    Raises:
+        InvalidModelError: ONNX has none (quantized types).
+    """
+    found = _DTYPES.get(dtype.name)
+    if found is None:
+        raise InvalidModelError(f"the TensorFlow type {dtype.name} has no ONNX form")
+    return found
+
+
+_DTYPES: dict[str, ir.DataType] = {
+    "float16": ir.DataType.FLOAT16,
+    "bfloat16": ir.DataType.BFLOAT16,
+    "float32": ir.DataType.FLOAT,
+    "float64": ir.DataType.DOUBLE,
+    "bool": ir.DataType.BOOL,
+    "string": ir.DataType.STRING,
+    "complex64": ir.DataType.COMPLEX64,
+    "complex128": ir.DataType.COMPLEX128,
+    "int4": ir.DataType.INT4,
+    "uint4": ir.DataType.UINT4,
+    "float8_e5m2": ir.DataType.FLOAT8E5M2,
+    "float8_e4m3fn": ir.DataType.FLOAT8E4M3FN,
+    **{f"{sign}int{bits}": ir.DataType[f"{sign.upper()}INT{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    """An eager tensor's numbers, sharing its storage where NumPy knows the element type."""
+    if tensor.dtype in (tf.bfloat16, tf.string) or not hasattr(tensor, "__array__"):
+        return np.asarray(tensor.numpy())
+    try:
+        return np.asarray(memoryview(tensor))
+    except (TypeError, ValueError, BufferError):
+        return np.asarray(tensor.numpy())
+
+
+def _dimensions(name: str, tensor: Any, named: Mapping[int, str | None], shared_batch: bool) -> Dims:
+    """A placeholder's dimensions; the unknown ones are named."""
+    if tensor.shape.rank is None:
+        return None
+    sizes = tensor.shape.as_list()
+    given = {axis % len(sizes): label for axis, label in named.items()} if sizes else {}
+
+    def label(axis: int) -> str:
+        return given.get(axis) or ("batch" if axis == 0 and shared_batch else f"{name}_dim_{axis}")
+
+    return tuple(label(axis) if size is None else size for axis, size in enumerate(sizes))
+
+
+def renamed(program: Program, input_names: Sequence[str] | None, output_names: Sequence[str] | None) -> Program:
+    """The program with the names that the user gave.
+
+    Raises:
+        InvalidInputError: their number differs.
+    """
+
+    def apply(ports: tuple[Port, ...], names: Sequence[str] | None, what: str) -> tuple[Port, ...]:
+        if names is None:
+            return ports
+        if len(names) != len(ports):
+            has = ", ".join(port.name for port in ports)
+            raise InvalidInputError(f"{len(names)} {what} names were given, the model has {len(ports)} ({has})")
+        return tuple(replace(port, name=name) for port, name in zip(ports, names, strict=True))
+
+    program.inputs = apply(program.inputs, input_names, "input")
+    program.outputs = apply(program.outputs, output_names, "output")
+    return program
