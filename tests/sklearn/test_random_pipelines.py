@@ -28,6 +28,12 @@ def apart(first, remainder="passthrough"):
 
 # What random draws once found: each is the least draw that showed it.
 FOUND = {
+    "a likelihood of sparse rows of float32": Drawn(
+        steps(part("TfidfTransformer", norm="l1"), part("BernoulliRBM", n_components=4, n_iter=3)),
+        "nothing",
+        dtype="float32",
+        values="positive",
+    ),
     "labels of a process of several classes": Drawn(part("GaussianProcessClassifier"), "classes", classes=3),
     "infrequent categories beside missing values": Drawn(
         part("OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1, max_categories=3),

@@ -15,6 +15,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.mersenne_twister import integers_below
+from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats, numbers
 
 
@@ -54,7 +55,12 @@ def pseudo_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = numbers(op, x)
     features = int(model.components_.shape[1])
     place = integers_below(op, int(seed), features, op.dim(rows.value, 0))
-    flipped = np.where(place[:, None] == np.arange(features), (1 - rows).astype(rows.dtype), rows)
+    drawn = place[:, None] == np.arange(features)
+    if is_sparse(x):  # whose entries SciPy hands out in float64
+        wide = rows.astype(np.float64)
+        flipped = np.where(drawn, wide + (-2 * wide + 1), wide)
+    else:
+        flipped = np.where(drawn, (1 - rows).astype(rows.dtype), rows)
     gain = _free_energy(model, flipped) - _free_energy(model, rows)
     return -features * np.logaddexp(0, -gain)
 

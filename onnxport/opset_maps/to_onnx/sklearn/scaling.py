@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, combinations_with_replacement, pairwise
 from math import factorial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -149,53 +150,34 @@ def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
     ),
 )
 def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
-    """Products of powers of the columns, one for each row of `powers_`: each degree from the one before."""
-    if held(x) >= Held.UNORDERED and model._max_degree in (2, 3):
+    """Products of columns: those of each degree from the products of one column less."""
+    least, most = (0, model.degree) if isinstance(model.degree, Integral) else model.degree
+    if held(x) >= Held.UNORDERED and most in (2, 3):
         raise UnsupportedOperator(
             "PolynomialFeatures: of a graph of neighbours, whose entries stand in the order of their distances, scikit-learn puts"
             " products into other columns; sort them first (X.sort_indices()), or turn the graph into a dense matrix"
         )
     rows = floats(op, x)
-    powers = [tuple(int(item) for item in row) for row in model.powers_]
-    blocks: list[Array] = []
-    place: dict[tuple[int, ...], int] = {}
-    count = len(powers[0]) if powers else 0
-    level = {(0,) * count: full(rows, (None, 1), 1, rows.dtype)[:, 0]} if (0,) * count in powers else {}
-    if level:
-        place[(0,) * count] = 0
-        blocks.append(full(rows, (None, 1), 1, rows.dtype))
-    units = [tuple(int(i == j) for i in range(count)) for j in range(count)]
-    frontier, block = {unit: i for i, unit in enumerate(units)}, rows
-    width = len(blocks)
-    for degree in range(1, max((sum(row) for row in powers), default=0) + 1):
+    drawn = combinations if model.interaction_only else combinations_with_replacement
+    wanted = {degree: list(drawn(range(model.n_features_in_), degree)) for degree in range(max(least, 1), most + 1)}
+    blocks = [full(rows, (None, 1), 1, rows.dtype)] if model.include_bias else []
+    block = rows
+    before: dict[tuple[int, ...], int] = {(column,): column for column in range(model.n_features_in_)}
+    for degree in range(1, most + 1):
+        # of a lower degree than the wanted ones those products that others are made of
+        needed = list(dict.fromkeys(key[:degree] for size in wanted if size >= degree for key in wanted[size]))
+        if not needed:
+            break
         if degree > 1:
-            needed = sorted({_lower_powers(row, d) for row in powers for d in [degree] if sum(row) >= degree})
-            pairs = [(frontier[_without_last(row)], _last(row)) for row in needed]
-            block = block[:, [a for a, _ in pairs]] * rows[:, [b for _, b in pairs]]
-            frontier = {row: i for i, row in enumerate(needed)}
-        wanted = [row for row in powers if sum(row) == degree]
-        if wanted:
-            blocks.append(block[:, [frontier[row] for row in wanted]])
-            place.update({row: width + i for i, row in enumerate(wanted)})
-            width += len(wanted)
-    joined = np.concatenate(blocks, axis=1)
-    order = [place[row] for row in powers]
-    return joined if order == list(range(width)) else joined[:, order]
+            block = block[:, [before[key[:-1]] for key in needed]] * rows[:, [key[-1] for key in needed]]
+            before = {key: i for i, key in enumerate(needed)}
+        if wanted.get(degree):
+            blocks.append(_taken(block, [before[key] for key in wanted[degree]]))
+    return np.concatenate(blocks or [rows[:, []]], axis=1)
 
 
-def _last(row: tuple[int, ...]) -> int:
-    return max(i for i, power in enumerate(row) if power)
-
-
-def _without_last(row: tuple[int, ...]) -> tuple[int, ...]:
-    last = _last(row)
-    return tuple(power - (i == last) for i, power in enumerate(row))
-
-
-def _lower_powers(row: tuple[int, ...], degree: int) -> tuple[int, ...]:
-    while sum(row) > degree:
-        row = _without_last(row)
-    return row
+def _taken(block: Array, places: list[int]) -> Array:
+    return block if places == list(range(block.shape[1])) else block[:, places]
 
 
 @sklearn.lower(

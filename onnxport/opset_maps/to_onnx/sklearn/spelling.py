@@ -22,7 +22,7 @@ _ANY_SPACE = f"[{inside_of(SPACES)}]"
 
 def known_characters(terms: Iterable[str]) -> str:
     """Those of a vocabulary, the most frequent first, and spaces."""
-    often = by_frequency(c for term in terms for c in term)
+    often = by_frequency("".join(terms))
     return often + "".join(c for c in SPACES if c not in often)
 
 

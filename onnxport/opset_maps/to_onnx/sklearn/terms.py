@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,17 +75,17 @@ class _Lexicon:
         Raises:
             UnsupportedOperator: it finds no term of its vocabulary.
         """
-        (low, high), stops = model.ngram_range, model.get_stop_words() or ()
+        (low, high), stops = model.ngram_range, frozenset(model.get_stop_words() or ())
+        is_token = re.compile(rule.whole).fullmatch
+        terms = [""] * len(model.vocabulary_)
+        for term, place in model.vocabulary_.items():
+            terms[place] = term
         words: dict[str, int] = {}
         places = {}
-        for term, place in sorted(model.vocabulary_.items(), key=lambda item: item[1]):
+        for place, term in enumerate(terms):
             parts = term.split(" ")
-            if (
-                low <= len(parts) <= high
-                and all(map(rule.is_token, parts))
-                and not any(part in stops for part in parts)
-            ):
-                places[tuple(words.setdefault(part, len(words)) for part in parts)] = int(place)
+            if low <= len(parts) <= high and all(map(is_token, parts)) and stops.isdisjoint(parts):
+                places[tuple([words.setdefault(part, len(words)) for part in parts])] = place
         if not places:
             raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
         return cls(places, words)

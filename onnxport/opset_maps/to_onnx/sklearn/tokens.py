@@ -123,8 +123,7 @@ def runs(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequenc
         x: the documents.
         terms: the vocabulary.
     """
-    known = {c for term in terms for c in term}
-    x, changes = prepared(op, preparation(model), x, known, rule.is_inside)
+    x, changes = prepared(op, preparation(model), x, set("".join(terms)), rule.is_inside)
     inside = alphabet(rule.is_inside, terms)
 
     def cut(b: OpBuilder, found: ir.Value) -> Cells:
