@@ -24,7 +24,7 @@ from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, runs
 _INT = ir.DataType.INT64
 _END = np.iinfo(np.int64).max
 # Vocabularies of so many words are counted as entries: TfIdfVectorizer writes a matrix of them all, twice.
-_WIDE = 4096
+_WIDE = 1024
 _SCATTERED = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64))
 
 
