@@ -26,6 +26,8 @@ _END = np.iinfo(np.int64).max
 # Vocabularies of so many words are counted as entries: TfIdfVectorizer writes a matrix of them all, twice.
 _WIDE = 1024
 _SCATTERED = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64))
+# Numbers of tokens that are none of the vocabulary, and of those that documents are read without.
+_UNKNOWN, _STOP = -1, -2
 
 
 # -- terms as strings --------------------------------------------------------------------------------------------------------
@@ -133,10 +135,6 @@ class _Lexicon:
                 found.append(op.Gather(op.const(places), term, axis=0))  # of -1 the last one
             before = own
         return side_by_side(op, found)
-
-
-# Numbers of tokens that are none of the vocabulary, and of those that documents are read without.
-_UNKNOWN, _STOP = -1, -2
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
+# Later than any token.
+_LATE = np.int64(1) << 62
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class Tokens:
         strings = op.typed(op.Compress(self.strings, kept, axis=0), _TEXT, [None])
         return replace(self, strings=strings, pieces=op.typed(op.Compress(self.pieces, kept, axis=0), _INT, [None]))
 
-    def laid(self, op: OpBuilder, values: ir.Value, blank: ir.Value) -> ir.Value:
-        """A value for each, [T], as a row for each document, [N, W], in their order; `blank` beyond a row's last one, W > 0."""
+    def laid(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
+        """A value for each, [T], as a row for each document, [N, W], in their order; `nothing` beyond a row's last one, W > 0."""
         count = op.shape(self.pieces)
         numbers = op.Range(0, op.Squeeze(count, op.axes(0)), 1)
         size = op.ReduceProd(self.shape, keepdims=1)
@@ -65,13 +67,9 @@ class Tokens:
         within = op.Sub(op.Add(op.Gather(starts, self.pieces, axis=0), numbers), op.Gather(first, self.pieces, axis=0))
         rows = op.Div(self.pieces, op.Gather(self.shape, np.int64(1), axis=0))
         laid = op.Concat(op.Gather(self.shape, [0], axis=0), op.Unsqueeze(width, op.axes(0)), axis=0)
-        empty = op.Expand(blank, op.ReduceProd(laid, keepdims=1))
+        empty = op.Expand(nothing, op.ReduceProd(laid, keepdims=1))
         found = op.ScatterElements(empty, op.Add(op.Mul(rows, width), within), values, axis=0)
         return op.typed(op.Reshape(found, laid), values.dtype or _TEXT, [None, None])
-
-
-# Later than any token.
-_LATE = np.int64(1) << 62
 
 
 def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
