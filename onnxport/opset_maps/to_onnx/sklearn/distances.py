@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -194,10 +195,11 @@ def _over_columns(x: Array, y: Any, term: Any, join: Any = np.add) -> Any:
     size = x.shape[-1]
     if size is None or size > _MANY or (isinstance(y, np.ndarray) and y.size <= _WIDE):
         return np.sum(term(x, y), axis=-1) if join is np.add else np.max(term(x, y), axis=-1)
-    total = term(x[..., 0], None if y is None else y[..., 0])
-    for column in range(1, size):
-        total = join(total, term(x[..., column], None if y is None else y[..., column]))
-    return total
+    if y is None:
+        terms = term(x, None)
+        columns = [terms.of(part) for part in x.op.split(terms.value, [1] * size, -1)]
+        return np.squeeze(reduce(join, columns), axis=-1)
+    return reduce(join, (term(x[..., column], y[..., column]) for column in range(size)))
 
 
 def nearest(
