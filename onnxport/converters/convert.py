@@ -110,7 +110,8 @@ def convert(
     if validate and (source != "onnx" or target != "onnx"):
         _prove(live, hub, result, request, rtol, atol)
     if output is not None:
-        save(result, target, output)
+        with _old_objects_left_alone():
+            save(result, target, output)
     return result
 
 
