@@ -7,7 +7,7 @@ import pytest
 
 import onnxport
 
-pytest.importorskip("sklearn")
+pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 pytestmark = pytest.mark.sklearn
 
 from sklearn.linear_model import LinearRegression  # noqa: E402

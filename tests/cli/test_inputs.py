@@ -49,7 +49,7 @@ def test_files(tmp_path):
 
 @pytest.mark.sklearn
 def test_a_table_comes_as_a_data_frame(tmp_path):
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="pandas comes with the extra sklearn")
     frame = pd.DataFrame({"age": [1.5, 2.0], "city": ["a", "b"]})
     frame.to_csv(tmp_path / "t.csv", index=False)
     pd.testing.assert_frame_equal(read_inputs(tmp_path / "t.csv", table=True), frame)
@@ -57,7 +57,7 @@ def test_a_table_comes_as_a_data_frame(tmp_path):
 
 @pytest.mark.sklearn
 def test_a_parquet_file_without_what_reads_it(tmp_path, monkeypatch):
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="pandas comes with the extra sklearn")
 
     def missing(path):
         raise ImportError("no engine")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnxport.errors import UnsupportedOperator
 from tests.importers.onnx_cases import BOOL, Node
 
-pytest.importorskip("torch")
+pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 from onnxport.opset_maps.from_onnx.pytorch.expressions import compiled  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
+pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 pytestmark = pytest.mark.sklearn
 
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402

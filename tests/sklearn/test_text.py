@@ -145,7 +145,7 @@ GROUPS = ["ab-", "\u00e9 ", "xyz"]
 
 @pytest.fixture(scope="module")
 def cutting():
-    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the graph is run by onnxruntime")
     op = OpBuilder(21)
     cells = apart(op, op.input("x", ir.DataType.STRING, ["n"]), GROUPS)
     graph = op.graph(
@@ -173,7 +173,7 @@ KNOWN = by_frequency("abcdefghijklmnopqrstuvwxyz 0123456789ABCDEFGHIJKLMNOPQRSTU
 
 @pytest.fixture(scope="module")
 def spelling():
-    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the graph is run by onnxruntime")
     op = OpBuilder(21)
     found = letters(op, op.input("x", ir.DataType.STRING, ["n"]), KNOWN)
     graph = op.graph([found], name="g", output_names=["found"])

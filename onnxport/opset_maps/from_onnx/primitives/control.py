@@ -29,7 +29,8 @@ class Body:
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The outputs for these inputs."""
-        raise NotImplementedError
+        # the walk gives its own kind, which this says for the frameworks
+        raise NotImplementedError("the walk calls subgraphs")
 
 
 class Control(Windows):

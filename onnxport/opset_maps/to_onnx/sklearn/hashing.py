@@ -23,11 +23,11 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.letters import by_frequency, letters
 from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.records import features
-from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import SparseRows, gathered
+from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.terms import joined_terms, side_by_side
-from onnxport.opset_maps.to_onnx.sklearn.text import normalized_rows
+from onnxport.opset_maps.to_onnx.sklearn.text import dense, normalized_rows
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, words
 
@@ -100,8 +100,8 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
     target = op.Add(op.Unsqueeze(op.Sub(ends, sizes), op.axes(2)), offsets)
     target = op.Where(op.Less(offsets, op.Unsqueeze(sizes, op.axes(2))), target, room)
     rows = op.shape(lengths)
-    blank = op.Expand(op.const(np.int64(0)), op.Concat(rows, op.Reshape(op.Add(room, 1), [1]), axis=0))
-    laid = op.ScatterElements(blank, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
+    nothing = op.Expand(op.const(np.int64(0)), op.Concat(rows, op.Reshape(op.Add(room, 1), [1]), axis=0))
+    laid = op.ScatterElements(nothing, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
     laid = op.Slice(laid, [0], op.Reshape(room, [1]), [1])
     grouped = op.Reshape(laid, op.Concat(rows, op.Reshape(groups, [1]), op.const([4]), axis=0))
     return op.reduce("ReduceSum", op.Mul(grouped, op.const(256 ** np.arange(4))), [2], keepdims=False), lengths
@@ -204,12 +204,7 @@ def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
     columns, values = gathered(op, op.Slice(columns, [0], [-1], [0]), op.Slice(weights, [0], [-1], [0]))
     counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [batch[0] if batch else None, None]))
     counts = normalized_rows(np.minimum(counts, 1.0) if model.binary else counts, model.norm)
-    return _dense(model, columns, counts)
-
-
-def _dense(model: Any, columns: ir.Value, values: Array) -> Array:
-    rows = SparseRows(columns, values.astype(np.dtype(model.dtype)).value, model.n_features)
-    return values.of(rows.dense(values.op))
+    return dense(Array(op, columns), counts, model, model.n_features)
 
 
 # -- named features ----------------------------------------------------------------------------------------------------------
@@ -240,7 +235,7 @@ def feature_hasher(op: OpBuilder, model: Any, x: Table) -> Array:
     else:
         columns, weights = _entries_of_features(op, model, x)
     columns, values = gathered(op, columns, weights)
-    return _dense(model, columns, Array(op, values))
+    return dense(Array(op, columns), Array(op, values), model, model.n_features)
 
 
 def _entries_of_features(op: OpBuilder, model: Any, x: Table) -> tuple[ir.Value, ir.Value]:

@@ -16,8 +16,6 @@ from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.tokens import cut_where_odd
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
-# RE2's class of the characters that \s matches.
-_ANY_SPACE = f"[{inside_of(SPACES)}]"
 
 
 def known_characters(terms: Iterable[str]) -> str:
@@ -76,7 +74,7 @@ def characters_of_words(op: OpBuilder, model: Any, x: ir.Value, known: str) -> t
         return between(b, whole(b, replaced(b, found, changes)), groups)
 
     old = "".join(c for group in changes for c, _ in group)
-    tokens = cut_where_odd(op, x, f"(?s)[^{_ANY_SPACE[1:-1]}{inside_of(old)}]+", cut)
+    tokens = cut_where_odd(op, x, f"(?s)[^{inside_of(SPACES + old)}]+", cut)
     words = tokens.laid(op, tokens.strings, blank(op))
     space = op.const(np.array([" "], object))
     padded = op.StringConcat(space, op.StringConcat(words, space))

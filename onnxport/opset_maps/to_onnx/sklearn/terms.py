@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,17 +112,14 @@ class _Lexicon:
     def columns(self, op: OpBuilder, numbers: ir.Value) -> ir.Value:
         """The columns of the terms among tokens [N, W], int64 [N, K]; -1 where there is none."""
         found, term, following = [], numbers, numbers
-        none = op.Sub(op.Mul(op.Slice(numbers, [0], [1], [1]), 0), 1)
         base = len(self.words) + 1
-        before: dict[tuple[int, ...], int] = {}
+        own: dict[tuple[int, ...], int] = {(word,): word for word in self.words.values()}
         for size in range(1, max(map(len, self.places)) + 1):
-            prefixes = dict.fromkeys(key[:size] for key in self.places if len(key) >= size)
-            if size == 1:
-                own: dict[tuple[int, ...], int] = {(word,): word for word in self.words.values()}
-            else:
+            if size > 1:
+                before, prefixes = own, dict.fromkeys(key[:size] for key in self.places if len(key) >= size)
                 own = {key: number for number, key in enumerate(prefixes)}
                 known = {before[key[:-1]] * base + key[-1] + 1: number for key, number in own.items()}
-                following = op.Concat(op.Slice(following, [1], [_END], [1]), none, axis=1)
+                following = op.Pad(op.Slice(following, [1], [_END], [1]), [0, 0, 0, 1], _UNKNOWN)
                 code = op.Add(op.Mul(term, base), op.Add(following, 1))
                 term = op.ml.LabelEncoder(
                     code, keys_int64s=list(known), values_int64s=list(known.values()), default_int64=_UNKNOWN
@@ -133,7 +130,6 @@ class _Lexicon:
                 found.append(term)
             elif np.any(places != _UNKNOWN):
                 found.append(op.Gather(op.const(places), term, axis=0))  # of -1 the last one
-            before = own
         return side_by_side(op, found)
 
 
@@ -141,7 +137,7 @@ class _Lexicon:
 
 
 def _counted(
-    op: OpBuilder, items: ir.Value, terms: dict[tuple[Any, ...], int], width: int, least: int, most: int
+    op: OpBuilder, items: ir.Value, terms: Mapping[Any, int], width: int, least: int, most: int
 ) -> Array | None:
     """How often each term occurs in the rows of items but the last, float32 [N, width]; None where there is no term.
 
@@ -205,7 +201,7 @@ def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]
     rule = token_rule(model.token_pattern)
     lexicon = _Lexicon.of(model, rule)
     numbers = lexicon.numbers(op, model, rule, x)
-    return [_counted(op, numbers, dict(lexicon.places), len(model.vocabulary_), *model.ngram_range)]
+    return [_counted(op, numbers, lexicon.places, len(model.vocabulary_), *model.ngram_range)]
 
 
 def _numbered(terms: dict[str, int], known: str) -> dict[tuple[Any, ...], int]:

@@ -20,8 +20,9 @@ from onnxport.opset_maps.to_onnx.sklearn.terms import is_wide, term_counts, term
 _HERE = "feature_extraction.text"
 
 
-def _dense(columns: Array, values: Array, model: Any) -> Array:
-    rows = SparseRows(columns.value, values.astype(model.dtype).value, len(model.vocabulary_))
+def dense(columns: Array, values: Array, model: Any, width: int) -> Array:
+    """Entries [N, K] of a vectorizer as its matrix [N, width], in its type."""
+    rows = SparseRows(columns.value, values.astype(np.dtype(model.dtype)).value, width)
     return values.of(rows.dense(values.op))
 
 
@@ -74,7 +75,7 @@ def counted(op: OpBuilder, model: Any, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
     if is_wide(model):
         columns, found = term_entries(op, model, x)
-        return _dense(columns, np.minimum(found, 1.0) if model.binary else found, model)
+        return dense(columns, np.minimum(found, 1.0) if model.binary else found, model, len(model.vocabulary_))
     found = term_counts(op, model, x)
     return (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
 
@@ -97,7 +98,7 @@ def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
     if columns is None:
         return _weighted(inner, found, inner.idf_ if inner.use_idf else None)
     idf = columns.of(op.Gather(op.const(inner.idf_), columns.value, axis=0)) if inner.use_idf else None
-    return _dense(columns, _weighted(inner, found, idf), model)
+    return dense(columns, _weighted(inner, found, idf), model, len(model.vocabulary_))
 
 
 @sklearn.lower(
