@@ -100,10 +100,26 @@ def _told_of_split_strings(schema: defs.OpSchema, node: ir.Node, known: Known) -
     return _told_as(node, value, [*value.shape, None])
 
 
+def _told_of_labels(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    # whose keys and values would be written as a proto for the schema's own function to read
+    value = _typed_operand(schema, node)
+    kinds = [kind for name, kind in _LABEL_VALUES.items() if name in node.attributes]
+    if value is None or value.shape is None or len(kinds) != 1:
+        return False
+    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(kinds[0]), value.shape.copy()
+    return True
+
+
+_LABEL_VALUES = {
+    "values_int64s": ir.DataType.INT64,
+    "values_strings": ir.DataType.STRING,
+    "values_floats": ir.DataType.FLOAT,
+}
 _TOLD: dict[str, Callable[[defs.OpSchema, ir.Node, Known], bool]] = {
     **dict.fromkeys(_LIKE_OPERAND, _told_of_operand),
     **dict.fromkeys(_LIKE_BOTH, _told_of_both),
     "Gather": _told_of_gather,
+    "LabelEncoder": _told_of_labels,
     "Reshape": _told_of_reshape,
     "StringSplit": _told_of_split_strings,
     "Transpose": _told_of_transpose,
@@ -145,7 +161,7 @@ def infer_outputs(
         UnsupportedOperator: the operator does not take the inputs' element types at this version.
         MapEntryError: the inputs contradict the schema.
     """
-    if not node.domain and node.op_type in _TOLD and _TOLD[node.op_type](schema, node, known):
+    if node.op_type in _TOLD and _TOLD[node.op_type](schema, node, known):
         return
     if node.op_type in _INFERRED_AS and schema.since_version < 16:
         schema = schemas.require_schema("", _INFERRED_AS[node.op_type], schema.since_version)

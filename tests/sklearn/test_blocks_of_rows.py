@@ -10,6 +10,7 @@ pytestmark = pytest.mark.sklearn
 from sklearn import gaussian_process, impute, neighbors, svm  # noqa: E402
 
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn import svm as vectors  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 
 FITTED = np.random.default_rng(0).normal(size=(300, 4))
@@ -37,7 +38,8 @@ ROWS = [
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn's, of NaN among integers
 @pytest.mark.parametrize("opset", [13, 21, 26])
 @pytest.mark.parametrize(("model", "method", "target"), ROWS, ids=[f"{row[0]}.{row[1]}" for row in ROWS])
-def test_number_of_rows(model, method, target, opset):
+def test_number_of_rows(model, method, target, opset, monkeypatch):
+    monkeypatch.setattr(vectors, "_LARGE", 256)
     fitted, rows = FITTED, np.random.default_rng(1).normal(size=(200, 4))
     if isinstance(model, impute.KNNImputer):
         fitted, rows = (np.where(np.random.default_rng(2).random(x.shape) < 0.2, np.nan, x) for x in (fitted, rows))
@@ -53,3 +55,12 @@ def test_number_of_rows(model, method, target, opset):
             np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
     none = converted(rows[:0])
     assert [len(item) for item in (none if isinstance(none, tuple) else (none,))] == [0] * len(converted.output_names)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 30.0])  # with and without the vectors' own factor in the weights
+def test_few_vectors_take_all_rows_at_once(gamma):
+    machine = svm.SVC(gamma=gamma).fit(FITTED, CLASSES)
+    rows = np.random.default_rng(1).normal(size=(200, 4)) * np.linspace(0.1, 30, 200)[:, None]
+    converted = export(machine, Request(inputs=rows, methods=["decision_function"]))
+    assert not any(node.op_type == "If" for node in converted.proto.graph.node)
+    np.testing.assert_allclose(converted(rows), machine.decision_function(rows), rtol=1e-9, atol=1e-9)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
@@ -28,3 +29,20 @@ def at_output(results: Sequence[ir.Value]) -> list[ir.Value]:
     if all(_MARK in item.meta for item in results):
         return [item.meta[_MARK] for item in results]
     return list(results)
+
+
+def undivided(x: Array, weights: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Rows [N, F] before their columns were divided by fixed numbers, and weights [K, F] divided instead: as many roundings.
+
+    Both as they are where nothing was divided, or divided weights would leave the range of normal numbers.
+    """
+    node = x.value.producer()
+    if node is None or node.domain or node.op_type != "Div":
+        return x, weights
+    rows, by = node.inputs[0], x.op.constant(node.inputs[1])
+    if rows is None or rows.shape != x.value.shape or by is None or by.shape != x.shape[1:]:
+        return x, weights
+    with np.errstate(all="ignore"):
+        found = weights / by
+    normal = np.isfinite(found) & (np.abs(found) >= np.finfo(weights.dtype).tiny)
+    return (x.of(rows), found) if np.all(normal | (weights == 0)) else (x, weights)

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
+from onnxport.opset_maps.to_onnx.sklearn.array_functions import affine, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 
@@ -24,6 +24,8 @@ _WIDE = 1 << 12
 # Of a squared distance below this share of its terms the product's form keeps too few digits.
 _CANCELLED = 1e-5
 _MANY = 64
+# From so many rows on a sum of kernels takes one operator less, where exp of the rows' squares is far from overflow.
+_MANY_SUMMED, _SMALL_EXPONENT = 256, 300.0
 
 
 def dense(rows: Any) -> np.ndarray:
@@ -113,14 +115,19 @@ def kernel_squares(x: Array, rows: np.ndarray) -> Array:
     return exact_squares(x, rows) if _far_apart(rows) else squared_euclidean(x, rows)
 
 
-def gaussian(x: Array, rows: np.ndarray) -> Array:
-    """exp(-|x - y|^2), float64 [N, M]; rounding may leave a hair more than 1, where a square would be below 0."""
+def gaussian_sums(x: Array, rows: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> Array:
+    """exp(-|x - y|^2) weights + bias, float64 [N, K] of weights [M, K]."""
     if _far_apart(rows):
-        return np.exp(-exact_squares(x, rows))
+        return affine(np.exp(-exact_squares(x, rows)), weights, bias)
     x, rows = _moved(x, rows)
-    op = x.op
-    product = op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-np.sum(rows * rows, axis=1)))
-    return np.exp(x.of(product) - x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True)))
+    op, squares = x.op, np.sum(rows * rows, axis=1)
+    own = x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True))
+    if len(rows) >= _MANY_SUMMED and squares.max() <= _SMALL_EXPONENT:
+        # exp(2 x y - |x|^2) is at most exp(|y|^2), and exp(-|y|^2) goes into the weights
+        product = op.Gemm(x.value, op.const(2.0 * rows.T), (-own).value)
+        return affine(np.exp(x.of(product)), np.exp(-squares)[:, None] * weights, bias)
+    # few rows in the terms' own order: sums that cancel exactly do so here
+    return affine(np.exp(x.of(op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-squares))) - own), weights, bias)
 
 
 def _far_apart(rows: np.ndarray) -> bool:

@@ -43,15 +43,18 @@ def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[
     return found
 
 
-def in_blocks(x: Array, fitted: int, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array]:
+def in_blocks(
+    x: Array, fitted: int, rowwise: Callable[[Array], Sequence[Array]], *, least: int = _LARGE
+) -> list[Array]:
     """What `rowwise` gives for the rows of `x`, in blocks: its tables of rows against `fitted` rows are never whole in memory.
 
     Args:
         x: [N, F].
         fitted: number of the fitted rows; few of them need no blocks.
         rowwise: arrays [N, ...] from rows [N, F], each row for itself.
+        least: from so many fitted rows on there are blocks.
     """
-    if fitted < _LARGE:
+    if fitted < least:
         return list(rowwise(x))
     op = x.op
     found: list[Array] = []

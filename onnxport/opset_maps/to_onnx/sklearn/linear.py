@@ -15,7 +15,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import affine
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.at_output import with_shorter
+from onnxport.opset_maps.to_onnx.sklearn.at_output import undivided, with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.classes import (
     both_classes,
     label_of_pair,
@@ -158,6 +158,7 @@ def _in_one(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array] | None:
         weights, bias = (np.concatenate([np.zeros_like(item), item]) for item in (weights, bias))
     if len(weights) != len(classes):
         return None
+    rows, weights = undivided(rows, weights)
     labels = {"classlabels_strings" if text else "classlabels_ints": classes.tolist()}
     label, shares = op.ml.LinearClassifier(
         rows.value, coefficients=weights.ravel(), intercepts=bias, post_transform="SOFTMAX", **labels

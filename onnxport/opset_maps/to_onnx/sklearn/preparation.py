@@ -20,6 +20,7 @@ _ACCENTED = (
 )
 # So many characters are asked at once whether one of them changes.
 _BLOCK = 256
+_LAST_ACCENT = 0x345  # the only character of the greatest combining class
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,14 @@ Changes = Sequence[Sequence[tuple[str, str]]]
 def _capitals() -> dict[str, str]:
     """For each character those outside ASCII whose lower case it is."""
     found: dict[str, str] = {}
-    for character in _restless():
-        lower = character.lower()
-        if lower != character and len(lower) == 1:
-            found[lower] = found.get(lower, "") + character
+    every = all_characters()[0x80:]
+    for start in range(0, len(every), _BLOCK):
+        block = every[start : start + _BLOCK]
+        if block.lower() != block:
+            for character in block:
+                lower = character.lower()
+                if lower != character and len(lower) == 1:
+                    found[lower] = found.get(lower, "") + character
     return found
 
 
@@ -80,14 +85,18 @@ def _capitals() -> dict[str, str]:
 def _restless() -> str:
     """The characters beyond ASCII that lower case or decomposition changes, or that are accents themselves."""
     every = all_characters()[0x80:]
-    found: set[str] = set()
+    # an accent comes before U+0345 in normal forms: between such, one is seen without asking each character
+    codes = np.full((len(every), 2), _LAST_ACCENT, "<u4")
+    codes[:, 1] = np.frombuffer(every.encode("utf-32-le"), "<u4")
+    found: list[str] = []
     for start in range(0, len(every), _BLOCK):
-        block = every[start : start + _BLOCK]
-        apart = "\n".join(block)
+        apart = codes[start : start + _BLOCK].tobytes().decode("utf-32-le")
         if apart.lower() != apart or not unicodedata.is_normalized("NFKD", apart):
-            found.update(c for c in block if c.lower() != c or unicodedata.normalize("NFKD", c) != c)
-    found.update(c for c, rank in zip(every, map(unicodedata.combining, every), strict=True) if rank)
-    return "".join(sorted(found))
+            block = every[start : start + _BLOCK]
+            found += (
+                c for c in block if c.lower() != c or unicodedata.normalize("NFKD", c) != c or unicodedata.combining(c)
+            )
+    return "".join(found)
 
 
 @cache

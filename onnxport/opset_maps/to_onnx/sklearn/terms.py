@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,16 @@ class _Lexicon:
         for term, place in model.vocabulary_.items():
             terms[place] = term
         words: dict[str, int] = {}
-        places = {}
-        for place, term in enumerate(terms):
-            parts = term.split(" ")
-            if low <= len(parts) <= high and all(map(is_token, parts)) and stops.isdisjoint(parts):
-                places[tuple([words.setdefault(part, len(words)) for part in parts])] = place
+        places: dict[tuple[int, ...], int] = {}
+        if high == 1:  # most vocabularies: every term is a token
+            terms = [term for term in filter(is_token, terms) if " " not in term and term not in stops]
+            words = dict(zip(terms, range(len(terms)), strict=True))
+            places = {(number,): model.vocabulary_[term] for term, number in words.items()}
+        else:
+            for place, term in enumerate(terms):
+                parts = term.split(" ")
+                if low <= len(parts) <= high and all(map(is_token, parts)) and stops.isdisjoint(parts):
+                    places[tuple([words.setdefault(part, len(words)) for part in parts])] = place
         if not places:
             raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
         return cls(places, words)
@@ -125,7 +131,7 @@ class _Lexicon:
                     code, keys_int64s=list(known), values_int64s=list(known.values()), default_int64=_UNKNOWN
                 )
                 term = op.typed(term, _INT, [None, None])
-            places = np.array([*(self.places.get(key, _UNKNOWN) for key in own), _UNKNOWN])
+            places = np.array([*map(self.places.get, own, repeat(_UNKNOWN)), _UNKNOWN])
             if np.array_equal(places[:-1], np.arange(len(own))):
                 found.append(term)
             elif np.any(places != _UNKNOWN):

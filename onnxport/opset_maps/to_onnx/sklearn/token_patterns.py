@@ -75,12 +75,14 @@ def token_rule(pattern: str) -> TokenRule:
     if found is None or pattern.count("(") - pattern.count("(?u)") != pattern.count(")") - pattern.count("(?u)"):
         raise refused
     items = _ITEM.findall(found["body"])
+    ends = [_bounds(repeat) for _, repeat in items]
+    least = sum(low for low, _ in ends)
+    if least and ends[-1][1] is None and {atom for atom, _ in items} == {r"\w"}:
+        return TokenRule(r"\w", found["body"], least)  # as below, without looking through all characters
     try:
         classes = {atom: _members(atom) for atom, _ in items}
     except re.error:
         raise refused from None
-    ends = [_bounds(repeat) for _, repeat in items]
-    least = sum(low for low, _ in ends)
     uniform = len(set(classes.values())) == 1 and ends[-1][1] is None
     if not least or any(re.match(atom, " ") for atom in classes):
         raise refused
