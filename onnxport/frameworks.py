@@ -28,6 +28,8 @@ _OF_PACKAGE: dict[str, Framework] = {
     "tensorflow": "tensorflow",
     "keras": "keras",
     "sklearn": "sklearn",
+    "lightgbm": "sklearn",
+    "xgboost": "sklearn",
     "onnx": "onnx",
     "onnx_ir": "onnx",
 }
@@ -44,6 +46,9 @@ _OF_SUFFIX: dict[str, Framework] = {
     ".pkl": "sklearn",
     ".pickle": "sklearn",
     ".joblib": "sklearn",
+    ".txt": "sklearn",
+    ".ubj": "sklearn",
+    ".json": "sklearn",
 }
 
 

@@ -129,13 +129,15 @@ def _old_objects_left_alone() -> Iterator[None]:
 
 
 def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any:
-    """The live model of a path; anything but a path is given back as it is.
+    """The live model of a path; anything but a path is given back as it is, boosters of scikit-learn's neighbours as estimators.
 
     Raises:
         InvalidModelError: the file is corrupt or of another kind.
         UntrustedFileError: the file is a pickle and `allow_pickle` is not set.
     """
     if not isinstance(model, (str, os.PathLike)) or framework == "onnx":
+        if framework == "sklearn":
+            return _module("onnxport.tracing.native_boosters", framework).as_estimator(model)
         return model
     if framework == "keras":
         _module(

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
+from onnxport.tracing import native_boosters
 
 _TRUSTED = frozenset(
     "catboost category_encoders collections imblearn lightgbm numpy scipy sklearn xgboost".split()  # and types of Python's own
@@ -21,7 +22,9 @@ _TRUSTED = frozenset(
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
-    """The estimator in a ``.skops`` file, or in a pickle (``.pkl``, ``.pickle``, ``.joblib``) where that is allowed.
+    """The estimator in a ``.skops`` file, in one that XGBoost or LightGBM wrote, or in a pickle where that is allowed.
+
+    Pickles are ``.pkl``, ``.pickle`` and ``.joblib``.
 
     Raises:
         UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types from outside scikit-learn, its
@@ -33,6 +36,8 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
         raise InvalidModelError(f"no file {str(path)!r}")
     if place.suffix.lower() == ".skops":
         return _load_skops(place)
+    if place.suffix.lower() in native_boosters.SUFFIXES:
+        return native_boosters.load(place)
     if not allow_pickle:
         raise UntrustedFileError(
             f"{str(path)!r} is a pickle, and loading one runs code from it; pass allow_pickle=True (--allow-pickle) "
@@ -41,7 +46,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
     import joblib
 
     try:
-        return joblib.load(place)
+        return native_boosters.as_estimator(joblib.load(place))
     except Exception as error:  # unpickling raises whatever the file makes it raise
         raise InvalidModelError(f"{str(path)!r} is truncated or no pickled estimator: {error}") from error
 

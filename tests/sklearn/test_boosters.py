@@ -11,7 +11,9 @@ pytestmark = [pytest.mark.sklearn, pytest.mark.filterwarnings("ignore")]
 
 import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
+from onnxport.errors import InvalidModelError  # noqa: E402
 from onnxport.request import Request  # noqa: E402
+from onnxport.tracing.native_boosters import as_estimator  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
 ROWS = 300
@@ -92,12 +94,16 @@ def rows_for(model, gaps=0.15):
 def compare(model, method, rows, opset):
     converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
     expected, got = np.asarray(getattr(model, method)(rows)), converted(rows)
-    assert got.shape == expected.shape
     if expected.dtype.kind not in "OU":
         assert got.dtype == expected.dtype
     if expected.dtype.kind != "f" or method == "apply":
         assert got.tolist() == expected.tolist()
-        return
+    else:
+        require_near(got, expected)
+
+
+def require_near(got, expected):
+    assert got.shape == expected.shape
     finite = np.isfinite(expected)
     assert got[~finite].tolist() == expected[~finite].tolist()
     scale = np.max(np.abs(expected[finite]))
@@ -367,3 +373,54 @@ def test_a_class_that_overrides_a_method_is_refused():
     x, y = table()
     with pytest.raises(onnxport.UnsupportedOperator, match=r"Mine\.predict"):
         onnxport.convert(Mine(n_estimators=2).fit(x, y), inputs=x)
+
+
+NATIVE = [(library, name, target, options) for library, name, target, options in MODELS if library != "catboost"]
+
+
+def native(library, model):
+    return model.get_booster() if library == "xgboost" else model.booster_
+
+
+@pytest.mark.parametrize(("library", "name", "target", "options"), NATIVE)
+def test_boosters_without_an_estimator(library, name, target, options):
+    model = fitted(library, name, target, **options)
+    booster = as_estimator(native(library, model))
+    rows = rows_for(model)
+    for dtype in (np.float64, np.float32):
+        compare(booster, "predict", rows.astype(dtype), 21)
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "suffix"),
+    [("xgboost", "XGBClassifier", "ubj"), ("xgboost", "XGBRegressor", "json"), ("lightgbm", "LGBMClassifier", "txt")],
+)
+def test_files_of_boosters(tmp_path, library, name, suffix):
+    model = fitted(library, name, "three" if name.endswith("Classifier") else "number")
+    path = tmp_path / f"model.{suffix}"
+    native(library, model).save_model(str(path))
+    rows = rows_for(model)
+    converted = onnxport.convert(path, inputs=rows)
+    expected = model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
+    require_near(converted(rows), expected)
+    assert onnxport.validate(native(library, model), converted, inputs=rows[:40]).passed
+    path.write_bytes(b"not a model")
+    with pytest.raises(InvalidModelError, match=f"no file of {library}'s"):
+        onnxport.convert(path, inputs=rows)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_boosters_of_frames(library):
+    pandas = pytest.importorskip("pandas", reason="frames are pandas'")
+    module = pytest.importorskip(library)
+    x, y = table()
+    frame = pandas.DataFrame(x, columns=[f"c{i}" for i in range(6)])
+    frame["colour"] = pandas.Categorical(np.array(["red", "blue", "green"])[np.arange(ROWS) % 3])
+    if library == "xgboost":
+        booster = module.train({"max_depth": 4}, module.DMatrix(frame, y, enable_categorical=True), 8)
+    else:
+        booster = module.train({"min_data_in_leaf": 5, "verbose": -1}, module.Dataset(frame, y), 8)
+    converted = onnxport.convert(booster, inputs=frame)
+    expected = as_estimator(booster).predict(frame)
+    got = converted(*(frame[[name]].to_numpy() for name in frame.columns))
+    require_near(got, expected)

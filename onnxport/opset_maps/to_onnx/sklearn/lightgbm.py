@@ -270,10 +270,14 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 _ESTIMATORS = ("LGBMRegressor", "LGBMRanker", "LGBMClassifier")
 
 
-@sklearn.lower(*(f"lightgbm.{name}.predict_raw" for name in _ESTIMATORS), cases=[built(_regressor, _ROWS)])
+@sklearn.lower(
+    *(f"lightgbm.{name}.predict_raw" for name in _ESTIMATORS),
+    "onnxport.LightGBMBooster.predict_raw",
+    cases=[built(_regressor, _ROWS)],
+)
 def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
     """The sums of the trees' values, float64 [N, K] always."""
-    if model.get_params().get("pred_early_stop"):
+    if {**model.booster_.params, **model.get_params()}.get("pred_early_stop"):
         raise UnsupportedOperator(
             f"{type(model).__name__}: pred_early_stop=True stops at a tree that depends on the row"
         )
@@ -321,6 +325,7 @@ def _transformed(read: _Model, raw: Array) -> Array:
 @sklearn.lower(
     "lightgbm.LGBMRegressor.predict",
     "lightgbm.LGBMRanker.predict",
+    "onnxport.LightGBMBooster.predict",
     cases=[
         built(_regressor, _ROWS, dynamic=True),
         built(_regressor, f32(20, 4)),

@@ -272,7 +272,11 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 _ESTIMATORS = ("XGBRegressor", "XGBRFRegressor", "XGBRanker", "XGBClassifier", "XGBRFClassifier")
 
 
-@sklearn.lower(*(f"xgboost.{name}.predict_margin" for name in _ESTIMATORS), cases=[built(_regressor, _ROWS)])
+@sklearn.lower(
+    *(f"xgboost.{name}.predict_margin" for name in _ESTIMATORS),
+    "onnxport.XGBoostBooster.predict_margin",
+    cases=[built(_regressor, _ROWS)],
+)
 def margins(op: OpBuilder, model: Any, x: Table) -> Array:
     """What predict gives with output_margin, float32, [N, K] always."""
     read = _read(model)
@@ -284,6 +288,7 @@ def margins(op: OpBuilder, model: Any, x: Table) -> Array:
     "xgboost.XGBRegressor.predict",
     "xgboost.XGBRFRegressor.predict",
     "xgboost.XGBRanker.predict",
+    "onnxport.XGBoostBooster.predict",
     cases=[
         built(_regressor, _ROWS, dynamic=True),
         built(_regressor, f32(20, 4)),

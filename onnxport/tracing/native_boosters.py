@@ -1,0 +1,113 @@
+"""Boosters that XGBoost's and LightGBM's own training functions give, and the files they write, as estimators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from onnxport.errors import InvalidModelError, MissingDependencyError
+
+
+class _Booster(RegressorMixin, BaseEstimator):
+    """A booster as an estimator: its `predict` gives what the booster's own gives."""
+
+    def __init__(self, booster: Any) -> None:
+        self.booster = booster
+
+    def fit(self, x: Any, y: Any) -> Self:
+        """Boosters are fitted by their own libraries.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"{type(self).__name__} is fitted already")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class LightGBMBooster(_Booster):
+    """A `lightgbm.Booster`."""
+
+    @property
+    def booster_(self) -> Any:
+        """The booster, under the name that LightGBM's estimators have for it."""
+        return self.booster
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.booster.num_feature())
+
+    def predict(self, rows: Any) -> Any:
+        """What the booster predicts for rows [N, F], [N] or [N, K]: values, probabilities or scores, as its objective says."""
+        return self.booster.predict(rows)
+
+
+class XGBoostBooster(_Booster):
+    """An `xgboost.Booster`; as its own `predict` it uses all trees, also where training noted a best iteration."""
+
+    missing = np.nan
+
+    def get_booster(self) -> Any:
+        """The booster, under the name that XGBoost's estimators have for it."""
+        return self.booster
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.booster.num_features())
+
+    def _get_iteration_range(self, _: Any) -> tuple[int, int]:
+        return 0, self.booster.num_boosted_rounds()
+
+    def predict(self, rows: Any) -> Any:
+        """What the booster predicts for rows [N, F], [N] or [N, K]: values, probabilities or scores, as its objective says."""
+        from xgboost import DMatrix
+
+        said = {} if hasattr(rows, "columns") else {"feature_names": self.booster.feature_names}
+        if said and self.booster.feature_types is not None:
+            said["feature_types"] = self.booster.feature_types
+        return self.booster.predict(DMatrix(rows, enable_categorical=True, **said))
+
+
+_KINDS = {("lightgbm", "Booster"): LightGBMBooster, ("xgboost", "Booster"): XGBoostBooster}
+# Suffixes of the files that boosters write, and who reads them.
+SUFFIXES = {".txt": "lightgbm", ".ubj": "xgboost", ".json": "xgboost"}
+
+
+def as_estimator(model: Any) -> Any:
+    """A booster as an estimator; anything else as it is."""
+    kind = type(model)
+    wrapper = _KINDS.get((kind.__module__.partition(".")[0], kind.__name__))
+    return wrapper(model) if wrapper is not None else model
+
+
+def load(place: Path) -> Any:
+    """The booster in a file of LightGBM (``.txt``) or XGBoost (``.ubj``, ``.json``).
+
+    Raises:
+        InvalidModelError: the file is corrupt or of another kind.
+        MissingDependencyError: the library is not installed.
+    """
+    library = SUFFIXES[place.suffix.lower()]
+    try:
+        if library == "lightgbm":
+            from lightgbm import Booster
+
+            return as_estimator(Booster(model_file=str(place)))
+        from xgboost import Booster
+
+        return as_estimator(Booster(model_file=str(place)))
+    except ImportError as error:
+        raise MissingDependencyError.for_extra(library, library) from error
+    except Exception as error:  # the libraries' own errors of a file that they did not write
+        raise InvalidModelError(f"{str(place)!r} is truncated or no file of {library}'s: {error}") from error
