@@ -61,17 +61,18 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
         words: the names' bytes in little-endian groups of four, 0 beyond the last, int64 [M, B].
         lengths: numbers of bytes, int64 [M].
     """
-    whole, rest = op.Div(lengths, 4), op.Mod(lengths, 4)
+    whole = op.Div(lengths, 4)
+    keys = _times(op, _rotated(op, _times(op, words, 0xCC9E2D51), 15), 0x1B873593)  # 0 of what is beyond the last byte
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])
         going = b.input("going", ir.DataType.BOOL, [])
         state = b.input("state", ir.DataType.INT64, [None])
-        key = _times(b, b.Gather(words, number, axis=1), 0xCC9E2D51)
-        mixed = b.BitwiseXor(state, _times(b, _rotated(b, key, 15), 0x1B873593))
+        mixed = b.BitwiseXor(
+            state, b.Gather(keys, number, axis=1)
+        )  # which is all for the bytes behind the last group of four
         full = b.BitwiseAnd(b.Add(b.Mul(_rotated(b, mixed, 13), 5), 0xE6546B64), _LOW)
-        tail = b.Where(b.And(b.Equal(number, whole), b.Greater(rest, 0)), mixed, state)
-        return [b.Identity(going), b.Where(b.Less(number, whole), full, tail)]
+        return [b.Identity(going), b.Where(b.Less(number, whole), full, mixed)]
 
     count = op.Squeeze(op.dim(words, 1), op.axes(0))
     state = op.Loop(count, True, op.Mul(lengths, 0), body=op.body(step), outputs=1)
