@@ -17,7 +17,7 @@ from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.inputs import InputSet, own_inputs
-from onnxport.validation.numerics import CARRIERS, epsilon_of
+from onnxport.validation.numerics import CARRIERS, bodies, epsilon_of
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import Budget
@@ -91,13 +91,13 @@ def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) ->
     """With what an output that failed is judged again: how far results move when inputs, weights and inner results do.
 
     Each moves by one unit in the last place. Where trees read the inputs as they are, nothing is rounded before a threshold,
-    and no such excuse holds.
+    and no such excuse holds for the inputs; what is computed from the trees' results is rounded all the same.
     """
-    if parties.tolerance.given or parties.numerics.direct_trees:
+    if parties.tolerance.given:
         return evidence
-    nudged = tuple(_nudged(parties, item, evidence.of_source))
+    nudged = () if parties.numerics.direct_trees else tuple(_nudged(parties, item, evidence.of_source))
     noisy = evidence.truth is None or parties.source.own_dtypes
-    reworked = tuple(_reworked(parties, item)) if noisy and not parties.numerics.trees else ()
+    reworked = tuple(_reworked(parties, item)) if noisy else ()
     return replace(evidence, nudged=nudged, reworked=reworked)
 
 
@@ -149,12 +149,18 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
 
     After Monte Carlo arithmetic (Parker, Pierce and Eggert, "Monte Carlo arithmetic: how to gamble with floating point and
     win", 2000): what a large intermediate value loses in a difference shows, which the inputs' last place need not move.
+    What trees read, and their own sums of leaves, stay as they are: across a threshold there is a jump, not noise.
     """
     rng = np.random.default_rng(0)
+    kept = {value.name for value in _read_by_trees(graph)}
     proto = to_proto(graph)
     for tensor in proto.graph.initializer:
         value = graph.graph.initializers[tensor.name].const_value
-        if value is None or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16):
+        if (
+            tensor.name in kept
+            or value is None
+            or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+        ):
             continue
         array = value.numpy()
         moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
@@ -169,7 +175,11 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
     del proto.graph.node[:]
     for node in nodes:
         proto.graph.node.append(node)
-        if node.op_type in _EXACT or (node.op_type.startswith("Random") and not node.domain):
+        if (
+            node.op_type in _EXACT
+            or kept.intersection(node.output)
+            or (node.op_type.startswith("Random") and not node.domain)
+        ):
             continue
         for place, name in enumerate(node.output):
             inexact = types.get(name)
@@ -177,6 +187,18 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
                 proto.graph.node[-1].output[place] = f"{name}/exact"
                 proto.graph.node.extend(_noise(name, f"noise/{numbers[inexact]}", float(rng.integers(1 << 20))))
     return proto
+
+
+def _read_by_trees(graph: ir.Model) -> set[ir.Value]:
+    """Every value that a tree ensemble depends on, and those that the ensembles give."""
+    found: set[ir.Value] = set()
+    for node in reversed(graph.graph):
+        inside = [inner for body in bodies(node) for inner in body.all_nodes()]
+        trees = any(item.op_type.startswith("TreeEnsemble") for item in (node, *inside))
+        if trees or found.intersection(node.outputs):
+            found.update(node.outputs)
+            found.update(value for item in (node, *inside) for value in item.inputs if value is not None)
+    return found
 
 
 def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:

@@ -58,7 +58,7 @@ def of_model(model: ir.Model) -> Numerics:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 coarse.add(_EPSILON[value.dtype])
     for node in model.graph:
-        inner = _bodies(node)
+        inner = bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
         random = _is_random(node) or any(_is_random(inside) for body in inner for inside in body.all_nodes())
         if random or any(value in tainted for value in inputs if value is not None):
@@ -105,7 +105,8 @@ def _reads_inputs(node: ir.Node) -> bool:
     return True
 
 
-def _bodies(node: ir.Node) -> list[ir.Graph]:
+def bodies(node: ir.Node) -> list[ir.Graph]:
+    """The graphs that a node holds as attributes."""
     found: list[ir.Graph] = []
     for item in node.attributes.values():
         if item.type == ir.AttributeType.GRAPH:

@@ -55,3 +55,21 @@ def test_rounding_does_not_excuse_a_fault(name):
     moved = onnx.numpy_helper.to_array(weights) * (1 + 1e-7)
     weights.CopyFrom(onnx.numpy_helper.from_array(moved, weights.name))
     assert not onnxport.validate(model, OnnxModel(onnx_ir.from_proto(proto)), inputs=rows).passed
+
+
+def test_what_a_difference_behind_trees_loses_is_rounding():
+    """Rows whose prediction is what a line leaves of the greater sums of trees that read the rows themselves."""
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
+    from sklearn.linear_model import Ridge, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rows, target = load_iris(return_X_y=True)
+    parts = [("line", make_pipeline(StandardScaler(), Ridge())), ("trees", HistGradientBoostingRegressor(max_iter=5))]
+    model = StackingRegressor(parts, make_pipeline(StandardScaler(), RidgeCV()), passthrough=True).fit(rows, target)
+    for start in (9, 18, 27, 0):
+        converted = onnxport.convert(model, inputs=rows[start : start + 9])
+        assert converted.report.passed
+    model.final_estimator_[-1].coef_ = model.final_estimator_[-1].coef_ * (1 + 1e-9)
+    assert not onnxport.validate(model, converted, inputs=rows[:9]).passed
