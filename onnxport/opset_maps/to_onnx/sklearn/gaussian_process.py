@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from sklearn.gaussian_process import kernels
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
 from onnxport.opset_maps.to_onnx.sklearn.distances import exact_squares, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.distances import kernel as pairwise_kernel
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, numbers
 
@@ -92,13 +94,29 @@ def variance(kernel: Any, rows: Array) -> Array:
             return np.sum(rows * rows, axis=1) + kernel.sigma_0**2
         case kernels.RBF() | kernels.RationalQuadratic() | kernels.ExpSineSquared():  # Matern is an RBF
             return full(rows, (None,), 1.0, np.float64)
-        case kernels.PairwiseKernel() if kernel.metric in ("rbf", "laplacian"):
+        case kernels.PairwiseKernel() if kernel.metric in ("rbf", "laplacian", "chi2"):
             return full(rows, (None,), 1.0, np.float64)
+        case kernels.PairwiseKernel() if kernel.metric in ("linear", "poly", "polynomial", "sigmoid", "cosine"):
+            return _of_square(kernel, np.sum(rows * rows, axis=1))
     raise _no_mapping(kernel)
 
 
+def _of_square(kernel: Any, square: Array) -> Array:
+    """A kernel of sklearn.metrics.pairwise of a row with itself, by the row's square."""
+    said = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
+    if kernel.metric == "linear":
+        return square
+    if kernel.metric == "cosine":
+        return np.where(square > 0, 1.0, 0.0)
+    base = square * float(said["gamma"]) + float(said["coef0"])
+    return np.tanh(base) if kernel.metric == "sigmoid" else base ** said["degree"]
+
+
 def _no_mapping(kernel: Any) -> UnsupportedOperator:
-    return UnsupportedOperator(f"the kernel {type(kernel).__name__} has no mapping; use those of scikit-learn")
+    said = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
+    return UnsupportedOperator(
+        f"the kernel {said} has no mapping; use those of scikit-learn, pairwise ones by their names"
+    )
 
 
 def _against_fitted(model: Any, rows: Array, function: Callable[[Array], Any]) -> Array:
@@ -116,8 +134,21 @@ def _said(name: str) -> dict[str, Any]:
         "matern": kernels.ConstantKernel(2.0) * kernels.Matern(2.0, nu=1.5),
         "rational": kernels.RationalQuadratic(2.0),
         "product": kernels.DotProduct() ** 2,
+        "pairwise": kernels.PairwiseKernel(0.5, metric="poly", pairwise_kernels_kwargs={"degree": 2}),
     }
     return {"alpha": 0.1, "optimizer": None, "kernel": named[name]}
+
+
+def _pairwise(metric: str) -> Any:
+    """A process of a kernel of sklearn.metrics.pairwise, not fitted."""
+    return made(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
+
+
+def _prior(model: Any) -> tuple[Any, tuple[int, ...]]:
+    """The kernel of a process that was not fitted, and how many targets it has beyond one."""
+    kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
+    count = model.n_targets or 1
+    return kernel, (count,) if count > 1 else ()
 
 
 def _as_said(model: Any, found: Array, scale: Any) -> Array:
@@ -131,11 +162,14 @@ def _as_said(model: Any, found: Array, scale: Any) -> Array:
     cases=[
         *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("rational")),
         *cases(regressor, _HERE, "GaussianProcessRegressor", {**_said("product"), "outputs": 2, "normalize_y": True}),
+        built(lambda: made(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
     ],
 )
 def posterior_mean(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The posterior's mean."""
+    """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
     rows = numbers(op, x).astype(np.float64)
+    if not hasattr(model, "X_train_"):
+        return full(rows, (None, *_prior(model)[1]), 0.0, np.float64)
     found = _against_fitted(model, rows, lambda between: between @ model.alpha_)
     found = found * model._y_train_std + model._y_train_mean
     return found[:, 0] if found.ndim > 1 and found.shape[1] == 1 else found
@@ -174,11 +208,19 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
 
 @sklearn.lower(
     "GaussianProcessRegressor.predict_std",
-    cases=cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern")),
+    cases=[
+        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("pairwise")),
+        built(lambda: made(_HERE, "GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+        *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine", "chi2")),
+    ],
 )
 def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The posterior's standard deviation; variances that rounding made negative are 0."""
+    """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
     rows = numbers(op, x).astype(np.float64)
+    if not hasattr(model, "X_train_"):
+        kernel, targets = _prior(model)
+        prior = np.sqrt(variance(kernel, numbers(op, x)))
+        return prior[:, None] * np.ones(targets) if targets else prior
     inverse = _inverse(np.tril(model.L_)).T
     found = variance(model.kernel_, numbers(op, x)).copy()
     found -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
@@ -216,6 +258,10 @@ def _latent_mean(base: Any, between: Array) -> Array:
 )
 def process_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
+    if not _binary(model) and model.multi_class == "one_vs_one":
+        raise UnsupportedOperator(
+            "multi_class='one_vs_one' has no probabilities of more than two classes; ask for methods=['predict']"
+        )
     if not _binary(model):
         return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
     return binary_probabilities(op, model.base_estimator_, x)
