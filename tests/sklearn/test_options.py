@@ -10,6 +10,7 @@ pytestmark = pytest.mark.sklearn
 from sklearn.compose import ColumnTransformer  # noqa: E402
 from sklearn.datasets import load_iris  # noqa: E402
 from sklearn.decomposition import PCA  # noqa: E402
+from sklearn.gaussian_process import GaussianProcessClassifier  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 from sklearn.pipeline import Pipeline  # noqa: E402
 from sklearn.preprocessing import MinMaxScaler, StandardScaler  # noqa: E402
@@ -100,11 +101,25 @@ def test_output_names_are_the_users(model):
         ({"zipmap": "rows"}, "'rows'"),
         ({"scaler": {"output": True}}, "'scaler'"),
         ({"pca": {"raw_scores": True}}, "raw_scores"),
+        ({LogisticRegression: {"zipmap": True}}, "LogisticRegression.*is no name.*'zipmap': True"),
+        ({"LogisticRegression": {"zipmap": True}}, "no step 'LogisticRegression'; Pipeline has prep, pca, model"),
     ],
 )
 def test_an_option_that_is_none_is_refused_by_its_name(model, options, said):
     with pytest.raises(InvalidInputError, match=said):
         onnxport.convert(model, inputs=X, options=options)
+
+
+@pytest.mark.parametrize("steps", [[], [("scale", StandardScaler())]])
+def test_pairs_of_classes_that_vote_give_a_label_alone(steps):
+    model = GaussianProcessClassifier(optimizer=None, multi_class="one_vs_one")
+    model = Pipeline([*steps, ("model", model)]).fit(X[::3], Y[::3])
+    model = model if steps else model[-1]
+    found = converted(model, None)
+    assert found.output_names == ["label"]
+    assert found(X).tolist() == model.predict(X).tolist()
+    with pytest.raises(UnsupportedOperator, match="one_vs_one.*methods="):
+        converted(model, None, methods=["predict_proba"])
 
 
 def test_options_for_what_has_no_classes_are_refused():

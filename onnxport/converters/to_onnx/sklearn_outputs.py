@@ -64,13 +64,18 @@ def _options(model: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], di
     steps: dict[str, str] = {}
     last = model.steps[-1][0] if hasattr(model, "steps") else ""
     for key, value in options.items():
+        if not isinstance(key, str):
+            raise InvalidInputError(
+                f"options: {key!r} is no name; those of the estimator itself stand as they are, {{'zipmap': True}}, those of a "
+                "step under its name, {'scale': {'output': True}}"
+            )
         if not isinstance(value, Mapping):
             own[key] = value
             continue
         path = key.replace("__", ".")
         if path in (last, "", type(model).__name__):
             own.update({name: item for name, item in value.items() if name != "output"})
-        elif set(value) - {"output"}:
+        elif step_at(model, path) is not None and set(value) - {"output"}:
             unknown = ", ".join(sorted(set(value) - {"output"}))
             raise InvalidInputError(f"options of the step {key!r}: {unknown}; a step has the option output=True")
         if value.get("output"):
@@ -147,7 +152,9 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
         second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
         second = "decision_function" if raw else second
         title = "probabilities" if second == "predict_proba" else "scores"
-        more = kind != "clusterer" and (raw or hasattr(model, second))
+        more = kind != "clusterer" and (
+            raw or (hasattr(model, second) and not (second == "predict_proba" and _votes(model)))
+        )
         return [Output("label", "predict"), *(_outputs_of_method(model, second, title) if more else [])]
     for method in ("predict", "transform"):
         if hasattr(model, method):
@@ -158,6 +165,12 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
     raise InvalidInputError(
         f"{type(model).__name__} infers nothing about new rows: it has neither predict nor transform"
     )
+
+
+def _votes(model: Any) -> bool:
+    """Whether the estimator, or a pipeline's last step, says that it has probabilities and has none: pairs of classes vote."""
+    model = _last(model) or model
+    return getattr(model, "multi_class", None) == "one_vs_one" and getattr(model, "n_classes_", 0) > 2
 
 
 def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
