@@ -113,3 +113,24 @@ def test_all_that_is_unsupported_is_said_at_once():
     with pytest.raises(onnxport.UnsupportedOperator, match=r"(?s)Mine.*register_to_onnx") as error:
         onnxport.convert(pipeline, inputs=x)
     assert len(error.value.operators) >= 2
+
+
+def test_an_entry_that_returns_nothing_is_named(monkeypatch):
+    from sklearn.base import BaseEstimator, TransformerMixin
+
+    from onnxport.errors import MapEntryError
+    from onnxport.opset_maps.maps import sklearn as table
+
+    class Silent(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            self.fitted_ = True
+            return self
+
+        def transform(self, X):
+            return X
+
+    assert table.find("Silent.transform") is None
+    monkeypatch.setitem(table._entries, ("Silent.transform", False), None)  # taken away again afterwards
+    onnxport.register_to_onnx("sklearn", "Silent.transform")(lambda op, model, x: None)
+    with pytest.raises(MapEntryError, match=r"Silent\.transform returned None"):
+        onnxport.convert(Silent().fit(np.ones((2, 2))), inputs=np.ones((2, 2)))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, named, outputs_of
-from onnxport.errors import InvalidInputError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.outputs import PRODUCED, Output, written
@@ -126,7 +126,10 @@ class Lowering:
             return _Refused(_expected_shape(estimator, method))
         try:
             with op.at(source):
-                result = _values(entry.function(op, estimator, x))
+                given = entry.function(op, estimator, x)
+                if given is None:
+                    raise MapEntryError(f"the entry for {name} returned None: an entry returns the values that it made")
+                result = _values(given)
             if source.module:
                 self._steps.setdefault(source.module, result)
             return result
