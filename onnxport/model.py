@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -103,9 +104,14 @@ class OnnxModel:
             for name in names:
                 text = self.session.takes_strings(name)
                 columns.setdefault(name, np.full((len(rows), 1), "" if text else 0.0, object if text else np.float64))
-        elif len(names) == 1 and len(columns) != 1:
+        elif len(names) == 1 and len(columns) != 1 and not self._is_column(names[0], columns):
             return {names[0]: plain(rows)}
         return {name: column for name, column in columns.items() if name in names or is_records(rows)}
+
+    def _is_column(self, name: str, columns: Mapping[str, Any]) -> bool:
+        """Whether the only input is one of the columns, not a matrix of them: the others have no element type."""
+        shape = self.model.graph.inputs[0].shape
+        return name in columns and shape is not None and shape.rank() == 2 and shape[1] == 1
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
         """Writes the model to `path`, whole or not at all; weights beyond 2 GB go to ``<path>.data``.

@@ -45,12 +45,19 @@ def columns_of(rows: Any) -> dict[str, np.ndarray] | None:
     if isinstance(rows, Mapping):
         return {str(name): as_column(values) for name, values in rows.items()}
     if is_records(rows):
+        odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
+        if odd is not None:
+            raise InvalidInputError(
+                f"features are inputs by their names: {odd!r} is no string; fit and give rows of str(name)"
+            )
         return {name: _feature(rows, name).reshape(-1, 1) for name in sorted({name for row in rows for name in row})}
     return None
 
 
-def is_time(values: np.ndarray) -> bool:
-    """Whether values are dates or durations, which ONNX has no element type for."""
+def has_no_type(values: np.ndarray) -> bool:
+    """Whether values are dates, durations, lists or dictionaries, which ONNX has no element type for."""
+    if values.dtype.kind == "O":
+        return any(isinstance(item, (list, tuple, set, frozenset, Mapping, np.ndarray)) for item in values.ravel())
     return values.dtype.kind in "mM"
 
 

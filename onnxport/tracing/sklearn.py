@@ -91,7 +91,8 @@ class Column:
 def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     """The graph inputs that example inputs ask for: one an array, one a column or feature by name, one a list of strings.
 
-    Columns of dates and durations have no element type in ONNX; they are left out, and only what uses them is refused.
+    Columns of dates, durations, lists or dictionaries have no element type in ONNX; they are left out, and only what uses
+    them is refused.
 
     Without an example: one float32 matrix ``X`` of as many columns as the estimator was fitted on.
 
@@ -109,7 +110,9 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
         return (Column("X", ir.DataType.FLOAT, (int(width),)),)
     named = rows.columns_of(inputs)
     if named is not None:
-        return tuple(Column(name, _dtype(values), (1,)) for name, values in named.items() if not rows.is_time(values))
+        return tuple(
+            Column(name, _dtype(values), (1,)) for name, values in named.items() if not rows.has_no_type(values)
+        )
     if hasattr(inputs, "toarray"):
         return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
     if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.sklearn
 import pandas as pd  # noqa: E402
 import polars as pl  # noqa: E402
 from sklearn.compose import make_column_selector, make_column_transformer  # noqa: E402
-from sklearn.feature_extraction import DictVectorizer  # noqa: E402
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher  # noqa: E402
 from sklearn.feature_extraction.text import TfidfTransformer  # noqa: E402
 from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
@@ -95,6 +95,29 @@ def test_a_feature_of_strings_and_numbers_is_refused():
     model = DictVectorizer().fit(rows)
     with pytest.raises(InvalidInputError, match="'size'"):
         onnxport.convert(model, inputs=rows)
+
+
+def test_features_that_are_not_named_by_strings_are_refused():
+    rows = [{1: 1.0, 2: 200.0}, {1: 3.0, "a": 1.0}]
+    with pytest.raises(InvalidInputError, match="1 is no string"):
+        onnxport.convert(DictVectorizer(sort=False).fit(rows), inputs=rows)
+
+
+def test_a_column_of_lists_is_left_out_and_refused_where_it_is_used():
+    frame = pd.DataFrame({"size": [1.0, 2.0, 4.0], "words": [["a", "b"], ["c"], []]})
+    without = make_column_transformer((StandardScaler(), ["size"])).fit(frame)
+    converted = onnxport.convert(without, inputs=frame)
+    assert converted.input_names == ["size"]
+    np.testing.assert_allclose(converted(frame), without.transform(frame), rtol=1e-12)
+    model = make_column_transformer((FeatureHasher(8, input_type="string"), "words")).fit(frame)
+    with pytest.raises(onnxport.UnsupportedOperator, match="no column 'words' of a type"):
+        onnxport.convert(model, inputs=frame)
+
+
+def test_a_matrix_of_strings_and_numbers_is_refused_with_the_way_out():
+    rows = [["a", 1], ["b", 2]]
+    with pytest.raises(onnxport.UnsupportedOperator, match="pass a DataFrame"):
+        onnxport.convert(OneHotEncoder().fit(rows), inputs=rows)
 
 
 @pytest.mark.parametrize(

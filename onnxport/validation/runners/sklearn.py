@@ -202,8 +202,8 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
     """
     columns = rows.columns_of(inputs)
     whole, aside = inputs, []
-    if columns is not None and specs is not None and rows.is_frame(inputs):  # the graph has no inputs of dates
-        aside = [label for label in inputs.columns if rows.is_time(columns[str(label)])]
+    if columns is not None and specs is not None and rows.is_frame(inputs):  # the graph has no inputs of dates or lists
+        aside = [label for label in inputs.columns if rows.has_no_type(columns[str(label)])]
     if columns is not None and aside:
         inputs = inputs[[label for label in inputs.columns if label not in aside]]
         columns = {name: columns[name] for name in map(str, inputs.columns)}

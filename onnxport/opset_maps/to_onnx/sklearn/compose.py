@@ -141,7 +141,8 @@ def _indices(model: Any, selected: Any, x: Table) -> list[int]:
         return chosen
     if missing:
         raise UnsupportedOperator(
-            f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has; pass a DataFrame as inputs="
+            f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has; pass a DataFrame as inputs=, "
+            "of numbers, strings and booleans"
         )
     return [place[name] for name in found]
 

@@ -48,7 +48,10 @@ def codes(op: OpBuilder, column: ir.Value, categories: Any, numbers_of: Any = No
     if column.dtype == ir.DataType.STRING:
         if known.dtype.kind not in "OUS" or (len(known) and not any(isinstance(item, str) for item in known)):
             if not all(item is None or item != item for item in known):
-                raise UnsupportedOperator("the encoder was fitted on numbers, the input holds strings")
+                raise UnsupportedOperator(
+                    "the encoder was fitted on numbers, the input holds strings; where one matrix has columns of both, pass a "
+                    "DataFrame as inputs=, whose columns have types of their own"
+                )
         return Array(op, _label_encoder(op, column, [text_of(item) for item in known], places, unknown))
     if known.dtype.kind in "OUS":
         if any(isinstance(item, str) for item in known):
