@@ -113,3 +113,17 @@ def test_what_asks_for_other_rows_or_for_pandas_itself_is_refused(function, name
     model = FunctionTransformer(function).fit(HOUSES[NUMBERS])
     with pytest.raises(onnxport.UnsupportedOperator, match=named):
         onnxport.convert(model, inputs=HOUSES[NUMBERS])
+
+
+def test_whole_numbers_hold_nothing_to_replace():
+    rows = np.arange(12).reshape(4, 3)
+    model = FunctionTransformer(lambda x: np.column_stack([np.nan_to_num(x), x**2][: np.ndim(x)])).fit(rows)
+    found = onnxport.convert(model, inputs=rows)(rows)
+    np.testing.assert_array_equal(found, model.transform(rows))
+    assert found.dtype == np.int64
+
+
+def test_what_numpy_does_not_hand_on_is_refused_with_the_way_out():
+    rows = np.ones((4, 3))
+    with pytest.raises(onnxport.UnsupportedOperator, match="np.c_.*np.column_stack"):
+        onnxport.convert(FunctionTransformer(lambda x: np.c_[x, x]).fit(rows), inputs=rows)

@@ -179,6 +179,11 @@ def _expand(x: Array, axis: int) -> Array:
     return x.of(x.op.Unsqueeze(x.value, x.op.axes(axis % (x.ndim + 1))))
 
 
+@_says(np.ndim)
+def _ndim(x: Array) -> int:
+    return x.ndim
+
+
 @_says(np.squeeze)
 def _squeeze(x: Array, axis: Any = None) -> Array:
     axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
@@ -309,6 +314,8 @@ def _round(x: Array, decimals: int = 0) -> Array:
 
 @_says(np.nan_to_num)
 def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    if x.dtype.kind in "iub":
+        return x
     limits = np.finfo(x.dtype)
     high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     x = np.where(np.isnan(x), x.dtype.type(nan), x)

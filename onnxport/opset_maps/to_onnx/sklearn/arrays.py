@@ -239,7 +239,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         raise UnsupportedOperator("a loop over the data's rows has no form in the graph")
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        raise UnsupportedOperator("a function that is not built of NumPy's ufuncs and functions can't be traced")
+        raise UnsupportedOperator(
+            "a function that is not built of NumPy's ufuncs and functions can't be traced; in place of np.c_ and np.r_ write "
+            "np.column_stack and np.concatenate"
+        )
 
     # -- NumPy's protocols ---------------------------------------------------------------------------------------------
 
