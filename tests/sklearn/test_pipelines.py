@@ -73,3 +73,23 @@ def test_what_a_difference_behind_trees_loses_is_rounding():
         assert converted.report.passed
     model.final_estimator_[-1].coef_ = model.final_estimator_[-1].coef_ * (1 + 1e-9)
     assert not onnxport.validate(model, converted, inputs=rows[:9]).passed
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_boosting_that_starts_from_a_line_has_the_lines_digits(classes):
+    """scikit-learn fits the first estimator on float32 rows, and a linear one then computes in float32."""
+    import numpy as np
+    from sklearn.datasets import make_classification, make_regression
+    from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    if classes:
+        rows, target = make_classification(200, 10, n_informative=6, n_classes=classes, random_state=0)
+        model = GradientBoostingClassifier(n_estimators=3, init=LogisticRegression()).fit(rows, target)
+    else:
+        rows, target = make_regression(200, 10, n_informative=5, random_state=0)
+        model = GradientBoostingRegressor(n_estimators=3, init=LinearRegression()).fit(rows, target)
+    converted = onnxport.convert(model, inputs=3 * rows[:9])
+    assert converted.report.passed
+    model.init_.coef_ = model.init_.coef_ * np.float32(1 + 1e-4)
+    assert not onnxport.validate(model, converted, inputs=rows[:9]).passed

@@ -23,7 +23,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     zero_and_minus,
 )
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers, told_of_float32
 from onnxport.opset_maps.to_onnx.sklearn.trees import rows32, tree_of
 
 _ROWS = f64(20, 4)
@@ -69,9 +69,9 @@ def _gradient_start(op: OpBuilder, model: Any, x: Table) -> Any:
         return np.asarray(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64)
     rows = rows32(op, x)
     if not hasattr(model, "classes_"):
-        first = called(op, model.init_, "predict", rows, step="init_").astype(np.float64)
+        first = _of_rows32(called(op, model.init_, "predict", rows, step="init_"))
     else:
-        first = called(op, model.init_, "predict_proba", rows, step="init_").astype(np.float64)
+        first = _of_rows32(called(op, model.init_, "predict_proba", rows, step="init_"))
         first = first if model._loss.is_multiclass else first[:, 1]
         eps = np.finfo(np.float64).eps
         first = np.clip(first, eps, 1 - eps)
@@ -87,6 +87,11 @@ def _gradient_start(op: OpBuilder, model: Any, x: Table) -> Any:
     if raw is None:
         raise UnsupportedOperator(f"{type(model).__name__}: the link {name} has no mapping")
     return raw(first)[:, None]
+
+
+def _of_rows32(first: Array) -> Array:
+    # fitted on float32 rows and given such, a linear model computes in float32 itself
+    return (told_of_float32(first) if first.dtype == np.float32 else first).astype(np.float64)
 
 
 def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:

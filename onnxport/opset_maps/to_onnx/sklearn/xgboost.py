@@ -17,7 +17,6 @@ import numpy as np
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.provenance import PRECISION
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble
@@ -27,7 +26,7 @@ from onnxport.opset_maps.to_onnx.sklearn.category_columns import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, called, select
+from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, called, select, told_of_float32
 
 _IDENTITY = frozenset(
     "reg:squarederror reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror binary:logitraw "
@@ -198,12 +197,8 @@ def _linear_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
 
 
 def _rounded(total: Array) -> Array:
-    """The sum in float32, which XGBoost adds up in that type: what is made of it has its digits, in float64 too."""
-    found: Array = total.astype(np.float32)
-    node = found.value.producer()
-    if node is not None:
-        node.metadata_props[PRECISION] = "FLOAT"
-    return found
+    """The sum in float32, which XGBoost adds up in that type."""
+    return told_of_float32(total.astype(np.float32))
 
 
 def _expit(raw: Array) -> Array:
