@@ -292,6 +292,8 @@ def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> 
         expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural
     if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
         expected = column_like(expected, result)
+        if parties.source.dtypes_vary and expected.dtype.kind in "iu" and result.dtype.kind == "f":
+            expected = expected.astype(result.dtype)
     return expected
 
 

@@ -218,6 +218,14 @@ def test_convert_proves_it():
     assert result.report.passed
 
 
+@pytest.mark.parametrize("options", [{}, {"handle_unknown": "return_nan"}, {"handle_missing": "return_nan"}], ids=str)
+@pytest.mark.parametrize("name", ["OrdinalEncoder", "CountEncoder", "RankHotEncoder", "OneHotEncoder"])
+def test_convert_proves_numbers_that_are_whole_until_a_cell_is_unknown(name, options):
+    rows = table()[["colour", "behind"]]
+    for model in (getattr(ce, name)(**options), make_pipeline(getattr(ce, name)(**options))):
+        assert onnxport.convert(model.fit(rows, Y), inputs=rows).report.passed
+
+
 def test_no_table_of_squares():
     rows = pd.DataFrame({"id": [f"id {i}" for i in range(3000)]})
     for name in ("OneHotEncoder", "RankHotEncoder"):

@@ -92,6 +92,11 @@ class Runner(ABC):
         """Whether NaN stands for a missing value in the inputs."""
         return False
 
+    @property
+    def dtypes_vary(self) -> bool:
+        """Whether the rows decide if an output holds whole numbers or floating-point ones."""
+        return False
+
     @abstractmethod
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """The outputs for leaves in the order of `example`, or of the graph's inputs where that is None."""

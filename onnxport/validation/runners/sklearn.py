@@ -54,6 +54,12 @@ class SklearnRunner(Runner):
         except (AttributeError, TypeError, ValueError):  # an estimator without tags
             return False
 
+    @property
+    def dtypes_vary(self) -> bool:
+        """Whether an encoder of category_encoders is part of it: unknown and missing cells make floats of its integers."""
+        parts = self.estimator.get_params().values() if hasattr(self.estimator, "get_params") else ()
+        return any(type(item).__module__.partition(".")[0] == "category_encoders" for item in (self.estimator, *parts))
+
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """One result for each output."""
         table = self._table(leaves)
