@@ -95,11 +95,12 @@ def from_float64(
         truth: its result in float64.
         length: K, the longest sum in the model.
         eps: epsilon of the coarsest type that the model computes in.
-        nudged: its results on nudged inputs; one that jumps, as across a decision threshold, is not counted.
+        nudged: its results on nudged inputs; elements that jump, as across a decision threshold, are not counted.
     """
     scale = float(np.max(_scale(truth, None), initial=0.0))
     error = float(np.max(_error(source, truth), initial=0.0))
-    error = max([error, *(_smooth(_error(item, truth), scale, eps) for item in nudged)])
+    limit = np.sqrt(eps) * scale
+    error = max([error, *(float(np.max(_smooth(_error(item, truth), limit), initial=0.0)) for item in nudged)])
     floor = eps * np.sqrt(_effective(length, eps)) * scale
     absolute = max(NOISE_FACTOR * error, floor) + ULPS * eps * scale
     return Budget(absolute, 0.0, f"{NOISE_FACTOR:g} x the float64-derived error {error:.2g}", truth)
@@ -121,7 +122,7 @@ def from_length(
         length: K, the longest sum in the model.
         eps: epsilon of the coarsest type that the model computes in.
         columns: columns of a table mean different things; each has its own scale.
-        nudged: the source's results on nudged inputs; one that jumps is not counted.
+        nudged: the source's results on nudged inputs; elements that jump are not counted.
         truth: the source's result in more precision, which errors are measured against.
     """
     axis = -1 if columns and source.ndim > 1 else None
@@ -135,9 +136,9 @@ def from_length(
             absolute = absolute + NOISE_FACTOR * own
             origin += f" + {NOISE_FACTOR:g} x the source's own error against float64"
     if nudged:
-        moves = [_column_max(_error(item, reference), axis) for item in nudged]
         limit = np.sqrt(eps) * np.max(scale, initial=0.0)
-        absolute = absolute + NOISE_FACTOR * np.max([np.where(move <= limit, move, 0.0) for move in moves], axis=0)
+        moves = [_column_max(_smooth(_error(item, reference), limit), axis) for item in nudged]
+        absolute = absolute + NOISE_FACTOR * np.max(moves, axis=0)
         origin += " + the source's own move under one unit in the last place of its inputs"
     return Budget(absolute if axis is not None else float(absolute), 0.0, origin, truth)
 
@@ -165,9 +166,9 @@ def _error(result: np.ndarray, truth: np.ndarray) -> np.ndarray:
         return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
 
 
-def _smooth(error: np.ndarray, scale: float, eps: float) -> float:
-    greatest = float(np.max(error, initial=0.0))
-    return greatest if greatest <= np.sqrt(eps) * scale else 0.0
+def _smooth(error: np.ndarray, limit: float) -> np.ndarray:
+    """The errors, 0 where they are jumps."""
+    return np.where(error <= limit, error, 0.0)
 
 
 def _scale(array: np.ndarray, axis: int | None) -> Any:

@@ -174,6 +174,17 @@ def test_columns_of_a_table_have_scales_of_their_own():
     assert judge("y", source, wrong, from_length(source, 1, eps=2.0**-23, columns=True)).verdict == "fail"
 
 
+def test_beside_an_element_that_jumps_the_others_still_say_what_rounding_does():
+    source = np.linspace(0.1, 1, 10, dtype=np.float32)
+    moved = source + np.float32(1e-5)
+    jumped = moved.copy()
+    jumped[0] = 2
+    truth = source.astype(np.float64)
+    for derive in (lambda nudged: from_float64(source, truth, 1, eps=2.0**-23, nudged=nudged),
+                   lambda nudged: from_length(source, 1, eps=2.0**-23, nudged=nudged)):  # fmt: skip
+        assert 7e-5 < derive([jumped]).absolute <= derive([moved]).absolute * (1 + 1e-6)
+
+
 def test_a_jump_under_a_nudge_widens_nothing():
     source, truth = np.ones(10, np.float32), np.ones(10)
     jumped = source.copy()

@@ -49,6 +49,11 @@ def export(model: Any, request: Request) -> OnnxModel:
     names = named([column.name for column in columns], request.input_names, "input")
     outputs = outputs_of(model, request.methods, request.options)
     output_names = named([output.name for output in outputs], request.output_names, "output")
+    both = next((name for name in request.output_names or () if name in names), None)
+    if both is not None:
+        raise InvalidInputError(
+            f"output_names: {both!r} is the name of an input; a graph tells values apart by their names"
+        )
     op = OpBuilder(request.target_opset)
     values = [
         op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)

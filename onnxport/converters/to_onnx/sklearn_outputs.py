@@ -208,12 +208,15 @@ def named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:
     """The names that the user gave, or `names`.
 
     Raises:
-        InvalidInputError: there are more or fewer of them.
+        InvalidInputError: there are more or fewer of them, or two are the same.
     """
     if said is None:
         return names
     if len(said) != len(names):
         raise InvalidInputError(f"{len(said)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
+    twice = next((name for place, name in enumerate(said) if name in said[:place]), None)
+    if twice is not None:
+        raise InvalidInputError(f"two of the {what} names are {twice!r}; each needs a name of its own")
     return list(said)
 
 
