@@ -106,6 +106,7 @@ def compare(
         remarks.append(
             "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
         )
+    remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     return Report(
         _side(left, source.title),
         _side(right, converted.title),

@@ -6,7 +6,7 @@ import pytest
 
 import onnxport
 from onnxport.converters.to_onnx.finish import finish
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
 
@@ -158,6 +158,18 @@ def test_a_label_may_differ_only_at_a_tie(classes):
     wrong = onnxport.validate(model, linear(model, flip=-1.0), TABLE)
     assert not wrong.passed
     assert wrong.sets[0].outputs[0].verdict == "fail"
+
+
+def test_neighbours_at_equal_distances_are_told_of():
+    from sklearn.neighbors import KNeighborsRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    table = np.random.default_rng(0).integers(-1, 2, (200, 4)).astype(np.float64)
+    finder = KNeighborsRegressor(3, algorithm="brute", metric="manhattan").fit(table, np.arange(200.0))
+    for model in (finder, make_pipeline(MaxAbsScaler(), finder).fit(table, np.arange(200.0))):
+        with pytest.raises(ValidationError, match="equal distances.*validate=False"):
+            onnxport.convert(model, inputs=table[:50])
 
 
 def test_missing_values_are_tried_where_the_estimator_takes_them():

@@ -115,6 +115,10 @@ class Runner(ABC):
         """Elements of the output `name` that the model itself can't tell within `slack`, relative to its scores' scale."""
         return None
 
+    def hint(self, leaves: Sequence[Any]) -> str:
+        """What about these inputs may lie behind a difference, in words; "" where nothing is known to."""
+        return ""
+
 
 def split_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of `inputs`: a tuple is positional, a dict by name, anything else one argument."""

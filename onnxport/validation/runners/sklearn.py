@@ -138,7 +138,7 @@ class SklearnRunner(Runner):
         best = np.sort(scores, axis=1)
         return best[:, -1] - best[:, -2] <= allowed
 
-    def _tied_neighbours(self, leaves: Sequence[Any], slack: float) -> np.ndarray | None:
+    def _tied_neighbours(self, leaves: Sequence[Any], slack: float) -> np.ndarray:
         """Places among the neighbours whose distance the place before or after has too."""
         finder = provider(self.estimator, "kneighbors")
         count = min(finder.n_neighbors + 1, finder.n_samples_fit_)
@@ -146,7 +146,21 @@ class SklearnRunner(Runner):
         close = np.diff(distance, axis=1) <= slack * np.max(np.abs(distance), initial=0.0)
         after = np.pad(close, ((0, 0), (0, distance.shape[1] - close.shape[1])))
         before = np.pad(close, ((0, 0), (1, 0)))[:, : distance.shape[1]]
-        return (before | after)[:, : finder.n_neighbors]
+        return np.asarray((before | after)[:, : finder.n_neighbors])
+
+    def hint(self, leaves: Sequence[Any]) -> str:
+        """Neighbours at equal distances, of which the last place among the nearest has one and another place none."""
+        finder = provider(self.estimator, "kneighbors")
+        if not hasattr(finder, "kneighbors") or not hasattr(finder, "n_neighbors"):
+            return ""
+        tied = self._tied_neighbours(leaves, 2.0**-40)
+        count = int(np.count_nonzero(tied[:, -1]))
+        if not count:
+            return ""
+        return (
+            f"{count} of {len(tied)} rows have neighbours at equal distances, of which scikit-learn takes those that its search "
+            "meets first; if these rows alone differ, pass validate=False"
+        )
 
     def _scores(self, leaves: Sequence[Any], outputs: Mapping[str, Any]) -> Any:
         table = self._table(leaves)
