@@ -167,9 +167,17 @@ def test_neighbours_at_equal_distances_are_told_of():
 
     table = np.random.default_rng(0).integers(-1, 2, (200, 4)).astype(np.float64)
     finder = KNeighborsRegressor(3, algorithm="brute", metric="manhattan").fit(table, np.arange(200.0))
-    for model in (finder, make_pipeline(MaxAbsScaler(), finder).fit(table, np.arange(200.0))):
+    for model in (finder, make_pipeline(finder), make_pipeline(MaxAbsScaler(), finder).fit(table, np.arange(200.0))):
         with pytest.raises(ValidationError, match="equal distances.*validate=False"):
             onnxport.convert(model, inputs=table[:50])
+
+
+def test_the_only_step_of_a_pipeline_is_asked_for_its_neighbours():
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.pipeline import make_pipeline
+
+    model = make_pipeline(NearestNeighbors(n_neighbors=3)).fit(TABLE)
+    assert onnxport.convert(model, inputs=TABLE[:9], methods=["kneighbors"]).report.passed
 
 
 def test_missing_values_are_tried_where_the_estimator_takes_them():

@@ -55,7 +55,7 @@ def call(estimator: Any, method: str, table: Any, **options: Any) -> Any:
         raise InvalidInputError(
             f"{type(estimator).__name__} has no method {method!r}, of which the graph has the result"
         )
-    if owner is not estimator:
+    if owner is not estimator and len(estimator.steps) > 1:
         table = estimator[:-1].transform(table)
     return getattr(owner, method)(table, **options)
 
