@@ -9,7 +9,7 @@ pytestmark = pytest.mark.sklearn
 
 from sklearn.compose import ColumnTransformer  # noqa: E402
 from sklearn.datasets import load_iris  # noqa: E402
-from sklearn.decomposition import PCA  # noqa: E402
+from sklearn.decomposition import PCA, KernelPCA  # noqa: E402
 from sklearn.gaussian_process import GaussianProcessClassifier  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 from sklearn.pipeline import Pipeline  # noqa: E402
@@ -133,6 +133,12 @@ def test_pairs_of_classes_that_vote_give_a_label_alone(steps):
     assert found(X).tolist() == model.predict(X).tolist()
     with pytest.raises(UnsupportedOperator, match="one_vs_one.*methods="):
         converted(model, None, methods=["predict_proba"])
+
+
+def test_a_way_back_that_was_not_fitted_is_refused_by_the_arguments_name():
+    model = KernelPCA(2, kernel="rbf").fit(X)
+    with pytest.raises(UnsupportedOperator, match="fit_inverse_transform=False"):
+        onnxport.convert(model, inputs=X[:5, :2], methods=["inverse_transform"])
 
 
 def test_options_for_what_has_no_classes_are_refused():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import fast_logdet
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
@@ -177,6 +178,8 @@ def kernel_centerer(op: OpBuilder, model: Any, x: Table) -> Array:
 def kernel_pre_image(op: OpBuilder, model: Any, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
     said = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+    if not hasattr(model, "X_transformed_fit_"):
+        raise UnsupportedOperator("KernelPCA: fit_inverse_transform=False: fit it with True")
     return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, said) @ model.dual_coef_
 
 
