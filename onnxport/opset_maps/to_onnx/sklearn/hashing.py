@@ -31,8 +31,11 @@ from onnxport.opset_maps.to_onnx.sklearn.text import dense, normalized_rows
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, words
 
-# ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; spaces.
-_RANGES = ((0x20, 0x7F), (0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460))
+# ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; dashes, quotation marks and two signs; spaces.
+_RANGES = (
+    *((0x20, 0x7F), (0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460)),
+    *((0x2010, 0x2028), (0x20AC, 0x20AD), (0x2122, 0x2123)),
+)
 ALPHABET = by_frequency([c for block in _RANGES for c in map(chr, range(*block))] + list(SPACES.replace(" ", "")))
 _LOW = 0xFFFFFFFF
 _NONE = chr(0xFDEE)  # a noncharacter of Unicode

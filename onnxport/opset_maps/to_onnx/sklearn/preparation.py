@@ -13,10 +13,12 @@ import numpy as np
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import all_characters, class_of
 
-# Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike.
+# Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike; and
+# what "ascii" takes out of ordinary text: punctuation, signs of currencies.
 _ACCENTED = (
     *((0x80, 0x100), (0x100, 0x180), (0x1A0, 0x1B1), (0x300, 0x30D), (0x323, 0x324), (0x327, 0x329), (0x386, 0x3CF)),
-    *((0x400, 0x482), (0x1EA0, 0x1EFA), (0x2000, 0x2070), (0x2070, 0x208A), (0x2116, 0x2127), (0xFB00, 0xFB05)),
+    *((0x400, 0x482), (0x1EA0, 0x1EFA), (0x2000, 0x2070), (0x2070, 0x208A), (0x20A0, 0x20C1)),
+    *((0x2116, 0x2127), (0xFB00, 0xFB05)),
 )
 # So many characters are asked at once whether one of them changes.
 _BLOCK = 256
