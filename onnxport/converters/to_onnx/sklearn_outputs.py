@@ -178,6 +178,8 @@ def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
     if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
         raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
     names: Sequence[Any] = _SEVERAL.get(method, ())
+    if method == "decision_path" and hasattr(model, "estimators_"):
+        names = ("indicator", "n_nodes_ptr")
     if method in ("predict_proba", "predict_log_proba"):
         names = range(_lists_of_classes(model))
     if not names:

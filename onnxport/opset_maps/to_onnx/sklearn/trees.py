@@ -163,15 +163,36 @@ def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def decision_path(op: OpBuilder, model: Any, x: Table) -> Array:
     """1 for each node on the row's path, [N, nodes], dense."""
-    tree = model.tree_
+    return take(_paths(model.tree_), called(op, model, "apply", x), axis=0).astype(np.int64)
+
+
+@sklearn.lower(
+    "BaseForest.decision_path",
+    cases=[
+        *cases(classifier, "ensemble", "RandomForestClassifier", {"n_estimators": 3, "max_depth": 4}, rows=_ROWS),
+        *cases(regressor, "ensemble", "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
+    ],
+)
+def decision_paths(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+    """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
+    leaves = called(op, model, "apply", x)
+    trees = [item.tree_ for item in model.estimators_]
+    found = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(trees)]
+    return np.concatenate(found, axis=1).astype(np.int64), leaves.const(
+        np.cumsum([0, *(tree.node_count for tree in trees)]), np.int64
+    )
+
+
+def _paths(tree: Any) -> np.ndarray:
+    """For each node 1 at itself and at those above it, [nodes, nodes], in bytes: large trees have many."""
     parent = np.full(tree.node_count, -1)
     for child in (tree.children_left, tree.children_right):
         inner = np.flatnonzero(child >= 0)
         parent[child[inner]] = inner
-    paths = np.eye(tree.node_count, dtype=np.int64)
+    paths = np.eye(tree.node_count, dtype=np.int8)
     for node in range(1, tree.node_count):  # a parent comes before its children
-        paths[node] += paths[parent[node]]
-    return take(np.minimum(paths, 1), called(op, model, "apply", x), axis=0)
+        paths[node] |= paths[parent[node]]
+    return paths
 
 
 @sklearn.lower(
