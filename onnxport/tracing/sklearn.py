@@ -111,7 +111,9 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     named = rows.columns_of(inputs)
     if named is not None:
         return tuple(
-            Column(name, _dtype(values), (1,)) for name, values in named.items() if not rows.has_no_type(values)
+            Column(name, _dtype(values), values.shape[1:])
+            for name, values in named.items()
+            if not rows.has_no_type(values)
         )
     if hasattr(inputs, "toarray"):
         return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)

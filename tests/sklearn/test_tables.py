@@ -114,6 +114,32 @@ def test_a_column_of_lists_is_left_out_and_refused_where_it_is_used():
         onnxport.convert(model, inputs=frame)
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_dictionary_holds_matrices_of_columns_side_by_side(by_name):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    frame["d"], frame["e"] = rng.choice(["x", "y"], 40), rng.choice(["u", "v", "w"], 40)
+    numbers, words = (["c", "a"], ["e", "d"]) if by_name else ([2, 0], [4, 3])
+    columns = make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(), words))
+    model = make_pipeline(columns, LogisticRegression()).fit(frame, LABELS[:40])
+    given = {"numbers": frame[["a", "b", "c"]].to_numpy(), "words": frame[["d", "e"]].to_numpy(object)}
+    converted = onnxport.convert(model, inputs={name: rows[:9] for name, rows in given.items()})
+    assert converted.report.passed
+    assert [list(value.shape or ())[1] for value in converted.model.graph.inputs] == [3, 2]
+    np.testing.assert_allclose(converted(**given)[1], model.predict_proba(frame), rtol=1e-9)
+
+
+@pytest.mark.parametrize("width", [3, 5])
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), make_pipeline(StandardScaler(), Ridge()), OneHotEncoder()], ids=str
+)
+def test_more_or_fewer_columns_than_fitted_are_refused(model, width):
+    rows = np.random.default_rng(0).integers(0, 3, (12, 4)).astype(float)
+    model = model.fit(rows, LABELS[:12])
+    with pytest.raises(InvalidInputError, match=f"fitted on 4 columns, the inputs have {width}|{width} features"):
+        onnxport.convert(model, inputs=np.ones((3, width)))
+
+
 def test_a_matrix_of_strings_and_numbers_is_refused_with_the_way_out():
     rows = [["a", 1], ["b", 2]]
     with pytest.raises(onnxport.UnsupportedOperator, match="pass a DataFrame"):

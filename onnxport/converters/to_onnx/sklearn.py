@@ -26,7 +26,7 @@ from onnxport.opset_maps.to_onnx.sklearn.at_output import at_output
 from onnxport.opset_maps.to_onnx.sklearn.sparse import mark_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix
 from onnxport.request import Request
-from onnxport.tracing.sklearn import columns_of
+from onnxport.tracing.sklearn import Column, columns_of
 
 _WAY_OUT = "add a mapping with onnxport.register_to_onnx('sklearn', '<Estimator.method>')"
 _OWN = "sklearn"
@@ -68,19 +68,32 @@ def export(model: Any, request: Request) -> OnnxModel:
     try:
         tables = [lowering.output(op, model, output, x) for output in outputs]
         lowering.raise_refused()
-    except OnnxportError as error:
-        if example is None and hasattr(model, "feature_names_in_"):
+    except Exception as error:
+        refused = isinstance(error, OnnxportError)
+        if refused and example is None and hasattr(model, "feature_names_in_"):
             fitted = ", ".join(map(str, model.feature_names_in_))
             raise InvalidInputError(
                 f"the estimator was fitted on the columns {fitted}; without rows of them one matrix of float32 is taken, which "
                 f"does not do: pass inputs= (--inputs), a few rows of such a table ({error})"
             ) from error
+        misfit = _misfit(model, columns)
+        if misfit and (isinstance(error, MapEntryError) or not refused):
+            raise InvalidInputError(misfit) from error
         raise
     results = [formed(op, model, output, matrix(op, item)) for output, item in zip(outputs, tables, strict=True)]
     finished = finish(op, at_output(results), final_names)
     finished.metadata_props[PRODUCED] = written(outputs, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)
     return OnnxModel(finished)
+
+
+def _misfit(model: Any, columns: Sequence[Column]) -> str:
+    """That the inputs have more or fewer columns than the estimator was fitted on, if so."""
+    fitted, dims = getattr(model, "n_features_in_", None), [column.dims for column in columns]
+    if fitted is None or any(len(item) != 1 or not isinstance(item[0], int) for item in dims):
+        return ""
+    given = sum(int(item[0]) for item in dims)
+    return "" if given == fitted else f"{type(model).__name__} was fitted on {fitted} columns, the inputs have {given}"
 
 
 class Lowering:

@@ -187,7 +187,7 @@ def bind(model: Any, binding: Binding) -> SklearnRunner:
         inputs = dict(binding.kwargs)
     if inputs is None:
         return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs, binding.produced)
-    example, table = take_apart(inputs, binding.specs)
+    example, table = take_apart(inputs, binding.specs, fitted=getattr(model, "feature_names_in_", ()))
     return SklearnRunner(model, title, example, table, outputs, binding.produced)
 
 
@@ -214,8 +214,10 @@ def default_outputs(estimator: Any) -> tuple[str, ...]:
     return ("variable",)
 
 
-def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example, Callable[[Sequence[Any]], Any]]:
-    """Leaves of a table and the function that puts them together again.
+def take_apart(
+    inputs: Any, specs: Sequence[InputSpec] | None, *, fitted: Sequence[Any] = ()
+) -> tuple[Example, Callable[[Sequence[Any]], Any]]:
+    """Leaves of a table and the function that puts them together again; `fitted` names the columns of matrices in a dict.
 
     A DataFrame (or dict of columns) is one leaf a column where the graph has one input a column, shaped as the graph
     declares it; an array or list is one leaf.
@@ -234,7 +236,7 @@ def take_apart(inputs: Any, specs: Sequence[InputSpec] | None) -> tuple[Example,
         original = inputs
 
         def frame(leaves: Sequence[Any]) -> Any:
-            table = _frame(dict(zip(columns, leaves, strict=True)), original)
+            table = _frame(dict(zip(columns, leaves, strict=True)), original, fitted)
             return _beside(table, whole, aside) if aside else table
 
         return Example(tuple(columns), leaves), frame
@@ -276,7 +278,9 @@ def _matrix(inputs: Any) -> np.ndarray:
     return rows.plain(inputs)
 
 
-def _frame(columns: dict[str, Any], like: Any) -> Any:
+def _frame(columns: dict[str, Any], like: Any, fitted: Sequence[Any] = ()) -> Any:
+    if isinstance(like, Mapping):
+        columns = _apart(columns, fitted)
     flat = {name: np.asarray(leaf).reshape(-1) for name, leaf in columns.items()}
     if rows.is_records(like):
         return [
@@ -297,6 +301,19 @@ def _frame(columns: dict[str, Any], like: Any) -> Any:
         elif like[name].dtype == object and values.dtype == object:  # pandas would make strings, whose None is NaN
             frame[name] = type(like[name])(values, dtype=object)
     return frame
+
+
+def _apart(columns: dict[str, Any], fitted: Sequence[Any]) -> dict[str, Any]:
+    """The columns of matrices by their fitted names, in order; by place where there are none."""
+    if all(np.ndim(leaf) < 2 or np.shape(leaf)[1] == 1 for leaf in columns.values()):
+        return columns
+    parts = [
+        (f"{name}.{place}", leaf[:, place])
+        for name, leaf in ((name, np.reshape(leaf, (len(leaf), -1))) for name, leaf in columns.items())
+        for place in range(leaf.shape[1])
+    ]
+    names = list(map(str, fitted)) if len(fitted) == len(parts) else [name for name, _ in parts]
+    return {name: part for name, (_, part) in zip(names, parts, strict=True)}
 
 
 def _beside(frame: Any, original: Any, names: Sequence[Any]) -> Any:
