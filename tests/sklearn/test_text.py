@@ -113,7 +113,11 @@ def test_every_analyzer_gives_scikit_learns_terms(options):
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"[a-z]{2,}", r"\b[a-zA-Z]\w+\b", r"[^\W\d_]+", r"\b(\w+)\b", r"[\w'-]+", r"\b\w{2,5}\b"]
+    "pattern",
+    [
+        *(r"[a-z]{2,}", r"\b[a-zA-Z]\w+\b", r"[^\W\d_]+", r"\b(\w+)\b", r"[\w'-]+", r"\b\w{2,5}\b"),
+        *(r"(?:\w+)", r"(?u)(?:\b[a-z]\w+\b)", r"\b(?:\w{2,})\b"),
+    ],
 )
 @given(text=ASCII)
 @settings(max_examples=30, deadline=None)

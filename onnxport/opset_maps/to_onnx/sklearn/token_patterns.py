@@ -13,7 +13,10 @@ from onnxport.errors import UnsupportedOperator
 
 _ATOM = r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\[^bBAZ\d]|[^\\\[\](){}.*+?|^$])"
 _REPEAT = r"(?:\{\d+(?:,\d*)?\}|[*+?])"
-_PATTERN = re.compile(rf"(?:\(\?u\))?\(?(?P<first>\\b)?\(?(?P<body>(?:{_ATOM}{_REPEAT}?)+?)\)?(?P<last>\\b)?\)?")
+_OPEN = r"(?:\((?:\?:)?)?"
+_PATTERN = re.compile(
+    rf"(?:\(\?u\))?{_OPEN}(?P<first>\\b)?{_OPEN}(?P<body>(?:{_ATOM}{_REPEAT}?)+?)\)?(?P<last>\\b)?\)?"
+)
 _ITEM = re.compile(rf"({_ATOM})({_REPEAT}?)")
 
 
