@@ -109,6 +109,11 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
             )
         return (Column("X", ir.DataType.FLOAT, (int(width),)),)
     named = rows.columns_of(inputs)
+    if rows.is_frame(inputs) and hasattr(_first_step(estimator), "build_analyzer"):
+        raise InvalidInputError(
+            "of a DataFrame scikit-learn takes the names of the columns for documents: give the documents alone, as "
+            f"frame[{str(next(iter(inputs.columns), 'text'))!r}], or a file of them (--inputs documents.txt), one a line"
+        )
     if named is not None:
         return tuple(
             Column(name, _dtype(values), values.shape[1:])
@@ -128,10 +133,16 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     return (Column("X", _dtype(array), array.shape[1:]),)
 
 
-def _takes_anything(estimator: Any) -> bool:
-    """Whether the first thing that gets the rows does not check them, as a FunctionTransformer."""
+def _first_step(estimator: Any) -> Any:
+    """What of a pipeline gets the rows."""
     while getattr(estimator, "steps", None):
         estimator = estimator.steps[0][1]
+    return estimator
+
+
+def _takes_anything(estimator: Any) -> bool:
+    """Whether the first thing that gets the rows does not check them, as a FunctionTransformer."""
+    estimator = _first_step(estimator)
     return not isinstance(estimator, str) and bool(get_tags(estimator).no_validation)
 
 

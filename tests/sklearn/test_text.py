@@ -81,6 +81,15 @@ def test_a_classifier_of_text_converts_whole():
     np.testing.assert_allclose(probabilities, model.predict_proba(texts), rtol=1e-9)
 
 
+@pytest.mark.parametrize("model", [CountVectorizer(), make_pipeline(CountVectorizer(), LogisticRegression())], ids=str)
+def test_a_table_of_documents_is_refused_with_the_way_out(model):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"said": ["good film", "bad film"]})
+    with pytest.raises(InvalidInputError, match=r"frame\['said'\].*documents.txt"):
+        onnxport.convert(model.fit(frame["said"], [1, 0]), inputs=frame)
+    assert onnxport.convert(model, inputs=frame["said"]).report.passed
+
+
 ANALYZERS = [
     {"analyzer": "char", "ngram_range": (1, 3)},
     {"analyzer": "char", "lowercase": False, "ngram_range": (2, 2)},
