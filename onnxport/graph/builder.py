@@ -111,6 +111,7 @@ class OpBuilder:
             UnsupportedOperator: the target opset does not have the operator yet.
             MapEntryError: attributes or operand types contradict the schema.
         """
+        inputs = tuple(self._said(item) for item in inputs)
         version = self.opset if domain == "" else self.ml_opset if domain == schemas.ML_DOMAIN else None
         if version is None:
             return self._custom_node(op_type, inputs, domain, outputs or 1, name, attributes)
@@ -139,6 +140,13 @@ class OpBuilder:
             _types_from_subgraph(node)
         self.nodes.append(node)
         return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
+
+    def _said(self, item: Operand) -> Operand:
+        """An operand; of what a source has in place of a value, as a table of columns, the value."""
+        if item is None or isinstance(item, ir.Value):
+            return item
+        convert = getattr(item, "as_operand", None)
+        return item if convert is None else convert(self)
 
     @property
     def _opsets(self) -> tuple[tuple[str, int], ...]:

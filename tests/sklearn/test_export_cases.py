@@ -138,3 +138,26 @@ def test_an_entry_that_returns_nothing_is_named(monkeypatch):
     onnxport.register_to_onnx("sklearn", "Silent.transform")(lambda op, model, x: None)
     with pytest.raises(MapEntryError, match=r"Silent\.transform returned None"):
         onnxport.convert(Silent().fit(np.ones((2, 2))), inputs=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("columns", [None, ["a", "b"]])
+def test_an_entry_of_ones_own_takes_a_table_as_it_takes_a_matrix(monkeypatch, columns):
+    import pandas as pd
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.compose import make_column_transformer
+
+    class Clipped(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            self.low_ = np.percentile(X, 10, axis=0)
+            return self
+
+        def transform(self, X):
+            return np.maximum(np.asarray(X), self.low_)
+
+    assert table.find("Clipped.transform") is None
+    monkeypatch.setitem(table._entries, ("Clipped.transform", False), None)  # taken away again afterwards
+    onnxport.register_to_onnx("sklearn", "Clipped.transform")(lambda op, model, x: op.Max(x, model.low_))
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=["a", "b", "c"]).assign(d=range(30))
+    model = make_column_transformer((Clipped(), columns), remainder="drop") if columns else Clipped()
+    converted = onnxport.convert(model.fit(frame), inputs=frame)
+    np.testing.assert_array_equal(converted(frame), model.transform(frame))

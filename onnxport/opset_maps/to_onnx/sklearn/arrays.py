@@ -224,6 +224,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """Another value of the same graph."""
         return Array(self.op, value)
 
+    def as_operand(self, op: OpBuilder) -> ir.Value:
+        """The value, for an operator that the array is given to."""
+        return self.value
+
     def const(self, value: Any, dtype: Any = None) -> Array:
         """A constant, of NumPy's own type for it unless said otherwise."""
         array = np.asarray(value, dtype)

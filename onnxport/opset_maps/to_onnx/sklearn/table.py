@@ -28,6 +28,10 @@ class Frame:
     names: tuple[str, ...]
     parts: tuple[ir.Value, ...]
 
+    def as_operand(self, op: OpBuilder) -> ir.Value:
+        """One matrix, for an operator that a table is given to."""
+        return matrix(op, self)
+
     @property
     def widths(self) -> tuple[int, ...]:
         """Number of columns of each part."""
