@@ -161,3 +161,27 @@ def test_an_entry_of_ones_own_takes_a_table_as_it_takes_a_matrix(monkeypatch, co
     model = make_column_transformer((Clipped(), columns), remainder="drop") if columns else Clipped()
     converted = onnxport.convert(model.fit(frame), inputs=frame)
     np.testing.assert_array_equal(converted(frame), model.transform(frame))
+
+
+def test_a_class_that_overrides_predict_alone_keeps_its_probabilities(monkeypatch):
+    from sklearn.datasets import load_iris
+    from sklearn.linear_model import LogisticRegression
+
+    class Careful(LogisticRegression):
+        def predict(self, X):
+            return (self.predict_proba(X)[:, 1] > 0.3).astype(int)
+
+    rows, target = load_iris(return_X_y=True)
+    model = Careful().fit(rows[50:], target[50:] - 1)
+    with pytest.raises(onnxport.UnsupportedOperator, match=r"Careful\.predict: no mapping"):
+        onnxport.convert(model, inputs=rows)
+    monkeypatch.setitem(table._entries, ("Careful.predict", False), None)  # taken away again afterwards
+
+    @onnxport.register_to_onnx("sklearn", "Careful.predict")
+    def careful(op, model, x):
+        shares = op.Gather(op.call(model, "predict_proba", x), np.int64(1), axis=1)
+        return op.Cast(op.Greater(shares, 0.3), to=int(onnx.TensorProto.INT64))
+
+    label, probabilities = onnxport.convert(model, inputs=rows)(rows)
+    assert label.tolist() == model.predict(rows).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(rows), rtol=1e-9)

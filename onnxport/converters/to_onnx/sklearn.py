@@ -195,9 +195,10 @@ def _expected_shape(estimator: Any, method: str) -> list[int | None]:
     return [None]
 
 
-# Methods that say nothing about inference: a class outside scikit-learn may override them.
+# Methods that say nothing about inference, and `predict`, which no other method of scikit-learn's relies on: a class outside
+# scikit-learn may override them.
 _FITTING = frozenset(
-    "fit fit_transform fit_predict partial_fit score get_params set_params get_metadata_routing set_output "
+    "predict fit fit_transform fit_predict partial_fit score get_params set_params get_metadata_routing set_output "
     "get_feature_names_out cv_results_ staged_predict warm_start".split()
 )
 
