@@ -58,7 +58,14 @@ def of_each(frame):
     return frame.apply(lambda column: np.sqrt(column.abs()) + 1)
 
 
-FUNCTIONS = [assigned, filled, arrays, rows_summed, chosen, of_each, lambda frame: np.log1p(frame**2), np.sqrt]
+def located(frame):
+    places = frame.iloc[:, [2, 0]].mul(2).add(1)
+    return places.assign(area=frame.loc[:, "area"].round(1), first=frame.iloc[:, 0]).assign(
+        last=frame.loc[:, "area":].div(3).sub(0.5).round(2)["people"], two=frame.iloc[:, 1:].shape[1] + 0.0
+    )
+
+
+FUNCTIONS = [located, assigned, filled, arrays, rows_summed, chosen, of_each, lambda frame: np.log1p(frame**2), np.sqrt]
 
 
 def numbers(table):
@@ -104,6 +111,9 @@ def test_names_that_a_step_before_gave():
         (lambda frame: frame - frame.mean(), "sum over the rows"),
         (lambda frame: frame["rooms"].mean() + frame, "rows of a batch"),
         (lambda frame: frame[frame["rooms"] > 2], "rows of a table"),
+        (lambda frame: frame.iloc[:3], "rows of a table"),
+        (lambda frame: frame.loc[frame["rooms"] > 2, ["rooms"]], "rows of a table"),
+        (lambda frame: frame.add(frame["rooms"]), "other than a number"),
         (lambda frame: frame.std(axis=1), "no 'std'"),
         (lambda frame: np.std(frame, axis=1), "take its values"),
         (lambda frame: pd.DataFrame({"a": frame["rooms"]}), "whole columns"),

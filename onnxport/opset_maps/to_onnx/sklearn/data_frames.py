@@ -260,6 +260,36 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """Absolute values."""
         return self._each(lambda _, item: item.abs())
 
+    def round(self, decimals: int = 0) -> DataFrame:
+        """Rounded values."""
+        return self._each(lambda _, item: item.round(decimals))
+
+    def add(self, other: Any) -> DataFrame:
+        """The table and a number."""
+        return self + _number(other)
+
+    def sub(self, other: Any) -> DataFrame:
+        """The table less a number."""
+        return self - _number(other)
+
+    def mul(self, other: Any) -> DataFrame:
+        """The table times a number."""
+        return self * _number(other)
+
+    def div(self, other: Any) -> DataFrame:
+        """The table over a number."""
+        return self / _number(other)
+
+    @property
+    def loc(self) -> Located:
+        """Columns by their names: `loc[:, names]`."""
+        return Located(self, by_place=False)
+
+    @property
+    def iloc(self) -> Located:
+        """Columns by their places: `iloc[:, places]`."""
+        return Located(self, by_place=True)
+
     def isna(self) -> DataFrame:
         """Where a value is missing."""
         return self._each(lambda _, item: item.isna())
@@ -307,6 +337,34 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         if any(isinstance(item, DataFrame) and item.columns != self.columns for item in inputs):
             raise UnsupportedOperator("tables of different columns are computed with")
         return self._each(lambda name, _: getattr(ufunc, method)(*(of(name, i) for i in range(len(inputs))), **kwargs))
+
+
+class Located:
+    """Columns of a table behind `loc` and `iloc`; all rows, as the graph's batch stays as it is."""
+
+    def __init__(self, frame: DataFrame, *, by_place: bool) -> None:
+        self._frame, self._by_place = frame, by_place
+
+    def __getitem__(self, key: Any) -> Any:
+        everything = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice) and key[0] == slice(None)
+        if not everything:
+            raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
+        names, chosen = self._frame.columns, key[1]
+        if self._by_place:
+            found = np.asarray(names, object)[chosen]
+        elif isinstance(chosen, slice):  # whose end counts, by name
+            first = None if chosen.start is None else names.index(chosen.start)
+            last = None if chosen.stop is None else names.index(chosen.stop) + 1
+            found = names[first : last : chosen.step]
+        else:
+            found = chosen
+        return self._frame[found if isinstance(found, str) else list(found)]
+
+
+def _number(other: Any) -> Any:
+    if not isinstance(other, (bool, int, float, np.generic)):
+        raise UnsupportedOperator("a table is computed with something other than a number: pandas aligns them")
+    return other
 
 
 def _column(found: Any) -> Series:
