@@ -34,12 +34,6 @@ _OF_PACKAGE: dict[str, Framework] = {
     "onnx_ir": "onnx",
 }
 
-# What a Booster, the library's own object, stands in.
-_AROUND = {
-    "xgboost": "xgboost.XGBClassifier or XGBRegressor, whose load_model reads the file that save_model writes",
-    "lightgbm": "lightgbm.LGBMClassifier or LGBMRegressor",
-}
-
 _OF_SUFFIX: dict[str, Framework] = {
     ".onnx": "onnx",
     ".pt2": "pytorch",
@@ -127,8 +121,6 @@ def of_object(model: Any, examples: Iterable[Any] = ()) -> Framework:
         raise InvalidModelError(
             f"{model!r} is a plain callable: pass inputs=(...) as torch.Tensor or tf.Tensor to say which framework traces it"
         )
-    package, _, _ = type(model).__module__.partition(".")
-    way_out = f"; pass the estimator around it, as {_AROUND[package]}" if package in _AROUND else ""
     raise InvalidModelError(
-        f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows{way_out}"
+        f"{type(model).__module__}.{type(model).__qualname__} is no model of a framework that onnxport knows"
     )

@@ -59,15 +59,6 @@ def test_objects_that_are_no_model():
         frameworks.of_object(3)
 
 
-@pytest.mark.parametrize(
-    ("package", "named"), [("xgboost", "XGBClassifier.*load_model"), ("lightgbm", "LGBMClassifier")]
-)
-def test_boosters_are_refused_with_the_estimator_around_them(package, named):
-    booster = type("Booster", (), {"__module__": f"{package}.core"})()
-    with pytest.raises(InvalidModelError, match=named):
-        frameworks.of_object(booster)
-
-
 @pytest.mark.pytorch
 def test_pytorch_objects():
     torch = pytest.importorskip("torch")
