@@ -124,13 +124,23 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
         return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
     if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:
         return (Column("X", ir.DataType.STRING, ("items",)),)
-    array = rows.plain(inputs)
+    array = _plain(inputs)
     tags = get_tags(estimator).input_tags
     if array.ndim == 1 and (array.dtype.kind == "O" or tags.one_d_array or not tags.two_d_array):
         return (Column("X", _dtype(array), ()),)
     if array.ndim != 2 and not (array.ndim > 2 and (tags.three_d_array or _takes_anything(estimator))):
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
     return (Column("X", _dtype(array), array.shape[1:]),)
+
+
+def _plain(inputs: Any) -> np.ndarray:
+    try:
+        return rows.plain(inputs)
+    except ValueError as error:
+        raise InvalidInputError(
+            "the rows are lists of different lengths: of such rows only lists of strings have a form in the graph; otherwise "
+            f"give a table, or dictionaries ({error})"
+        ) from error
 
 
 def _first_step(estimator: Any) -> Any:

@@ -146,6 +146,13 @@ def test_a_matrix_of_strings_and_numbers_is_refused_with_the_way_out():
         onnxport.convert(OneHotEncoder().fit(rows), inputs=rows)
 
 
+def test_lists_of_other_things_than_strings_are_refused():
+    rows = [[("a", 1), ("b", 2)], [("c", 1)]]
+    model = FeatureHasher(8, input_type="pair").fit(rows)
+    with pytest.raises(InvalidInputError, match="lists of strings"):
+        onnxport.convert(model, inputs=rows)
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [

@@ -12,11 +12,17 @@ import onnx_ir as ir  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from sklearn.decomposition import TruncatedSVD  # noqa: E402
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer  # noqa: E402
+from sklearn.feature_extraction.text import (  # noqa: E402
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfVectorizer,
+    strip_accents_ascii,
+    strip_accents_unicode,
+)
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
 from sklearn.naive_bayes import ComplementNB, MultinomialNB  # noqa: E402
 from sklearn.pipeline import make_pipeline, make_union  # noqa: E402
-from sklearn.preprocessing import MaxAbsScaler  # noqa: E402
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer  # noqa: E402
 from sklearn.svm import LinearSVC  # noqa: E402
 
 import onnxport  # noqa: E402
@@ -101,6 +107,12 @@ ANALYZERS = [
     {"token_pattern": r"[^\s,]+", "binary": True},
     {"token_pattern": r"(?u)\b\w{3,}\b", "stop_words": ["the", "cafe"], "ngram_range": (1, 2)},
     {"vocabulary": ["fox", "a", "the", "never fox"], "stop_words": ["the"]},
+    # functions that say what other arguments say too
+    {"tokenizer": str.split, "token_pattern": None, "ngram_range": (1, 2), "stop_words": ["the"]},
+    {"analyzer": str.split},
+    {"analyzer": "char_wb", "ngram_range": (2, 3), "preprocessor": str.lower},
+    {"strip_accents": strip_accents_unicode, "ngram_range": (1, 2)},
+    {"preprocessor": strip_accents_ascii},
 ]
 # no letters here that these graphs ask for and do not know: those are the guard's, above
 LETTERS = st.text(st.sampled_from("aAbeéÉxyz  \t\n\u00a0\u2003'-,.!_0129ßÅå…œàüñ(ﬁ™€“”—½e\u0301"), max_size=40)
@@ -111,7 +123,7 @@ ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=40)
 def test_every_analyzer_gives_scikit_learns_terms(options):
     model = CountVectorizer(**options).fit([*LEARNED, "ab a x  yz", "Tab\tand\n\nbreaks"])
     converted = onnxport.convert(model, inputs=LEARNED, validate=False)
-    accents = options.get("strip_accents") or options.get("analyzer") or options.get("token_pattern", "").count("s")
+    accents = options.get("strip_accents") or options.get("analyzer") or (options.get("token_pattern") or "").count("s")
 
     @given(st.lists(LETTERS if accents else ASCII, min_size=1, max_size=5))
     @settings(max_examples=30, deadline=None)
@@ -143,14 +155,49 @@ def test_token_patterns_find_scikit_learns_tokens(pattern, text):
         {"preprocessor": str.upper},
         {"token_pattern": "[a-z]+[0-9]?"},
         {"token_pattern": r"\w+|[!?]"},
-        {"tokenizer": str.split, "token_pattern": None},
-        {"analyzer": str.split},
+        {"tokenizer": str.splitlines, "token_pattern": None},
+        {"analyzer": str.splitlines},
     ],
 )
 def test_what_onnx_can_not_say_is_refused_by_the_arguments_name(options):
     model = CountVectorizer(**options).fit(LEARNED)
     with pytest.raises(onnxport.UnsupportedOperator, match=next(iter(options))):
         onnxport.convert(model, inputs=LEARNED, validate=False)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TfidfVectorizer(dtype=np.float32),
+        TfidfVectorizer(dtype=np.float32, norm="l1", use_idf=False),
+        make_pipeline(CountVectorizer(dtype=np.float32), Normalizer()),
+        make_pipeline(CountVectorizer(dtype=np.float32), Normalizer("l1")),
+    ],
+    ids=str,
+)
+def test_terms_in_float32_are_normalized_as_scikit_learn_does(model):
+    texts = [f"{text} {' fox' * i} {text}" for text in LEARNED for i in range(20)]
+    converted = onnxport.convert(model.fit(texts), inputs=texts)
+    np.testing.assert_array_equal(converted(texts), model.transform(texts).toarray())
+
+
+def test_made_dense_zeros_are_no_missing_values():
+    xgboost = pytest.importorskip("xgboost")
+    texts, labels = [f"{text} {i}" for i in range(10, 20) for text in LEARNED], [0, 1, 2] * 10
+    dense = FunctionTransformer(lambda x: x.toarray(), accept_sparse=True)
+    model = make_pipeline(CountVectorizer(), dense, xgboost.XGBClassifier(n_estimators=5)).fit(texts, labels)
+    converted = onnxport.convert(model, inputs=texts)
+    assert converted(texts)[0].tolist() == model.predict(texts).tolist()
+
+
+@pytest.mark.parametrize("estimator", [MultinomialNB(), ComplementNB()], ids=str)
+@pytest.mark.parametrize("vectorizer", [CountVectorizer, TfidfVectorizer])
+def test_probabilities_of_long_documents_characters_pass(vectorizer, estimator):
+    """Their logarithms are sums of a thousand terms: what rounding moves there is seen in the graph."""
+    words, rng = " ".join(LEARNED).split(), np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 60)) for _ in range(60)]
+    model = make_pipeline(vectorizer(analyzer="char", ngram_range=(1, 3)), estimator).fit(texts, np.arange(60) % 3)
+    assert onnxport.convert(model, inputs=texts, methods=["predict_proba", "predict_log_proba"]).report.passed
 
 
 GROUPS = ["ab-", "\u00e9 ", "xyz"]

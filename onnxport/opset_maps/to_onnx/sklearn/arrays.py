@@ -57,6 +57,23 @@ def _hyperbolic_cosine(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
 
 
+def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sign(x) |x|^(1/3), once refined: a third is rounded."""
+    sure = op.Where(op.Equal(x, op.const(0.0, x.dtype)), op.const(1.0, x.dtype), x)
+    root = op.Mul(op.Sign(sure), op.Pow(op.Abs(sure), op.const(1 / 3, x.dtype)))
+    square = op.Mul(root, root)
+    # where the cube or the root is infinite, as of infinity, nothing is refined
+    step = op.Div(op.Sub(op.Mul(square, root), sure), op.Mul(square, op.const(3.0, x.dtype)))
+    fine = op.Where(op.IsNaN(step), root, op.Sub(root, step))
+    return op.Where(op.Equal(x, op.const(0.0, x.dtype)), x, fine)
+
+
+def _heaviside(op: OpBuilder, x: ir.Value, at_zero: ir.Value) -> ir.Value:
+    zero, one = op.const(0.0, x.dtype), op.const(1.0, x.dtype)
+    found = op.Where(op.Less(x, zero), zero, op.Where(op.Greater(x, zero), one, at_zero))
+    return op.Where(op.IsNaN(x), x, found)
+
+
 def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
     """min(x, 0) - log1p(exp(-|x|))."""
     tail = elementwise.log1p(op, op.Exp(op.Neg(op.Abs(x))))
@@ -108,6 +125,7 @@ _UFUNCS: dict[str, Function] = {
     "reciprocal": _plain("Reciprocal"),
     "exp": _plain("Exp"),
     "exp2": elementwise.exp2,
+    "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
     "expm1": elementwise.expm1,
     "log": _plain("Log"),
     "log2": elementwise.log2,
@@ -132,6 +150,9 @@ _UFUNCS: dict[str, Function] = {
     "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),
     "rad2deg": lambda op, x: op.Mul(x, float(180 / np.pi)),
     "degrees": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    "cbrt": _cube_root,
+    "heaviside": _heaviside,
+    "float_power": _power,
     "maximum": _plain("Max"),
     "minimum": _plain("Min"),
     "fmax": _ignoring_nan("Max"),
@@ -164,9 +185,14 @@ _UFUNCS: dict[str, Function] = {
     "log_expit": _log_expit,
     "erf": special.erf,
     "erfc": special.erfc,
+    "erfcx": special.erfcx,
+    "erfinv": special.erfinv,
+    "log_ndtr": special.log_ndtr,
     "gammaln": special.lgamma,
     "psi": special.digamma,
     "xlogy": elementwise.xlogy,
+    "xlog1py": special.xlog1py,
+    "entr": special.entr,
     "ndtr": special.ndtr,
     "ndtri": special.ndtri,
 }
@@ -326,6 +352,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self, *_: Any) -> Array:
         """The same value, apart from in-place operations."""
         return self.of(self.value)
+
+    def toarray(self) -> Array:
+        """What SciPy's sparse matrices have to become dense; the graph's are, and only how scikit-learn holds it changes."""
+        return self.of(self.op.Identity(self.value))
 
     def reshape(self, *shape: Any) -> Array:
         """In another shape; -1 stands for the rest."""

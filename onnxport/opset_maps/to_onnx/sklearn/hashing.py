@@ -21,7 +21,7 @@ from onnxport.opset_maps.to_onnx.sklearn.cells import blank
 from onnxport.opset_maps.to_onnx.sklearn.characters import SPACES, guarded
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.letters import by_frequency, letters
-from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
+from onnxport.opset_maps.to_onnx.sklearn.preparation import in_words, preparation
 from onnxport.opset_maps.to_onnx.sklearn.records import features
 from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, characters_of_words
@@ -203,6 +203,7 @@ def _vectorizer(**options: Any) -> Any:
 )
 def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
+    model = in_words(model)
     batch = matrix(op, x).shape
     columns, weights = _entries(op, model, *_terms(op, model, documents_of(op, model, x)))
     columns, values = gathered(op, op.Slice(columns, [0], [-1], [0]), op.Slice(weights, [0], [-1], [0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.token_patterns import all_characters, class_of
@@ -46,6 +48,36 @@ class Preparation:
         if self.strip == "ascii":
             return found.encode("ASCII", "ignore").decode("ASCII")
         return "".join(c for c in found if not unicodedata.combining(c))
+
+
+# Functions that say what other arguments say too.
+_SPLIT = {"tokenizer": None, "token_pattern": r"\S+"}
+_PREPROCESSORS: dict[Any, dict[str, Any]] = {
+    str.lower: {"lowercase": True, "strip_accents": None},
+    strip_accents_unicode: {"lowercase": False, "strip_accents": "unicode"},
+    strip_accents_ascii: {"lowercase": False, "strip_accents": "ascii"},
+}
+
+
+def in_words(model: Any) -> Any:
+    """The vectorizer with arguments by name instead of the functions `str.split`, `str.lower` and those that strip accents."""
+    said: dict[str, Any] = {}
+    if model.analyzer is str.split:  # nothing else is done to a document then
+        said = dict(_SPLIT, analyzer="word", lowercase=False, strip_accents=None, preprocessor=None)
+        said |= {"stop_words": None, "ngram_range": (1, 1)}
+    else:
+        if model.tokenizer is str.split:
+            said |= _SPLIT
+        if callable(model.strip_accents) and model.strip_accents in _PREPROCESSORS:
+            said["strip_accents"] = _PREPROCESSORS[model.strip_accents]["strip_accents"]
+        if callable(model.preprocessor) and model.preprocessor in _PREPROCESSORS:
+            said |= dict(_PREPROCESSORS[model.preprocessor], preprocessor=None)
+    if not said:
+        return model
+    found = copy.copy(model)
+    for name, value in said.items():
+        setattr(found, name, value)
+    return found
 
 
 def preparation(model: Any) -> Preparation:

@@ -20,6 +20,7 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transf
 from onnxport.opset_maps.to_onnx.sklearn.places import passed
 from onnxport.opset_maps.to_onnx.sklearn.sparse import Held, held, is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
+from onnxport.opset_maps.to_onnx.sklearn.text import normalized_rows
 
 _HERE = "preprocessing"
 
@@ -117,6 +118,8 @@ def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Rows divided by their norm; rows of zeros stay."""
     rows = floats(op, x)
+    if is_sparse(x):
+        return normalized_rows(rows, model.norm)
     if model.norm == "l2":
         norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
     elif model.norm == "l1":

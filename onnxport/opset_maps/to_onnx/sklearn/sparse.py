@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from scipy.sparse import csr_matrix, issparse
+
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table
 
 _MARK = "onnxport.sparse"
@@ -41,7 +43,7 @@ def held(x: Table) -> Held:
     """How scikit-learn holds the table."""
     if isinstance(x, Frame):
         return Held.DENSE
-    while not x.meta.get(_MARK):
+    while _MARK not in x.meta:
         node = x.producer()
         if node is None or node.op_type not in _PASSING or node.inputs[0] is None:
             return Held.DENSE
@@ -55,9 +57,11 @@ def is_sparse(x: Table) -> bool:
 
 
 def handed_on(step: Any, given: Table, result: Any) -> Any:
-    """What a step of a pipeline made of a table, marked where that is a sparse matrix."""
-    if not isinstance(result, Frame) and (found := _made_by(step, held(given))):
-        result.meta[_MARK] = found
+    """What a step of a pipeline made of a table, marked where that is a sparse matrix, or no longer one."""
+    if not isinstance(result, Frame) and result is not given:
+        found = _made_by(step, held(given))
+        if found or held(result):
+            result.meta[_MARK] = found
     return result
 
 
@@ -90,8 +94,21 @@ def _made_by(step: Any, given: Held) -> Held:
     if hasattr(step, "encode"):
         return Held.SPARSE if step.encode == "onehot" else Held.DENSE
     name = type(step).__name__
+    if name == "FunctionTransformer" and given != Held.DENSE and _makes_dense(step):
+        return Held.DENSE
     if name in _GRAPHS:
         return Held.WITH_ZEROS if step.mode == "distance" else Held.UNORDERED
     if name in _ALWAYS:
         return max(given, Held.SPARSE)
     return given if name in _KEEPING or hasattr(step, "get_support") else Held.DENSE
+
+
+def _makes_dense(step: Any) -> bool:
+    """Whether a FunctionTransformer's function gives an array for a sparse matrix, as ``lambda x: x.toarray()`` does."""
+    if step.func is None:
+        return False
+    row = csr_matrix((1, int(step.n_features_in_)))
+    try:
+        return not issparse(step.func(row, **(step.kw_args or {})))
+    except Exception:  # a user's function may raise anything on what is not its data
+        return False

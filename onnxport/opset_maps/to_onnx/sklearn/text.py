@@ -12,6 +12,7 @@ from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.preparation import in_words
 from onnxport.opset_maps.to_onnx.sklearn.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.sparse_rows import SparseRows
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, floats
@@ -73,6 +74,7 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
 )
 def counted(op: OpBuilder, model: Any, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
+    model = in_words(model)
     if is_wide(model):
         columns, found = term_entries(op, model, x)
         return dense(columns, np.minimum(found, 1.0) if model.binary else found, model, len(model.vocabulary_))
@@ -92,6 +94,7 @@ def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
         raise UnsupportedOperator(
             "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
         )
+    model = in_words(model)
     inner = model._tfidf
     columns, found = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
     found = (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
@@ -131,13 +134,21 @@ def _weighted(model: Any, counts: Array, idf: Any) -> Array:
 
 
 def normalized_rows(counts: Array, norm: str | None) -> Array:
-    """Rows divided by their l1, l2 or greatest norm; those of zeros as they are."""
+    """Rows of a sparse matrix divided by their l1, l2 or greatest norm; those of zeros as they are.
+
+    scikit-learn sums in float64 and divides by that sum (sklearn.utils.sparsefuncs_fast), whatever the type of the entries.
+    """
     if norm is None:
         return counts
     if norm == "l1":
-        size = np.sum(np.abs(counts), axis=1, keepdims=True)
+        size = np.sum(np.abs(counts).astype(np.float64), axis=1, keepdims=True)
     elif norm == "l2":
-        size = np.linalg.norm(counts, axis=1, keepdims=True)
+        wide = counts.dtype == np.float64
+        size = np.linalg.norm(counts, axis=1, keepdims=True) if wide else _root_of_squares(counts)
     else:
         size = np.max(np.abs(counts), axis=1, keepdims=True)
-    return counts / np.where(size == 0.0, 1.0, size)
+    return (counts / np.where(size == 0.0, size.dtype.type(1), size)).astype(counts.dtype)
+
+
+def _root_of_squares(rows: Array) -> Array:
+    return np.sqrt(np.sum((rows * rows).astype(np.float64), axis=1, keepdims=True))
