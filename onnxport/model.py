@@ -90,12 +90,24 @@ class OnnxModel:
         table = inputs[0] if len(inputs) == 1 and not named else None
         if is_frame(table) or is_records(table):
             inputs, named = (), self._columns(table)
+        elif isinstance(table, list) and not table:
+            inputs, named = (), self._no_rows()
         if len(inputs) > len(names):
             raise InvalidInputError(
                 f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given"
             )
         outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _no_rows(self) -> dict[str, Any]:
+        """The graph's inputs for an empty list, which does not say how many columns or features its rows have."""
+        names, found = self.input_names, {}
+        for value in self.model.graph.inputs:
+            if value.name in names and value.shape is not None and value.shape.rank() and value.dtype is not None:
+                dims = [size if isinstance(size, int) else 1 for size in value.shape[1:]]
+                dtype = object if value.dtype == ir.DataType.STRING else value.dtype.numpy()
+                found[value.name or ""] = np.zeros((0, *dims), dtype)
+        return found
 
     def _columns(self, rows: Any) -> dict[str, Any]:
         """The graph's inputs from rows with names."""

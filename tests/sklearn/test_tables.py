@@ -146,6 +146,47 @@ def test_a_matrix_of_strings_and_numbers_is_refused_with_the_way_out():
         onnxport.convert(OneHotEncoder().fit(rows), inputs=rows)
 
 
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        (DictVectorizer(), [{"a": 1, "b": "x"}, {"c": 2.0}]),
+        (FeatureHasher(8, input_type="string"), [["a"], ["b", "c"]]),
+        (StandardScaler(), [[1.0, 2.0], [3.0, 4.0]]),
+    ],
+)
+def test_an_empty_list_is_no_rows(model, rows):
+    converted = onnxport.convert(model.fit(rows), inputs=rows)
+    assert converted([]).shape == (0, converted(rows).shape[1])
+
+
+def test_missing_numbers_may_be_marked_by_pandas():
+    table = pd.DataFrame({"a": pd.array([1, None, 4], dtype="Int64"), "b": pd.array([None, 1.5, 3], dtype="Float64")})
+    model = SimpleImputer(missing_values=pd.NA).fit(table)
+    np.testing.assert_array_equal(onnxport.convert(model, inputs=table)(table), model.transform(table))
+
+
+def test_an_array_of_strings_and_numbers_is_refused_with_the_way_out():
+    rows = np.array([["a", 1], ["b", 2]], object)
+    with pytest.raises(onnxport.UnsupportedOperator, match="DataFrame"):
+        onnxport.convert(OneHotEncoder().fit(rows), inputs=rows)
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [1, 2, 5], [1.5, 2.0, 3.0]])
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
+    ],
+)
+def test_inverses_say_none_as_documented(encoder, labels):
+    """Rows that stand for no category: scikit-learn's None is the word "None", or NaN beside numbers."""
+    codes = encoder.fit([[item] for item in labels]).transform([[item] for item in labels])
+    converted = onnxport.convert(encoder, inputs=codes, methods=["inverse_transform"])
+    assert converted.report.passed
+    assert converted(codes).ravel().tolist() == labels
+
+
 def test_lists_of_other_things_than_strings_are_refused():
     rows = [[("a", 1), ("b", 2)], [("c", 1)]]
     model = FeatureHasher(8, input_type="pair").fit(rows)

@@ -31,7 +31,7 @@ def missing_in(op: OpBuilder, rows: Array, marker: Any) -> Array:
         return np.concatenate([codes(op, item, np.array([text_of(marker)], object)) == 0 for item in columns], axis=1)
     if marker is None or isinstance(marker, str):
         raise UnsupportedOperator(f"missing_values={marker!r} among numbers")
-    if marker != marker:
+    if type(marker).__name__ == "NAType" or marker != marker:
         return np.isnan(rows) if rows.dtype.kind == "f" else np.zeros_like(rows, bool)
     return rows == marker
 
