@@ -175,6 +175,7 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
     del proto.graph.node[:]
     for node in nodes:
         proto.graph.node.append(node)
+        written = proto.graph.node[-1]
         if (
             node.op_type in _EXACT
             or kept.intersection(node.output)
@@ -184,7 +185,7 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
         for place, name in enumerate(node.output):
             inexact = types.get(name)
             if name and inexact in numbers:
-                proto.graph.node[-1].output[place] = f"{name}/exact"
+                written.output[place] = f"{name}/exact"
                 proto.graph.node.extend(_noise(name, f"noise/{numbers[inexact]}", float(rng.integers(1 << 20))))
     return proto
 

@@ -13,7 +13,12 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher  # noqa: E4
 from sklearn.feature_extraction.text import TfidfTransformer  # noqa: E402
 from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
-from sklearn.neighbors import KNeighborsTransformer  # noqa: E402
+from sklearn.neighbors import (  # noqa: E402
+    KNeighborsClassifier,
+    KNeighborsTransformer,
+    RadiusNeighborsClassifier,
+    RadiusNeighborsTransformer,
+)
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import (  # noqa: E402
     MaxAbsScaler,
@@ -207,6 +212,36 @@ def test_what_scikit_learn_reads_from_how_a_graph_is_stored_is_refused(step, sai
     model = make_pipeline(KNeighborsTransformer(n_neighbors=3), step).fit(rows)
     with pytest.raises(onnxport.UnsupportedOperator, match=said):
         onnxport.convert(model, inputs=rows, validate=False)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [KNeighborsTransformer(n_neighbors=15, mode="distance"), RadiusNeighborsTransformer(radius=2.5, mode="distance")],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        KNeighborsClassifier(5, metric="precomputed"),
+        RadiusNeighborsClassifier(2.0, metric="precomputed", outlier_label=0),
+    ],
+    ids=str,
+)
+def test_what_a_graph_of_distances_leaves_out_is_no_neighbour(graph, model):
+    rng = np.random.default_rng(0)
+    rows, fresh = rng.normal(size=(200, 3)), rng.normal(size=(40, 3))
+    pipeline = make_pipeline(graph, model).fit(rows, np.digitize(rows[:, 0], [-0.5, 0.5]))
+    label, probabilities = onnxport.convert(pipeline, inputs=rows)(fresh)
+    assert label.tolist() == pipeline.predict(fresh).tolist()
+    np.testing.assert_allclose(probabilities, pipeline.predict_proba(fresh), rtol=1e-9)
+
+
+def test_a_sparse_matrix_of_distances_is_refused():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    distances = KNeighborsTransformer(n_neighbors=9).fit_transform(rows)
+    model = KNeighborsClassifier(5, metric="precomputed").fit(distances, LABELS)
+    with pytest.raises(onnxport.UnsupportedOperator, match="precomputed"):
+        onnxport.convert(model, inputs=distances)
 
 
 def test_numbers_where_strings_were_fitted_are_refused_by_the_columns_name():

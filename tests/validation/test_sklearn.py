@@ -142,6 +142,42 @@ def linear(model, flip=1.0):
     return graph(write, ("X", ir.DataType.FLOAT, ["N", 3]), names=("label", "probabilities"))
 
 
+def _start_in_float32():
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.linear_model import LinearRegression
+
+    return GradientBoostingRegressor(n_estimators=5, init=LinearRegression()).fit(TABLE, 200 + 50 * TARGET)
+
+
+def _trees_beside_kernels():
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.gaussian_process import GaussianProcessClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    labels = (TARGET > 0).astype(int)
+    parts = [("tree", DecisionTreeClassifier(max_depth=2)), ("kernel", GaussianProcessClassifier())]
+    return VotingClassifier(parts, voting="soft").fit(TABLE, labels)
+
+
+@pytest.mark.parametrize("model", [_start_in_float32, _trees_beside_kernels])
+def test_trees_do_not_hide_what_is_rounded_beside_them(model):
+    """A first estimator in float32; small probabilities of a kernel beside a tree's."""
+    fitted = model()
+    method = "transform" if hasattr(fitted, "transform") else "predict"
+    assert onnxport.convert(fitted, inputs=TABLE, methods=[method]).report.passed
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # codes need not have converged
+def test_rounding_is_looked_for_in_nodes_of_several_results():
+    from sklearn.decomposition import MiniBatchDictionaryLearning
+
+    rows = np.random.default_rng(0).random((60, 5))
+    options = {"positive_code": True, "transform_algorithm": "lasso_cd", "random_state": 0}
+    model = MiniBatchDictionaryLearning(10, alpha=0.1, max_iter=5, positive_dict=True, fit_algorithm="cd", **options)
+    model.fit(rows)
+    np.testing.assert_allclose(onnxport.convert(model, inputs=rows)(rows), model.transform(rows), atol=1e-9)
+
+
 @pytest.mark.parametrize("classes", [np.asarray([3, 5, 9]), np.asarray(["a", "b", "c"])])
 def test_a_label_may_differ_only_at_a_tie(classes):
     from sklearn.linear_model import LogisticRegression

@@ -24,14 +24,14 @@ from onnxport.opset_maps.to_onnx.sklearn.distances import (
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, matrix, numbers
 
 _HERE = "neighbors"
 
 
 def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows, [N, k]."""
-    rows = numbers(op, x)
+    rows = _given(op, model, x)
     k = int(k or model.n_neighbors)
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
@@ -48,6 +48,29 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
     visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
     found, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
     return found, take(index.const(visited), index, axis=0)
+
+
+# On a graph of distances, the same with infinity where nothing is stored.
+_STORED = "onnxport.stored_distances"
+
+
+def _given(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
+    if model.effective_metric_ != "precomputed" or not is_sparse(x):
+        return numbers(op, x)
+    found = matrix(op, x).meta.get(_STORED)
+    if found is None:
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: metric='precomputed' of a sparse matrix, whose zeros are no distances, unless a "
+            "KNeighborsTransformer or RadiusNeighborsTransformer with mode='distance' made it just before"
+        )
+    return Array(op, found)
+
+
+def _graph(model: Any, zeros: Array, infinite: Array) -> Array:
+    if model.mode == "distance":
+        zeros.value.meta[_STORED] = infinite.value
+    return zeros
 
 
 def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
@@ -231,7 +254,7 @@ def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
             found.append(votes / np.where(total == 0.0, 1.0, total))
         return found
 
-    found = in_blocks(numbers(op, x), len(y), of_block)
+    found = in_blocks(_given(op, model, x), len(y), of_block)
     return found if model.outputs_2d_ else found[0]
 
 
@@ -274,7 +297,7 @@ def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
         mean: Any = np.where(empty, nothing, (weights @ values) / np.where(empty, 1.0, total))
         return [mean]
 
-    (found,) = in_blocks(numbers(op, x), len(y), of_block)
+    (found,) = in_blocks(_given(op, model, x), len(y), of_block)
     return found if y.ndim > 1 else found.reshape(-1)
 
 
@@ -286,16 +309,19 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
-    zeros = full(index, (None, int(model.n_samples_fit_)), 0.0, filled.dtype)
-    return zeros.of(op.ScatterElements(zeros.value, index.value, one_value(filled), axis=1))
+    found = []
+    for blank in (0.0, np.inf):
+        nothing = full(index, (None, int(model.n_samples_fit_)), blank, filled.dtype)
+        found.append(nothing.of(op.ScatterElements(nothing.value, index.value, one_value(filled), axis=1)))
+    return _graph(model, *found)
 
 
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
 def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
-    distance, inside = _within(model, numbers(op, x), sparse=_both_sparse(model, x))
+    distance, inside = _within(model, _given(op, model, x), sparse=_both_sparse(model, x))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
-    return np.where(inside, filled, 0.0)
+    return _graph(model, np.where(inside, filled, 0.0), np.where(inside, filled, np.inf))
 
 
 @sklearn.lower(
