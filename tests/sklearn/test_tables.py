@@ -244,6 +244,13 @@ def test_a_sparse_matrix_of_distances_is_refused():
         onnxport.convert(model, inputs=distances)
 
 
+def test_what_two_outputs_are_made_of_is_refused_by_name():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    model = KNeighborsClassifier(metric=lambda a, b: np.abs(a - b).sum()).fit(rows, LABELS)
+    with pytest.raises(onnxport.UnsupportedOperator, match="a function as metric"):
+        onnxport.convert(model, inputs=rows)
+
+
 def test_numbers_where_strings_were_fitted_are_refused_by_the_columns_name():
     frame = pd.DataFrame({"zip": ["1", "2", "3"] * 4})
     model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(frame, [0, 1, 0] * 4)

@@ -103,6 +103,7 @@ class Lowering:
         self._done: dict[tuple[Any, ...], Any] = {}
         self._kept: list[Any] = []
         self._refused: list[Unsupported] = []
+        self._met = 0  # how often a result that was refused before was asked for
         self._steps: dict[str, Any] = {}
         op.on_call(self.method)
 
@@ -114,6 +115,8 @@ class Lowering:
         if key not in self._done:
             self._kept.append((op, estimator))  # an id is one object's only while that lives
             self._done[key] = self._lower(op, estimator, method, x, step)
+        elif isinstance(self._done[key], _Refused):
+            self._met += 1
         result = self._done[key]
         return result if index is None or isinstance(result, _Refused) else result[index]
 
@@ -131,7 +134,7 @@ class Lowering:
         source = Source(
             name, module=".".join(part for part in (outer, step) if part), name=step or type(estimator).__name__
         )
-        before = len(self._refused)
+        before = len(self._refused) + self._met
         try:
             entry = find(estimator, method)
         except UnsupportedOperator as error:
@@ -162,7 +165,7 @@ class Lowering:
     def _follows(self, before: int, x: Table) -> bool:
         """Whether an error may only follow from a part that was refused."""
         parts = x.parts if isinstance(x, Frame) else (x,)
-        return len(self._refused) > before or any(isinstance(part, _Refused) for part in parts)
+        return len(self._refused) + self._met > before or any(isinstance(part, _Refused) for part in parts)
 
     def raise_refused(self) -> None:
         """One error for everything that was refused."""
