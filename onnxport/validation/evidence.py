@@ -25,6 +25,9 @@ from onnxport.validation.tolerance import Budget
 # Sizes of the nudges in units of the last place; the first ones measure noise, all of them show where the source jumps.
 _NUDGES = (1, 1, 1, 2, 2, 4)
 _NOISE_NUDGES = 3
+# As large, in units of the last place: equal distances come to differ, and what is no jump moves by far less than one.
+_PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
+_TWINS = 20
 # Graphs with more weights are not run again with nudged ones.
 _REWORK_LIMIT = 1 << 29
 _REWORKS = 3
@@ -64,12 +67,14 @@ class Evidence:
         truth: results in float64, of the side that can; None where neither can.
         of_source: the further runs are the source's; else the converted model's.
         nudged: results on inputs that are off by a few units in the last place.
+        twins: results of the source and of the converted model on the same inputs, off by enough to part what is tied.
         reworked: results of the ONNX graph with its weights and inner results off by one unit, after those of the graph itself.
     """
 
     truth: Outputs | None = None
     of_source: bool = True
     nudged: tuple[Outputs, ...] = ()
+    twins: tuple[tuple[Outputs, Outputs], ...] = ()
     reworked: tuple[Outputs, ...] = ()
 
 
@@ -95,10 +100,12 @@ def further_evidence(parties: Comparison, item: InputSet, evidence: Evidence) ->
     """
     if parties.tolerance.given:
         return evidence
-    nudged = () if parties.numerics.direct_trees else tuple(_nudged(parties, item, evidence.of_source))
+    smooth = not parties.numerics.direct_trees
+    nudged = tuple(_nudged(parties, item, evidence.of_source)) if smooth else ()
+    twins = tuple(_twins(parties, item)) if smooth and parties.source.own_dtypes and _chooses(parties.graph) else ()
     noisy = evidence.truth is None or parties.source.own_dtypes
     reworked = tuple(_reworked(parties, item)) if noisy else ()
-    return replace(evidence, nudged=nudged, reworked=reworked)
+    return replace(evidence, nudged=nudged, twins=twins, reworked=reworked)
 
 
 def _nudged(parties: Comparison, item: InputSet, of_source: bool) -> Iterator[Outputs]:
@@ -114,6 +121,26 @@ def _nudged(parties: Comparison, item: InputSet, of_source: bool) -> Iterator[Ou
         try:
             yield parties.source.run(parties.source_leaves(leaves)) if of_source else parties.converted.run(leaves)
         except Exception:  # an input check of the model's own, as for values above 1
+            return
+
+
+def _chooses(graph: ir.Model | None) -> bool:
+    """Whether a graph takes the first few of rows in an order, as of neighbours."""
+    return graph is not None and any(node.op_type == "TopK" for node in graph.graph.all_nodes())
+
+
+def _twins(parties: Comparison, item: InputSet) -> Iterator[tuple[Outputs, Outputs]]:
+    if not any(_is_float(leaf) for leaf in item.leaves):
+        return
+    for seed in range(_TWINS):
+        rng = np.random.default_rng(seed)
+        leaves = [
+            tolerance.nudge(x, _PARTING.get(x.dtype, 1) * tolerance.epsilon(x.dtype), rng) if _is_float(x) else x
+            for x in item.leaves
+        ]
+        try:
+            yield parties.source.run(parties.source_leaves(leaves)), parties.converted.run(leaves)
+        except Exception:  # an input check of the model's own
             return
 
 
@@ -253,8 +280,28 @@ def budget_for_parts(parties: Comparison, expected: Any) -> Budget:
 
 
 def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
-    """What else the source gives when its inputs move by a few units in the last place."""
-    return results(evidence.nudged, pair.index, pair.expected) if evidence.of_source else []
+    """What else the source gives when its inputs move by a few units in the last place.
+
+    Where several choices are as good, as among equally near neighbours, no such move need show the one that the converted model
+    made: its own result counts too where both sides agree on moved inputs, on another result than the source's here.
+    """
+    found = results(evidence.nudged, pair.index, pair.expected) if evidence.of_source else []
+    if not evidence.twins or np.shape(pair.result) != pair.expected.shape:
+        return found
+    ours = results([twin for twin, _ in evidence.twins], pair.index, pair.expected)
+    theirs = results([twin for _, twin in evidence.twins], pair.converted_index, pair.expected)
+    if any(item.shape != pair.expected.shape for item in (*ours, *theirs)):
+        return found
+    tied = np.any([_agree(x, y) & ~_agree(x, pair.expected) for x, y in zip(ours, theirs, strict=True)], axis=0)
+    return [*found, np.where(tied, pair.result, pair.expected)]
+
+
+def _agree(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Elementwise, as far as a small move of the inputs goes; a jump is more."""
+    if a.dtype.kind in "OUSb" or b.dtype.kind in "OUSb":
+        return np.asarray(a.astype(str) == b.astype(str))
+    scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+    return np.isclose(a, b, rtol=0.0, atol=1e-3 * scale, equal_nan=True)
 
 
 def results(runs: Sequence[Outputs], place: int, like: np.ndarray) -> list[np.ndarray]:

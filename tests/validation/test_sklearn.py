@@ -178,6 +178,27 @@ def test_rounding_is_looked_for_in_nodes_of_several_results():
     np.testing.assert_allclose(onnxport.convert(model, inputs=rows)(rows), model.transform(rows), atol=1e-9)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 5])
+def test_equally_near_neighbours_may_be_others(seed):
+    """Of rows of counts, many are as near as each other: which of them scikit-learn takes hangs on the way through its tree."""
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+    rng = np.random.default_rng(seed)
+    counts, target = rng.poisson(3, (400, 6)).astype(float), rng.integers(0, 3, 400)
+    for model in (KNeighborsRegressor(7), KNeighborsClassifier(algorithm="brute")):
+        assert onnxport.convert(model.fit(counts, target), inputs=counts[:40]).report.passed
+
+
+def test_another_neighbour_that_is_not_as_near_is_found():
+    from sklearn.neighbors import KNeighborsRegressor
+
+    rng = np.random.default_rng(0)
+    counts, target = rng.poisson(3, (400, 6)).astype(float), rng.normal(size=400)
+    model, other = (KNeighborsRegressor(k).fit(counts, target) for k in (7, 6))
+    converted = onnxport.convert(other, inputs=counts[:40], validate=False)
+    assert not onnxport.validate(model, converted, inputs=counts[:40]).passed
+
+
 @pytest.mark.parametrize("classes", [np.asarray([3, 5, 9]), np.asarray(["a", "b", "c"])])
 def test_a_label_may_differ_only_at_a_tie(classes):
     from sklearn.linear_model import LogisticRegression
