@@ -28,6 +28,7 @@ _NOISE_NUDGES = 3
 # As large, in units of the last place: equal distances come to differ, and what is no jump moves by far less than one.
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS = 20
+_SMALL_MOVE = 1e-3
 # Graphs with more weights are not run again with nudged ones.
 _REWORK_LIMIT = 1 << 29
 _REWORKS = 3
@@ -283,7 +284,8 @@ def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
     """What else the source gives when its inputs move by a few units in the last place.
 
     Where several choices are as good, as among equally near neighbours, no such move need show the one that the converted model
-    made: its own result counts too where both sides agree on moved inputs, on another result than the source's here.
+    made: its own result counts too where both sides agree on moved inputs, on another result than the source's here, and it lies
+    among what the source gives for these.
     """
     found = results(evidence.nudged, pair.index, pair.expected) if evidence.of_source else []
     if not evidence.twins or np.shape(pair.result) != pair.expected.shape:
@@ -293,15 +295,27 @@ def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
     if any(item.shape != pair.expected.shape for item in (*ours, *theirs)):
         return found
     tied = np.any([_agree(x, y) & ~_agree(x, pair.expected) for x, y in zip(ours, theirs, strict=True)], axis=0)
-    return [*found, np.where(tied, pair.result, pair.expected)]
+    among = _among(pair.result, [pair.expected, *ours])
+    return [*found, np.where(tied & among, pair.result, pair.expected)]
 
 
 def _agree(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Elementwise, as far as a small move of the inputs goes; a jump is more."""
     if a.dtype.kind in "OUSb" or b.dtype.kind in "OUSb":
         return np.asarray(a.astype(str) == b.astype(str))
-    scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
-    return np.isclose(a, b, rtol=0.0, atol=1e-3 * scale, equal_nan=True)
+    return np.isclose(a, b, rtol=0.0, atol=_SMALL_MOVE * _size(b), equal_nan=True)
+
+
+def _among(value: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """Where an element is one of the others, or of floating-point numbers no further from them than they lie apart."""
+    if value.dtype.kind != "f":
+        return np.asarray(np.any([value.astype(str) == item.astype(str) for item in others], axis=0))
+    low, high = np.min(others, axis=0), np.max(others, axis=0)  # a few of the choices there are
+    return (value >= low - (high - low)) & (value <= high + (high - low))
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
 
 
 def results(runs: Sequence[Outputs], place: int, like: np.ndarray) -> list[np.ndarray]:

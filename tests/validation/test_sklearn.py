@@ -1,14 +1,17 @@
 """scikit-learn's own ways: labels at a tie, thresholds, missing values, tables of mixed columns."""
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 import onnxport
 from onnxport.converters.to_onnx.finish import finish
-from onnxport.errors import InvalidInputError, ValidationError
+from onnxport.errors import InvalidInputError
 from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
+from onnxport.validation.evidence import Evidence, Pair, jumps
 
 pytestmark = pytest.mark.sklearn
 
@@ -189,6 +192,14 @@ def test_equally_near_neighbours_may_be_others(seed):
         assert onnxport.convert(model.fit(counts, target), inputs=counts[:40]).report.passed
 
 
+@pytest.mark.parametrize(("given", "counts"), [(2.5, True), (1.0, True), (99.0, False), (np.nan, False)])
+def test_a_tie_excuses_only_what_lies_among_the_choices(given, counts):
+    twins = tuple(([("y", np.array([value, 5.0]))],) * 2 for value in (1.0, 3.0))
+    pair = Pair("y", np.array([2.0, 5.0]), np.array([given, 6.0]), 0, 0)
+    (choices,) = jumps(pair, Evidence(twins=twins))
+    assert choices.tolist() == [given if counts else 2.0, 5.0]
+
+
 def test_another_neighbour_that_is_not_as_near_is_found():
     from sklearn.neighbors import KNeighborsRegressor
 
@@ -223,10 +234,13 @@ def test_neighbours_at_equal_distances_are_told_of():
     from sklearn.preprocessing import MaxAbsScaler
 
     table = np.random.default_rng(0).integers(-1, 2, (200, 4)).astype(np.float64)
-    finder = KNeighborsRegressor(3, algorithm="brute", metric="manhattan").fit(table, np.arange(200.0))
-    for model in (finder, make_pipeline(finder), make_pipeline(MaxAbsScaler(), finder).fit(table, np.arange(200.0))):
-        with pytest.raises(ValidationError, match="equal distances.*validate=False"):
-            onnxport.convert(model, inputs=table[:50])
+    target = np.arange(200.0)
+    finder, other = (KNeighborsRegressor(k, algorithm="brute", metric="manhattan").fit(table, target) for k in (3, 2))
+    converted = onnxport.convert(other, inputs=table[:50], validate=False)
+    for model in (finder, make_pipeline(finder), make_pipeline(MaxAbsScaler(), finder).fit(table, target)):
+        report = onnxport.validate(model, converted, inputs=table[:50])
+        assert not report.passed
+        assert re.search("equal distances.*validate=False", str(report))
 
 
 def test_the_only_step_of_a_pipeline_is_asked_for_its_neighbours():
