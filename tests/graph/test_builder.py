@@ -77,6 +77,14 @@ def test_python_numbers_take_the_operands_type(dtype):
     assert op.Mul(2, x).dtype == dtype
 
 
+def test_whole_numbers_do_not_cut_a_constant():
+    op = OpBuilder(21)
+    x = op.input("x", ir.DataType.INT64, [2])
+    op.Max(x, np.array([1.0, 2.0]))
+    with pytest.raises(MapEntryError, match="cut to INT64"):
+        op.Max(x, np.array([1.0, 2.5]))
+
+
 def test_constants_are_folded_and_shared():
     op, x = builder()
     a = op.Add(op.const([1, 2]), 1)
