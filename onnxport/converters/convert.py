@@ -137,7 +137,7 @@ def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any
     """
     if not isinstance(model, (str, os.PathLike)) or framework == "onnx":
         if framework == "sklearn":
-            return _module("onnxport.tracing.native_boosters", framework).as_estimator(model)
+            return _module("onnxport.tracing.sklearn_boosters", framework).as_estimator(model)
         return model
     if framework == "keras":
         _module(

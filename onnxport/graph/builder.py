@@ -513,7 +513,9 @@ def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
     if dtype is None or dtype == ir.DataType.STRING:
         return np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.kind == "f" and dtype.numpy().kind in "iu" and np.any(array != np.trunc(array)):
-        raise MapEntryError(f"a constant with fractions would be cut to {dtype.name}, the type of the operands beside it")
+        raise MapEntryError(
+            f"a constant with fractions would be cut to {dtype.name}, the type of the operands beside it"
+        )
     return np.ascontiguousarray(array.astype(dtype.numpy())).reshape(array.shape)
 
 

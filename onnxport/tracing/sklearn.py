@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
-from onnxport.tracing import native_boosters
+from onnxport.tracing import sklearn_boosters
 
 _TRUSTED = frozenset(
     "catboost category_encoders collections imblearn lightgbm numpy scipy sklearn xgboost".split()  # and types of Python's own
@@ -36,8 +36,8 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
         raise InvalidModelError(f"no file {str(path)!r}")
     if place.suffix.lower() == ".skops":
         return _load_skops(place)
-    if place.suffix.lower() in native_boosters.SUFFIXES:
-        return native_boosters.load(place)
+    if place.suffix.lower() in sklearn_boosters.SUFFIXES:
+        return sklearn_boosters.load(place)
     if not allow_pickle:
         raise UntrustedFileError(
             f"{str(path)!r} is a pickle, and loading one runs code from it; pass allow_pickle=True (--allow-pickle) "
@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
     import joblib
 
     try:
-        return native_boosters.as_estimator(joblib.load(place))
+        return sklearn_boosters.as_estimator(joblib.load(place))
     except Exception as error:  # unpickling raises whatever the file makes it raise
         raise InvalidModelError(f"{str(path)!r} is truncated or no pickled estimator: {error}") from error
 

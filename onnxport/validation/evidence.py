@@ -192,6 +192,7 @@ def _with_noise(graph: ir.Model) -> onnx.ModelProto:
             continue
         array = value.numpy()
         moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
+        moved = np.where(array == np.floor(array), array, moved)  # as `_noise` leaves them: codes of terms, say
         tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
     types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
     numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}

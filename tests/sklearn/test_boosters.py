@@ -13,7 +13,7 @@ import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.errors import InvalidModelError  # noqa: E402
 from onnxport.request import Request  # noqa: E402
-from onnxport.tracing.native_boosters import as_estimator  # noqa: E402
+from onnxport.tracing.sklearn_boosters import as_estimator  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
 ROWS = 300
