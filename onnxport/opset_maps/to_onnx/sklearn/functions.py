@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.special
 from sklearn.utils import check_array
 
 from onnxport.errors import UnsupportedOperator
@@ -27,6 +28,10 @@ _HERE = "preprocessing"
             transformer,
             _HERE,
             "FunctionTransformer",
+            {"func": lambda x: np.cbrt(x) + np.heaviside(x, 0.5) * scipy.special.exp10(x)},
+            {"func": lambda x: scipy.special.log_ndtr(x) + scipy.special.erfcx(x) + scipy.special.entr(np.abs(x))},
+            {"func": lambda x: scipy.special.erfinv(np.tanh(x)) + scipy.special.xlog1py(x, x * x)},
+            {"func": lambda x: np.float_power(np.abs(x), 0.3)},
             {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
         ),
     ],
