@@ -10,6 +10,8 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtime import Session
 from onnxport.opset_maps.to_onnx.common import special
+from onnxport.opset_maps.to_onnx.common.double import COMPOSED
+from onnxport.opset_maps.to_onnx.common.elementwise import atan2
 
 scipy_special = pytest.importorskip("scipy.special")
 
@@ -24,8 +26,9 @@ def run(function, *arrays: np.ndarray) -> np.ndarray:
     op = OpBuilder(21)
     inputs = [op.input(f"x{i}", ir.DataType.from_numpy(x.dtype), list(x.shape)) for i, x in enumerate(arrays)]
     op.names.reserve("y")
-    model = finish(op, [function(op, *inputs)], ["y"])
-    return Session(model).run({f"x{i}": x for i, x in enumerate(arrays)})[0]
+    session = Session(finish(op, [function(op, *inputs)], ["y"]))
+    assert session.backend == "onnxruntime"
+    return session.run({f"x{i}": x for i, x in enumerate(arrays)})[0]
 
 
 def assert_last_place(found: np.ndarray, truth: np.ndarray, ulps: float) -> None:
@@ -81,3 +84,26 @@ def test_double_operands_keep_their_digits():
     np.testing.assert_allclose(run(special.digamma, x), scipy_special.digamma(x), rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(run(special.erfcx, x), scipy_special.erfcx(x), rtol=1e-13)
     np.testing.assert_allclose(run(special.erfinv, x / 21), scipy_special.erfinv(x / 21), rtol=1e-13)
+
+
+ENDS = [0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 5e-324, 1e308, -710.15, 710.15]
+NEAR_ONE = np.concatenate([1 - 10 ** RNG.uniform(-16, 0, 500), 1 + 10 ** RNG.uniform(-16, 3, 500)])
+DOUBLES = np.concatenate([RNG.normal(size=2000) * 10, 10 ** RNG.uniform(-320, 308, 1000), NEAR_ONE, -NEAR_ONE, ENDS])
+
+
+@pytest.mark.parametrize(("operator", "points"), [(name, DOUBLES) for name in COMPOSED if name not in ("Erf", "Tan")])
+def test_float64_of_functions_that_runtimes_have_in_float32(operator, points):
+    """Within 5 units in the last place of NumPy's, infinities and all, and onnxruntime loads it."""
+    name = operator.lower()
+    name = f"arc{name[1:]}" if name.startswith("a") else name
+    with np.errstate(all="ignore"):
+        truth = getattr(np, name)(points)
+        found = run(COMPOSED[operator], points)
+        finite = np.isfinite(truth)
+        np.testing.assert_array_equal(found[~finite], truth[~finite])
+        assert np.max(np.abs(found - truth)[finite] / np.spacing(np.abs(truth[finite]))) <= 5
+
+
+def test_float64_angles_of_points():
+    y, x = np.meshgrid([-np.inf, -2.0, -0.0, 0.0, 1e-300, 0.5, np.inf], [-np.inf, -3.0, -0.0, 0.0, 1e-9, 4.0, np.inf])
+    np.testing.assert_allclose(run(atan2, y.ravel(), x.ravel()), np.arctan2(y, x).ravel(), rtol=1e-15)

@@ -119,7 +119,11 @@ LETTERS = st.text(st.sampled_from("aAbeéÉxyz  \t\n\u00a0\u2003'-,.!_0129ßÅå
 ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=40)
 
 
-@pytest.mark.parametrize("options", ANALYZERS, ids=str)
+def title(options):
+    return ", ".join(f"{key}={getattr(value, '__name__', value)}" for key, value in options.items())
+
+
+@pytest.mark.parametrize("options", ANALYZERS, ids=title)
 def test_every_analyzer_gives_scikit_learns_terms(options):
     model = CountVectorizer(**options).fit([*LEARNED, "ab a x  yz", "Tab\tand\n\nbreaks"])
     converted = onnxport.convert(model, inputs=LEARNED, validate=False)

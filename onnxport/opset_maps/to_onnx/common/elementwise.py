@@ -30,10 +30,11 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
         values = [to_dtype(op, item, dtype) for item in operands]
         if compose is not None:
             return compose(op, *values)
-        if row.onnx == "Erf" and dtype == ir.DataType.DOUBLE:
-            from onnxport.opset_maps.to_onnx.common.special import erf  # which is written with log1p, below
+        if dtype == ir.DataType.DOUBLE:
+            from onnxport.opset_maps.to_onnx.common.double import COMPOSED  # which is written with what stands below
 
-            return erf(op, *values)
+            if row.onnx in COMPOSED:
+                return COMPOSED[row.onnx](op, *values)
         if row.onnx in _OF_INTEGERS and not dtype.is_floating_point():
             return _OF_INTEGERS[row.onnx](op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
@@ -303,7 +304,10 @@ def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
     both_infinite = op.And(isinf(op, y), isinf(op, x))
     ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
     origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
-    angle = op.Atan(op.Where(origin, op.const(0.0, x.dtype), ratio))
+    from onnxport.opset_maps.to_onnx.common.double import atan  # which is written with what stands here
+
+    tangent = op.Where(origin, op.const(0.0, x.dtype), ratio)
+    angle = atan(op, tangent) if x.dtype == ir.DataType.DOUBLE else op.Atan(tangent)
     angle = op.Where(is_negative(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
     return op.Where(is_negative(op, y), op.Neg(angle), angle)
 

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import elementwise, special
+from onnxport.opset_maps.to_onnx.common import double, elementwise, special
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 
 _BOOL, _INT64, _DOUBLE = ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.DOUBLE
@@ -24,15 +24,9 @@ _COMPUTED = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32), np.dt
 Function = Callable[..., ir.Value]
 
 
-def _in_float(operator: str) -> Function:
-    """An operator that runtimes have in float32 only; double operands are refused, since float32's digits are not theirs."""
-
-    def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
-        if x.dtype == _DOUBLE:
-            raise UnsupportedOperator(f"ONNX {operator} has no kernel for float64: give float32 inputs")
-        return op.node(operator, x)
-
-    return lower
+def _known_in_float(operator: str) -> Function:
+    """An operator that runtimes have in float32 only, composed for float64."""
+    return lambda op, x: double.COMPOSED[operator](op, x) if x.dtype == _DOUBLE else op.node(operator, x)
 
 
 def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -40,21 +34,6 @@ def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
         return op.Mul(x, x)
     return op.Pow(x, y)
-
-
-def _tan(op: OpBuilder, x: ir.Value) -> ir.Value:
-    return op.Div(op.Sin(x), op.Cos(x)) if x.dtype == _DOUBLE else op.Tan(x)
-
-
-def _hyperbolic_sine(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """(u + u / (u + 1)) / 2 with u = expm1(x)."""
-    u = elementwise.expm1(op, x)
-    return op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
-
-
-def _hyperbolic_cosine(op: OpBuilder, x: ir.Value) -> ir.Value:
-    e = op.Exp(op.Abs(x))
-    return op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
 
 
 def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -134,17 +113,17 @@ _UFUNCS: dict[str, Function] = {
     "logaddexp": elementwise.logaddexp,
     "sin": _plain("Sin"),
     "cos": _plain("Cos"),
-    "tan": _tan,
-    "arcsin": _in_float("Asin"),
-    "arccos": _in_float("Acos"),
-    "arctan": _in_float("Atan"),
+    "tan": _known_in_float("Tan"),
+    "arcsin": _known_in_float("Asin"),
+    "arccos": _known_in_float("Acos"),
+    "arctan": _known_in_float("Atan"),
     "arctan2": elementwise.atan2,
-    "sinh": _hyperbolic_sine,
-    "cosh": _hyperbolic_cosine,
+    "sinh": double.sinh,
+    "cosh": double.cosh,
     "tanh": _plain("Tanh"),
-    "arcsinh": _in_float("Asinh"),
-    "arccosh": _in_float("Acosh"),
-    "arctanh": _in_float("Atanh"),
+    "arcsinh": _known_in_float("Asinh"),
+    "arccosh": _known_in_float("Acosh"),
+    "arctanh": _known_in_float("Atanh"),
     "hypot": elementwise.hypot,
     "deg2rad": lambda op, x: op.Mul(x, float(np.pi / 180)),
     "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),

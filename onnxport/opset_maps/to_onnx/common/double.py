@@ -1,0 +1,112 @@
+"""Functions that runtimes have in float32 only, composed of what they have in float64 too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.common import elementwise
+from onnxport.opset_maps.to_onnx.common.special import erf
+
+_FLOAT, _DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
+# From here on 1 + x x is x x.
+_LARGE = 1e9
+# From here on exp(-x) is no part of exp(x) + exp(-x).
+_ALONE = 22.0
+
+
+def tan(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sin(x) / cos(x)."""
+    return op.Div(op.Sin(x), op.Cos(x))
+
+
+def atan(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Float32's angle y and what it lacks, whose tangent is (x cos y - sin y) / (cos y + x sin y).
+
+    The addition theorem of the tangent (DLMF 4.21.2); a tangent of 1e-7 is its own angle to the last digit.
+    """
+    near = op.cast(op.Atan(op.cast(x, _FLOAT)), _DOUBLE)
+    sine, cosine = op.Sin(near), op.Cos(near)
+    rest = op.Div(op.Sub(op.Mul(x, cosine), sine), op.Add(cosine, op.Mul(x, sine)))
+    end = op.Mul(op.Sign(x), math.pi / 2)
+    return op.Where(elementwise.isinf(op, x), end, op.Add(near, rest))
+
+
+def asin(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """atan(x / sqrt((1 - x) (1 + x)))."""
+    return atan(op, op.Div(x, op.Sqrt(op.Mul(op.Sub(1.0, x), op.Add(x, 1.0)))))
+
+
+def acos(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """2 atan(sqrt((1 - x) / (1 + x)))."""
+    return op.Mul(atan(op, op.Sqrt(op.Div(op.Sub(1.0, x), op.Add(x, 1.0)))), 2.0)
+
+
+def sinh(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sign(x) (u + u / (u + 1)) / 2 with u = expm1(|x|)."""
+    a = op.Abs(x)
+    u = elementwise.expm1(op, op.Min(a, op.const(_ALONE, x.dtype)))
+    found = op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
+    found = op.Mul(op.Sign(x), op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), found))
+    return op.Where(op.Equal(x, 0.0), x, found)
+
+
+def cosh(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """(e + 1 / e) / 2 with e = exp(|x|)."""
+    a = op.Abs(x)
+    e = op.Exp(op.Min(a, op.const(_ALONE, x.dtype)))
+    found = op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
+    return op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), found)
+
+
+def _half_of_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """exp(x) / 2, also where exp(x) itself is beyond the type."""
+    root = op.Exp(op.Mul(x, 0.5))
+    return op.Mul(op.Mul(root, 0.5), root)
+
+
+def asinh(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sign(x) log1p(a + a a / (1 + sqrt(1 + a a))) with a = |x|; of a large one log(2 a)."""
+    a = op.Abs(x)
+    large = op.Greater(a, _LARGE)
+    square = elementwise.square(op, op.Where(large, op.const(1.0, x.dtype), a))
+    rest = op.Div(square, op.Add(op.Sqrt(op.Add(square, 1.0)), 1.0))
+    found = op.Where(large, _log_of_twice(op, a), elementwise.log1p(op, op.Add(a, rest)))
+    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), found))
+
+
+def acosh(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """log1p(t + sqrt(t (t + 2))) with t = x - 1; of a large x log(2 x), NaN below 1."""
+    large = op.Greater(x, _LARGE)
+    t = op.Sub(op.Where(large, op.const(1.0, x.dtype), x), 1.0)
+    found = op.Where(large, _log_of_twice(op, x), elementwise.log1p(op, op.Add(t, op.Sqrt(op.Mul(t, op.Add(t, 2.0))))))
+    return op.Where(op.Less(x, 1.0), op.const(math.nan, x.dtype), found)
+
+
+def atanh(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sign(x) log1p(2 a / (1 - a)) / 2 with a = |x|."""
+    a = op.Abs(x)
+    found = elementwise.log1p(op, op.Div(op.Add(a, a), op.Sub(1.0, a)))
+    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), op.Mul(found, 0.5)))
+
+
+def _log_of_twice(op: OpBuilder, x: ir.Value) -> ir.Value:
+    return op.Add(op.Log(x), math.log(2.0))
+
+
+# By the name of ONNX's operator.
+COMPOSED: dict[str, Callable[[OpBuilder, ir.Value], ir.Value]] = {
+    "Acos": acos,
+    "Acosh": acosh,
+    "Asin": asin,
+    "Asinh": asinh,
+    "Atan": atan,
+    "Atanh": atanh,
+    "Cosh": cosh,
+    "Erf": erf,
+    "Sinh": sinh,
+    "Tan": tan,
+}
