@@ -114,7 +114,7 @@ def test_names_that_a_step_before_gave():
         (lambda frame: frame.iloc[:3], "rows of a table"),
         (lambda frame: frame.loc[frame["rooms"] > 2, ["rooms"]], "rows of a table"),
         (lambda frame: frame.add(frame["rooms"]), "other than a number"),
-        (lambda frame: frame.std(axis=1), "no 'std'"),
+        (lambda frame: frame.median(axis=1), "no 'median'"),
         (lambda frame: np.std(frame, axis=1), "take its values"),
         (lambda frame: pd.DataFrame({"a": frame["rooms"]}), "whole columns"),
     ],
@@ -137,3 +137,21 @@ def test_what_numpy_does_not_hand_on_is_refused_with_the_way_out():
     rows = np.ones((4, 3))
     with pytest.raises(onnxport.UnsupportedOperator, match="np.c_.*np.column_stack"):
         onnxport.convert(FunctionTransformer(lambda x: np.c_[x, x]).fit(rows), inputs=rows)
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom|All-NaN")
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(
+            lambda frame, name=name: getattr(frame[NUMBERS], name)(axis=1).to_frame()
+            for name in ("sum", "max", "min", "std")
+        ),
+        lambda frame: np.max(frame[NUMBERS].to_numpy(), axis=1, keepdims=True),
+        lambda frame: np.sort(frame[NUMBERS].values, axis=1),
+    ],
+)
+def test_missing_values_across_columns_go_pandas_way_and_those_of_arrays_numpys(function):
+    model = FunctionTransformer(function).fit(HOUSES)
+    found = onnxport.convert(model, inputs=HOUSES[NUMBERS + ["town"]])(HOUSES)
+    np.testing.assert_allclose(found, np.asarray(model.transform(HOUSES), float), rtol=1e-12)

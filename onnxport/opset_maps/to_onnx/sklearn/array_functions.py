@@ -17,7 +17,9 @@ Function = Callable[..., Any]
 _TALL = 128
 
 
-def _says(*functions: Any) -> Callable[[Function], Function]:
+def says(*functions: Any) -> Callable[[Function], Function]:
+    """Notes what stands for functions of NumPy's in a graph."""
+
     def register(function: Function) -> Function:
         TABLE.update(dict.fromkeys(functions, function))
         return function
@@ -44,7 +46,7 @@ def _first(items: Sequence[Any]) -> Array:
     return next(item for item in items if isinstance(item, Array))
 
 
-@_says(np.sum)
+@says(np.sum)
 def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     if dtype is not None:
         x = x.astype(dtype)
@@ -53,12 +55,12 @@ def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     return reduced(x, "ReduceSum", axis, keepdims)
 
 
-@_says(np.mean)
+@says(np.mean)
 def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(x if x.dtype.kind == "f" else x.astype(np.float64), "ReduceMean", axis, keepdims)
 
 
-@_says(np.prod)
+@says(np.prod)
 def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(x if x.dtype.kind == "f" else x.astype(np.int64), "ReduceProd", axis, keepdims)
 
@@ -76,12 +78,12 @@ TABLE[np.max] = TABLE[np.amax] = _extreme("ReduceMax")
 TABLE[np.min] = TABLE[np.amin] = _extreme("ReduceMin")
 
 
-@_says(np.any)
+@says(np.any)
 def _any(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMax", axis, keepdims).astype(bool)
 
 
-@_says(np.all)
+@says(np.all)
 def _all(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMin", axis, keepdims).astype(bool)
 
@@ -90,7 +92,7 @@ def _truth(x: Array) -> Array:
     return x if x.dtype == bool else x != 0
 
 
-@_says(np.var)
+@says(np.var)
 def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     gap = x - _mean(x, axis, keepdims=True)
     mean = _mean(gap * gap, axis, keepdims)
@@ -103,7 +105,7 @@ def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> A
     return mean * (count / (count - ddof))
 
 
-@_says(np.std)
+@says(np.std)
 def _std(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     return np.sqrt(_var(x, axis, ddof, keepdims))
 
@@ -123,7 +125,7 @@ TABLE[np.argmax] = _argument("ArgMax")
 TABLE[np.argmin] = _argument("ArgMin")
 
 
-@_says(np.where)
+@says(np.where)
 def _where(condition: Any, x: Any, y: Any) -> Array:
     like = _first([condition, x, y])
     kinds = [item if type(item) in (int, float) else _array(like, item).dtype for item in (x, y)]
@@ -138,7 +140,7 @@ def _where(condition: Any, x: Any, y: Any) -> Array:
     return like.of(like.op.Where(_truth(condition).value, x.value, y.value))
 
 
-@_says(np.concatenate)
+@says(np.concatenate)
 def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
@@ -149,86 +151,86 @@ def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
     return like.of(like.op.Concat(*parts, axis=axis % like.ndim))
 
 
-@_says(np.hstack)
+@says(np.hstack)
 def _hstack(items: Sequence[Any]) -> Array:
     return _concatenate(items, axis=0 if _first(items).ndim == 1 else 1)
 
 
-@_says(np.stack)
+@says(np.stack)
 def _stack(items: Sequence[Any], axis: int = 0) -> Array:
     like = _first(items)
     return _concatenate([_expand(_array(like, item), axis) for item in items], axis=axis)
 
 
-@_says(np.column_stack)
+@says(np.column_stack)
 def _column_stack(items: Sequence[Any]) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
     return _concatenate([item[:, None] if item.ndim == 1 else item for item in arrays], axis=1)
 
 
-@_says(np.vstack)
+@says(np.vstack)
 def _vstack(items: Sequence[Any]) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
     return _concatenate([item[None] if item.ndim == 1 else item for item in arrays], axis=0)
 
 
-@_says(np.expand_dims)
+@says(np.expand_dims)
 def _expand(x: Array, axis: int) -> Array:
     return x.of(x.op.Unsqueeze(x.value, x.op.axes(axis % (x.ndim + 1))))
 
 
-@_says(np.ndim)
+@says(np.ndim)
 def _ndim(x: Array) -> int:
     return x.ndim
 
 
-@_says(np.squeeze)
+@says(np.squeeze)
 def _squeeze(x: Array, axis: Any = None) -> Array:
     axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
     return x.of(x.op.Squeeze(x.value, x.op.axes(*axes))) if axes else x
 
 
-@_says(np.reshape)
+@says(np.reshape)
 def _reshape(x: Array, shape: Any) -> Array:
     return x.reshape(shape)
 
 
-@_says(np.ravel)
+@says(np.ravel)
 def _ravel(x: Array) -> Array:
     return x.ravel()
 
 
-@_says(np.transpose)
+@says(np.transpose)
 def _transpose(x: Array, axes: Any = None) -> Array:
     return x.of(x.op.Transpose(x.value, perm=list(axes) if axes is not None else list(range(x.ndim))[::-1]))
 
 
-@_says(np.swapaxes)
+@says(np.swapaxes)
 def _swapaxes(x: Array, a: int, b: int) -> Array:
     order = list(range(x.ndim))
     order[a], order[b] = order[b], order[a]
     return _transpose(x, order)
 
 
-@_says(np.atleast_1d)
+@says(np.atleast_1d)
 def _atleast_1d(x: Array) -> Array:
     return x if x.ndim else x.reshape(1)
 
 
-@_says(np.atleast_2d)
+@says(np.atleast_2d)
 def _atleast_2d(x: Array) -> Array:
     return x if x.ndim > 1 else x[None]
 
 
-@_says(np.dot)
+@says(np.dot)
 def _dot(x: Any, y: Any) -> Array:
     like = _first([x, y])
     return _array(like, x) @ _array(like, y)
 
 
-@_says(np.clip)
+@says(np.clip)
 def _clip(x: Array, low: Any = None, high: Any = None, **names: Any) -> Array:
     low, high = names.get("a_min", names.get("min", low)), names.get("a_max", names.get("max", high))
     if low is not None:
@@ -245,7 +247,7 @@ def affine(x: Array, weights: np.ndarray, bias: np.ndarray) -> Array:
     return x.of(op.Gemm(rows, by, start, **({"transB": 1} if turned else {})))
 
 
-@_says(np.take)
+@says(np.take)
 def take(x: Any, index: Any, axis: int | None = None) -> Array:
     """numpy.take, also of a constant at places that are in the graph, which NumPy's own does not dispatch."""
     like = _first([x, index])
@@ -257,24 +259,24 @@ def take(x: Any, index: Any, axis: int | None = None) -> Array:
     return array[(*[slice(None)] * (axis % array.ndim), index)]
 
 
-@_says(np.take_along_axis)
+@says(np.take_along_axis)
 def _take_along_axis(x: Any, index: Any, axis: int = -1) -> Array:
     like = _first([x, index])
     array, places = _array(like, x), _array(like, index)
     return like.of(like.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
 
 
-@_says(np.zeros_like)
+@says(np.zeros_like)
 def _zeros_like(x: Array, dtype: Any = None) -> Array:
     return _full_like(x, 0, dtype)
 
 
-@_says(np.ones_like)
+@says(np.ones_like)
 def _ones_like(x: Array, dtype: Any = None) -> Array:
     return _full_like(x, 1, dtype)
 
 
-@_says(np.full_like)
+@says(np.full_like)
 def _full_like(x: Array, fill: Any, dtype: Any = None) -> Array:
     return full(x, x.shape, fill, dtype or x.dtype)
 
@@ -289,20 +291,20 @@ def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Arr
     return like.of(value)
 
 
-@_says(np.broadcast_to)
+@says(np.broadcast_to)
 def _broadcast_to(x: Array, shape: Any) -> Array:
     if any(size is None for size in shape):
         raise UnsupportedOperator("a shape that is known only at run time")
     return x.of(x.op.Expand(x.value, [int(size) for size in shape]))
 
 
-@_says(np.isin)
+@says(np.isin)
 def _isin(x: Array, values: Any) -> Array:
     found = x[..., None] == np.asarray(values).ravel()
     return _any(found, axis=-1)
 
 
-@_says(np.round)
+@says(np.round)
 def _round(x: Array, decimals: int = 0) -> Array:
     if x.dtype.kind in "iub":
         return x
@@ -312,7 +314,7 @@ def _round(x: Array, decimals: int = 0) -> Array:
     return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
-@_says(np.nan_to_num)
+@says(np.nan_to_num)
 def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     if x.dtype.kind in "iub":
         return x
@@ -324,14 +326,14 @@ def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = Non
     return np.where(infinite & (x < 0), x.dtype.type(low), x)
 
 
-@_says(np.cumsum)
+@says(np.cumsum)
 def _cumsum(x: Array, axis: int) -> Array:
     if x.dtype.kind in "bi":
         x = x.astype(np.int64)
     return x.of(x.op.CumSum(x.value, np.asarray(axis % x.ndim, np.int64)))
 
 
-@_says(np.diff)
+@says(np.diff)
 def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
     for _ in range(n):
         lead = [slice(None)] * (axis % x.ndim)
@@ -339,13 +341,13 @@ def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
     return x
 
 
-@_says(np.digitize)
+@says(np.digitize)
 def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
     bins = np.asarray(bins)
     return _searchsorted(bins, x, side="left" if right else "right")
 
 
-@_says(np.searchsorted)
+@says(np.searchsorted)
 def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
     """How many of the values lie below x (side="left"), or not above it."""
     from onnxport.opset_maps.to_onnx.sklearn.places import passed
@@ -353,8 +355,9 @@ def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
     return passed(x, np.asarray(sorted_values), equal=side == "right")
 
 
-@_says(np.linalg.norm)
+@says(np.linalg.norm)
 def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
     if ord in (None, 2):
         return reduced(x, "ReduceL2", axis, keepdims)
     if ord == 1:
@@ -364,12 +367,12 @@ def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     raise UnsupportedOperator(f"numpy.linalg.norm of order {ord}")
 
 
-@_says(np.copy)
+@says(np.copy)
 def _copy(x: Array) -> Array:
     return x.copy()
 
 
-@_says(np.average)
+@says(np.average)
 def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
     if weights is None:
         return _mean(x, axis)
@@ -382,7 +385,7 @@ def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
     return _sum(x * weights.reshape(shape), axis) / weights.sum()
 
 
-@_says(np.select)
+@says(np.select)
 def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Array:
     result = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
@@ -399,17 +402,17 @@ def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array
     return x.of(values), x.of(index)
 
 
-@_says(np.sort)
+@says(np.sort)
 def _sort(x: Array, axis: int = -1) -> Array:
     return sorted_by(x, axis)[0]
 
 
-@_says(np.argsort)
+@says(np.argsort)
 def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
     return sorted_by(x, axis)[1]
 
 
-@_says(np.einsum)
+@says(np.einsum)
 def _einsum(equation: str, *operands: Any) -> Array:
     like = _first(operands)
     arrays = [_array(like, item) for item in operands]

@@ -75,6 +75,8 @@ def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def _ignoring_nan(operator: str) -> Function:
     def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        if x.dtype is not None and not x.dtype.is_floating_point():
+            return op.node(operator, x, y)
         return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
 
     return lower
@@ -82,6 +84,10 @@ def _ignoring_nan(operator: str) -> Function:
 
 def _plain(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
+
+
+def _but_whole_numbers(operator: str) -> Function:
+    return lambda op, x: op.node(operator, x) if x.dtype is not None and x.dtype.is_floating_point() else x
 
 
 # NumPy's and SciPy's ufuncs by name, on operands of the loop's type.
@@ -102,6 +108,9 @@ _UFUNCS: dict[str, Function] = {
     "sqrt": _plain("Sqrt"),
     "square": elementwise.square,
     "reciprocal": _plain("Reciprocal"),
+    "conjugate": lambda op, x: x,
+    "signbit": elementwise.is_negative,
+    "copysign": lambda op, x, y: op.Where(elementwise.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
     "exp": _plain("Exp"),
     "exp2": elementwise.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
@@ -153,8 +162,8 @@ _UFUNCS: dict[str, Function] = {
     "isnan": _plain("IsNaN"),
     "isinf": elementwise.isinf,
     "isfinite": elementwise.isfinite,
-    "floor": _plain("Floor"),
-    "ceil": _plain("Ceil"),
+    "floor": _but_whole_numbers("Floor"),
+    "ceil": _but_whole_numbers("Ceil"),
     "rint": _plain("Round"),
     "trunc": elementwise.trunc,
     "matmul": _product,
@@ -305,15 +314,19 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return self.op.const(np.asarray(item).astype(dtype))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from onnxport.opset_maps.to_onnx.sklearn import array_functions
-
-        found = array_functions.TABLE.get(function)
+        found = self.lowering(function)
         if found is None:
             raise UnsupportedOperator(f"the function numpy.{function.__name__} has no mapping")
         try:
             return found(*args, **kwargs)
         except TypeError as error:
             raise UnsupportedOperator(f"numpy.{function.__name__}: {error}") from error
+
+    def lowering(self, function: Any) -> Callable[..., Any] | None:
+        """What stands for a function of NumPy's."""
+        from onnxport.opset_maps.to_onnx.sklearn import array_columns
+
+        return array_columns.TABLE.get(function)
 
     # -- methods of an array -------------------------------------------------------------------------------------------
 
@@ -363,9 +376,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return self @ other
 
     def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
-        from onnxport.opset_maps.to_onnx.sklearn import array_functions
-
-        return array_functions.TABLE[getattr(np, name)](self, *args, **kwargs)
+        found = self.lowering(getattr(np, name))
+        if found is None:
+            raise UnsupportedOperator(f"the function numpy.{name} has no mapping")
+        return found(self, *args, **kwargs)
 
     def sum(self, axis: Any = None, **kwargs: Any) -> Array:
         """numpy.sum."""

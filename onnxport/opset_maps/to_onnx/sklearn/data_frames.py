@@ -20,6 +20,7 @@ from onnxport.opset_maps.to_onnx.sklearn.array_functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table
+from onnxport.opset_maps.to_onnx.sklearn.traced import Traced
 
 # NumPy's functions that make plain arrays of a table or column. Others ask pandas, as np.mean, which leaves NaN out.
 _OF_ARRAYS = frozenset(
@@ -33,7 +34,7 @@ _OF_ARRAYS = frozenset(
 _MISSING = ("nan", "None", "<NA>")
 
 
-class Series(Array):
+class Series(Traced):
     """One column: a vector with a pandas Series' methods."""
 
     __slots__ = ()
@@ -56,7 +57,7 @@ class Series(Array):
     @property
     def values(self) -> Array:
         """The column as a NumPy vector."""
-        return Array(self.op, self.value)
+        return Traced(self.op, self.value)
 
     def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
         """The column as a NumPy vector."""
@@ -169,7 +170,7 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def values(self) -> Array:
         """The table as a NumPy matrix."""
-        return Array(self._op, table.matrix(self._op, self.table()))
+        return Traced(self._op, table.matrix(self._op, self.table()))
 
     def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
         """The table as a NumPy matrix."""
@@ -300,11 +301,24 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = 0) -> Series:
         """The sum of each row's values that are there."""
+        return self._across(np.nansum, axis)
+
+    def max(self, axis: Any = 0) -> Series:
+        """The greatest of each row's values that are there."""
+        return self._across(np.nanmax, axis)
+
+    def min(self, axis: Any = 0) -> Series:
+        """The least of each row's values that are there."""
+        return self._across(np.nanmin, axis)
+
+    def std(self, axis: Any = 0, *, ddof: int = 1) -> Series:
+        """The standard deviation of each row's values that are there."""
+        return self._across(np.nanstd, axis, ddof=ddof)
+
+    def _across(self, function: Any, axis: Any, **options: Any) -> Series:
         if axis not in (1, "columns"):
-            raise UnsupportedOperator("a sum over the rows of a batch")
-        rows = self.values
-        present = rows if rows.dtype.kind != "f" else np.where(np.isnan(rows), 0.0, rows)
-        return _column(np.sum(present, axis=1))
+            raise UnsupportedOperator(f"{function.__name__.removeprefix('nan')} over the rows of a batch: pass axis=1")
+        return _column(function(self.values, axis=1, **options))
 
     def mean(self, axis: Any = 0) -> Series:
         """The mean of each row's values that are there."""

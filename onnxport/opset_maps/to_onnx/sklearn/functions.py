@@ -15,6 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.data_frames import DataFrame
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix, numbers
+from onnxport.opset_maps.to_onnx.sklearn.traced import Traced
 
 _HERE = "preprocessing"
 
@@ -62,7 +63,7 @@ def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> 
         if framed:  # scikit-learn hands a DataFrame to the function
             found = function(_data_frame(op, model, x), **(options or {}))
         else:
-            found = function(Array(op, matrix(op, x)), **(options or {}))
+            found = function(Traced(op, matrix(op, x)), **(options or {}))
     except Exception as error:  # a user's function may raise anything on what is no array
         raise UnsupportedOperator(
             f"the function {name!r} is not built of {'whole columns' if framed else 'NumPy functions of whole arrays'} "
