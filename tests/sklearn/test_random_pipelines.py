@@ -28,6 +28,40 @@ def apart(first, remainder="passthrough"):
 
 # What random draws once found: each is the least draw that showed it.
 FOUND = {
+    "polynomials of half precision": Drawn(
+        steps(
+            part("MissingIndicator", features="all"),
+            part("FunctionTransformer", func=np.log1p),
+            part("PolynomialFeatures"),
+        ),
+        "nothing",
+    ),
+    "sure members of a bag in float32": Drawn(
+        part(
+            "BaggingClassifier",
+            part("MLPClassifier", hidden_layer_sizes=(4, 3), max_iter=20),
+            n_estimators=3,
+            max_samples=0.5,
+        ),
+        "classes",
+        classes=4,
+        dtype="float32",
+        features=2,
+        scale=10000.0,
+        offset=1000.0,
+        repeated=True,
+    ),
+    "stacked labels of several columns": Drawn(
+        part(
+            "StackingClassifier",
+            part("ExtraTreeClassifier"),
+            part("ExtraTreeClassifier"),
+            part("ExtraTreeClassifier"),
+            cv=2,
+        ),
+        "classes",
+        targets=2,
+    ),
     "a likelihood of sparse rows of float32": Drawn(
         steps(part("TfidfTransformer", norm="l1"), part("BernoulliRBM", n_components=4, n_iter=3)),
         "nothing",

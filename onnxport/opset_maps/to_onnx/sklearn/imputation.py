@@ -17,7 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
 from onnxport.opset_maps.to_onnx.sklearn.iteration import in_blocks
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, matrix, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, any_floats, called, floats, matrix, numbers
 
 _HERE = "impute"
 _GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
@@ -61,7 +61,7 @@ def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
     rows = Array(op, matrix(op, x))
     if rows.dtype != object and model.strategy not in ("most_frequent", "constant"):
-        rows = floats(op, x)
+        rows = any_floats(op, x)
     statistics = np.asarray(model.statistics_)
     missing = missing_in(op, rows, model.missing_values)
     if rows.dtype == object:
@@ -193,7 +193,7 @@ def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
     if callable(model.weights) or model.metric != "nan_euclidean":
         raise UnsupportedOperator("KNNImputer: metric and weights given by functions have no mapping")
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     missing = missing_in(op, rows, model.missing_values)
     wide: Any = np.where(missing, np.nan, rows.astype(np.float64))
     fitted = np.where(model._mask_fit_X, np.nan, np.asarray(model._fit_X, np.float64))

@@ -19,7 +19,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.places import passed
 from onnxport.opset_maps.to_onnx.sklearn.sparse import Held, held, is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, floats, numbers
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, any_floats, called, floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.text import normalized_rows
 
 _HERE = "preprocessing"
@@ -32,7 +32,7 @@ def _one_constant(name: str, **options: Any) -> Any:
 @sklearn.lower("StandardScaler.transform", cases=cases(transformer, _HERE, "StandardScaler", {}, {"with_mean": False}))
 def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """(x - mean) / scale, in the type of x."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if model.with_mean:
         rows = rows - model.mean_.astype(rows.dtype)
     return rows / model.scale_.astype(rows.dtype) if model.with_std else rows
@@ -41,7 +41,7 @@ def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, _HERE, "StandardScaler"))
 def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x scale + mean."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if model.with_std:
         rows = rows * model.scale_.astype(rows.dtype)
     return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows
@@ -53,7 +53,7 @@ def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("RobustScaler.transform", cases=cases(transformer, _HERE, "RobustScaler", {}, {"unit_variance": True}))
 def robust_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """(x - center) / scale."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     if model.with_centering:
         rows -= model.center_
     if model.with_scaling:
@@ -64,7 +64,7 @@ def robust_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("RobustScaler.inverse_transform", cases=cases(transformer, _HERE, "RobustScaler"))
 def robust_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x scale + center."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     if model.with_scaling:
         rows *= model.scale_
     if model.with_centering:
@@ -78,7 +78,7 @@ def robust_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def min_max_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x scale + min, clipped to the feature range on request."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     rows *= model.scale_
     rows += model.min_
     if model.clip:
@@ -90,7 +90,7 @@ def min_max_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("MinMaxScaler.inverse_transform", cases=cases(transformer, _HERE, "MinMaxScaler"))
 def min_max_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """(x - min) / scale."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     rows -= model.min_
     rows /= model.scale_
     return rows
@@ -99,7 +99,7 @@ def min_max_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("MaxAbsScaler.transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
 def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x / scale."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     rows /= model.scale_
     return np.clip(rows, -1.0, 1.0) if getattr(model, "clip", False) else rows
 
@@ -107,7 +107,7 @@ def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower("MaxAbsScaler.inverse_transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
 def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     """x scale."""
-    rows = floats(op, x).copy()
+    rows = any_floats(op, x).copy()
     rows *= model.scale_
     return rows
 
@@ -117,7 +117,7 @@ def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Rows divided by their norm; rows of zeros stay."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if is_sparse(x):
         return normalized_rows(rows, model.norm)
     if model.norm == "l2":
@@ -160,7 +160,7 @@ def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
             "PolynomialFeatures: of a graph of neighbours, whose entries stand in the order of their distances, scikit-learn puts"
             " products into other columns; sort them first (X.sort_indices()), or turn the graph into a dense matrix"
         )
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     drawn = combinations if model.interaction_only else combinations_with_replacement
     wanted = {degree: list(drawn(range(model.n_features_in_), degree)) for degree in range(max(least, 1), most + 1)}
     blocks = [full(rows, (None, 1), 1, rows.dtype)] if model.include_bias else []
@@ -217,7 +217,7 @@ def bins(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
     """The middle of each bin."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if "onehot" in model.encode:
         sizes = [len(edges) - 1 for edges in model.bin_edges_]
         starts = np.cumsum([0, *sizes])
@@ -244,7 +244,7 @@ def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
 )
 def power_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     """Box and Cox's or Yeo and Johnson's power of each column, then standardised."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     wide = rows.astype(np.float64)
     columns = [_power(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
     found = np.stack(columns, axis=1).astype(rows.dtype)
@@ -272,7 +272,7 @@ def _power(x: Array, power: float, method: str) -> Array:
 )
 def power_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
     """The inverse powers of the columns."""
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if model.standardize:
         rows = called(op, model._scaler, "inverse_transform", x)
     wide = rows.astype(np.float64)
@@ -321,7 +321,7 @@ def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     from scipy.special import ndtri
     from scipy.stats import norm
 
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     if held(x) == Held.WITH_ZEROS and model.output_distribution == "normal":
         raise UnsupportedOperator(
             "QuantileTransformer: output_distribution='normal' tells the zeros that a graph of distances stores from those that "
@@ -361,7 +361,7 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
     """The fitted value below which the given share lies."""
     from scipy.special import ndtr
 
-    rows = floats(op, x)
+    rows = any_floats(op, x)
     found = []
     for index in range(model.quantiles_.shape[1]):
         column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
@@ -400,7 +400,7 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
 def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     """B-splines of each column: on each interval of the knots a polynomial; beyond them as `extrapolation` says."""
     rows = numbers(op, x)
-    dtype = rows.dtype if rows.dtype in (np.float64, np.float32) else np.dtype(np.float64)
+    dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
     wide = rows.astype(np.float64)
     blocks = []
     degree = model.degree

@@ -90,8 +90,13 @@ def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
 
 
 def floats(op: OpBuilder, x: Table) -> Array:
-    """The table as float64, or float32 where it is that: scikit-learn's FLOAT_DTYPES."""
+    """The table as float64, or float32 where it is that."""
     return numbers(op, x, np.float64, np.float32)
+
+
+def any_floats(op: OpBuilder, x: Table) -> Array:
+    """The table in its own floating-point type, or float64: scikit-learn's FLOAT_DTYPES."""
+    return numbers(op, x, np.float64, np.float32, np.float16)
 
 
 def doubles(op: OpBuilder, x: Table) -> Array:

@@ -146,15 +146,19 @@ def stacked(op: OpBuilder, model: Any, x: Table) -> Array:
     return np.hstack(parts)
 
 
-def _lower_final(method: str) -> None:
-    @sklearn.lower(f"StackingClassifier.{method}", cases=[built(_stacking, _ROWS)])
-    def final(op: OpBuilder, model: Any, x: Table) -> Any:
-        """The method of the final estimator on what the others say."""
-        return op.call(model.final_estimator_, method, op.call(model, "transform", x), step="final_estimator_")
+@sklearn.lower("StackingClassifier.predict_proba", cases=[built(_stacking, _ROWS)])
+def stacked_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
+    said = op.call(model.final_estimator_, "predict_proba", op.call(model, "transform", x), step="final_estimator_")
+    if isinstance(said, tuple) and isinstance(model._label_encoder, list):
+        return np.stack([Array(op, item)[:, 0] for item in said], axis=1)
+    return said
 
 
-for _method in ("predict_proba", "decision_function"):
-    _lower_final(_method)
+@sklearn.lower("StackingClassifier.decision_function", cases=[built(_stacking, _ROWS)])
+def stacked_scores(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The final estimator's scores."""
+    return op.call(model.final_estimator_, "decision_function", op.call(model, "transform", x), step="final_estimator_")
 
 
 @sklearn.lower("StackingClassifier.predict", cases=[built(lambda: _stacking(text=True), _ROWS)])
@@ -271,7 +275,7 @@ def bagged_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         hasattr(part, "predict_log_proba") and len(part.classes_) == model.n_classes_ for part in model.estimators_
     ):
         return np.log(called(op, model, "predict_proba", x))
-    parts = _bagged(op, model, "predict_log_proba", x)
+    parts = [part.astype(np.float64) for part in _bagged(op, model, "predict_log_proba", x)]
     top = parts[0]
     for part in parts[1:]:
         top = np.maximum(top, part)
