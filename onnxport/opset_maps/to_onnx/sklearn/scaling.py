@@ -120,10 +120,11 @@ def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
     rows = any_floats(op, x)
     if is_sparse(x):
         return normalized_rows(rows, model.norm)
+    wide = rows.astype(np.float32) if rows.dtype == np.float16 else rows  # NumPy sums what is narrower in float32
     if model.norm == "l2":
-        norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
+        norm = np.sqrt(np.sum(wide * wide, axis=1, keepdims=True).astype(rows.dtype))
     elif model.norm == "l1":
-        norm = np.sum(np.abs(rows), axis=1, keepdims=True)
+        norm = np.sum(np.abs(wide), axis=1, keepdims=True).astype(rows.dtype)
     else:
         norm = np.max(np.abs(rows), axis=1, keepdims=True)
     # sklearn.preprocessing._data._handle_zeros_in_scale: a norm within rounding of 0 counts as 0
