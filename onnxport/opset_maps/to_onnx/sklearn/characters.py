@@ -175,7 +175,8 @@ def joined(op: OpBuilder, x: Cells) -> ir.Value:
 def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:
     """The characters that words are made of, of ASCII and then of a vocabulary, the most frequent ones first."""
     ascii_ones = [c for c in map(chr, range(0x21, 0x7F)) if is_inside(c)]
-    often = Counter("".join(terms)).most_common()
+    text = "".join(terms)
+    often = Counter(text).most_common() if not text.isascii() else ()
     return [*ascii_ones, *(c for c, _ in often if not c.isascii())]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -80,15 +80,16 @@ class _Lexicon:
         """
         (low, high), stops = model.ngram_range, frozenset(model.get_stop_words() or ())
         is_token = re.compile(rule.whole).fullmatch
-        terms = [""] * len(model.vocabulary_)
-        for term, place in model.vocabulary_.items():
-            terms[place] = term
+        columns = np.fromiter(model.vocabulary_.values(), np.int64, len(model.vocabulary_))
+        terms = np.array([*model.vocabulary_, None], object)[np.argsort(columns)].tolist()
         words: dict[str, int] = {}
         places: dict[tuple[int, ...], int] = {}
         if high == 1:  # most vocabularies: every term is a token
-            terms = [term for term in filter(is_token, terms) if " " not in term and term not in stops]
-            words = dict(zip(terms, range(len(terms)), strict=True))
-            places = {(number,): model.vocabulary_[term] for term, number in words.items()}
+            found: Sequence[int] = range(len(terms))
+            if stops or not _are_tokens(terms, rule):
+                found = [i for i, term in enumerate(terms) if is_token(term) and " " not in term and term not in stops]
+            words = {terms[place]: number for number, place in enumerate(found)}
+            places = dict(zip(zip(range(len(found))), found, strict=True))
         else:
             for place, term in enumerate(terms):
                 parts = term.split(" ")
@@ -118,6 +119,8 @@ class _Lexicon:
     def columns(self, op: OpBuilder, numbers: ir.Value) -> ir.Value:
         """The columns of the terms among tokens [N, W], int64 [N, K]; -1 where there is none."""
         found, term, following = [], numbers, numbers
+        if max(map(len, self.places)) == 1:
+            return self._at(op, self.places.values(), numbers)
         base = len(self.words) + 1
         own: dict[tuple[int, ...], int] = {(word,): word for word in self.words.values()}
         for size in range(1, max(map(len, self.places)) + 1):
@@ -131,12 +134,25 @@ class _Lexicon:
                     code, keys_int64s=list(known), values_int64s=list(known.values()), default_int64=_UNKNOWN
                 )
                 term = op.typed(term, _INT, [None, None])
-            places = np.array([*map(self.places.get, own, repeat(_UNKNOWN)), _UNKNOWN])
-            if np.array_equal(places[:-1], np.arange(len(own))):
-                found.append(term)
-            elif np.any(places != _UNKNOWN):
-                found.append(op.Gather(op.const(places), term, axis=0))  # of -1 the last one
+            places = list(map(self.places.get, own, repeat(_UNKNOWN)))
+            if any(place != _UNKNOWN for place in places):
+                found.append(self._at(op, places, term))
         return side_by_side(op, found)
+
+    def _at(self, op: OpBuilder, columns: Iterable[int], numbers: ir.Value) -> ir.Value:
+        """The columns at places by their number; -1 of -1."""
+        found = np.array([*columns, _UNKNOWN])
+        if np.array_equal(found[:-1], np.arange(len(found) - 1)):
+            return numbers
+        return op.Gather(op.const(found), numbers, axis=0)  # of -1 the last one
+
+
+def _are_tokens(terms: Sequence[str], rule: TokenRule) -> bool:
+    """Whether all terms are tokens, asked at once; False where that can't be."""
+    lines = "\n".join([*terms, ""])
+    if rule.is_inside("\n") or rule.is_inside(" ") or lines.count("\n") != len(terms):
+        return False
+    return re.fullmatch(f"(?:(?:{rule.whole})\n)*", lines) is not None
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------------
