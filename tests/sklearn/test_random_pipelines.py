@@ -28,6 +28,15 @@ def apart(first, remainder="passthrough"):
 
 # What random draws once found: each is the least draw that showed it.
 FOUND = {
+    "pairs of classes, some of them without a score": Drawn(
+        part("OneVsOneClassifier", part("LabelSpreading", kernel="rbf", gamma=0.1)),
+        "classes",
+        seed=25707,
+        features=2,
+        scale=10000.0,
+        offset=1000.0,
+        classes=4,
+    ),
     "polynomials of half precision": Drawn(
         steps(
             part("MissingIndicator", features="all"),

@@ -113,10 +113,15 @@ def spread(labels: Array, classes: Any) -> Array:
 def votes_of_pairs(labels: Array, scores: Array, count: int) -> Array:
     """sklearn.utils.multiclass._ovr_decision_function: labels 0 and 1 of each pair i < j, and scores for j."""
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    second, first, sign = (np.zeros((len(pairs), count)) for _ in range(3))
+    second, first = (np.zeros((len(pairs), count)) for _ in range(2))
+    own: list[list[int]] = [[] for _ in range(count)]
+    sign: list[list[float]] = [[] for _ in range(count)]
     for k, (i, j) in enumerate(pairs):
         second[k, j] = first[k, i] = 1.0
-        sign[k, i], sign[k, j] = -1.0, 1.0
-    total = scores.astype(np.float64) @ sign
+        for item, value in ((i, -1.0), (j, 1.0)):
+            own[item].append(k)
+            sign[item].append(value)
+    # a class's own pairs alone: a product with zeros would spread NaN to classes that are not of the pair
+    total = np.sum(scores.astype(np.float64)[:, np.array(own)] * np.array(sign), axis=2)
     votes = (labels == 1).astype(np.float64) @ second + (labels == 0).astype(np.float64) @ first
     return votes + total / (3 * (np.abs(total) + 1))

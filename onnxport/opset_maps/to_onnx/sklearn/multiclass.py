@@ -17,6 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
 from onnxport.opset_maps.to_onnx.sklearn.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, made, quantity, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, matrix
+from onnxport.opset_maps.to_onnx.sklearn.traced import Traced
 
 _ROWS = f64(7, 4)
 _SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
@@ -165,7 +166,8 @@ def pair_label(op: OpBuilder, model: Any, x: Table) -> Array:
     found = called(op, model, "decision_function", x)
     if model.n_classes_ == 2:
         return take_class(model.classes_, (found > _threshold(model.estimators_[0])).astype(np.int64))
-    return take_class(model.classes_, np.argmax(found, axis=1))
+    # pairs of a class that no row is near to have NaN for a score
+    return take_class(model.classes_, np.argmax(Traced(op, found.value), axis=1))
 
 
 @sklearn.lower(
