@@ -129,21 +129,21 @@ def _old_objects_left_alone() -> Iterator[None]:
 
 
 def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any:
-    """The live model of a path; anything but a path is given back as it is, boosters of scikit-learn's neighbours as estimators.
+    """The live model of a path; anything else as it is. Boosters of scikit-learn's neighbours become estimators.
 
     Raises:
         InvalidModelError: the file is corrupt or of another kind.
         UntrustedFileError: the file is a pickle and `allow_pickle` is not set.
     """
-    if not isinstance(model, (str, os.PathLike)) or framework == "onnx":
-        if framework == "sklearn":
-            return _module("onnxport.tracing.sklearn_boosters", framework).as_estimator(model)
-        return model
-    if framework == "keras":
-        _module(
-            "onnxport.opset_maps.from_onnx.keras.primitives", framework
-        )  # the layers of models that were ONNX before
-    return _module(f"onnxport.tracing.{framework}", framework).load(model, allow_pickle=allow_pickle)
+    if isinstance(model, (str, os.PathLike)) and framework != "onnx":
+        if framework == "keras":
+            _module(
+                "onnxport.opset_maps.from_onnx.keras.primitives", framework
+            )  # the layers of models that were ONNX before
+        model = _module(f"onnxport.tracing.{framework}", framework).load(model, allow_pickle=allow_pickle)
+    if framework == "sklearn":
+        return _module("onnxport.tracing.sklearn_boosters", framework).as_estimator(model)
+    return model
 
 
 def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> None:

@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
     import joblib
 
     try:
-        return sklearn_boosters.as_estimator(joblib.load(place))
+        return joblib.load(place)
     except Exception as error:  # unpickling raises whatever the file makes it raise
         raise InvalidModelError(f"{str(path)!r} is truncated or no pickled estimator: {error}") from error
 

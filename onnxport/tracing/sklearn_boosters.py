@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -73,10 +74,8 @@ class XGBoostBooster(_Booster):
         """What the booster predicts for rows [N, F], [N] or [N, K]: values, probabilities or scores, as its objective says."""
         from xgboost import DMatrix
 
-        said = {} if hasattr(rows, "columns") else {"feature_names": self.booster.feature_names}
-        if said and self.booster.feature_types is not None:
-            said["feature_types"] = self.booster.feature_types
-        return self.booster.predict(DMatrix(rows, enable_categorical=True, **said))
+        own = {"feature_names": self.booster.feature_names, "feature_types": self.booster.feature_types}
+        return self.booster.predict(DMatrix(rows, enable_categorical=True, **({} if hasattr(rows, "columns") else own)))
 
 
 _KINDS = {("lightgbm", "Booster"): LightGBMBooster, ("xgboost", "Booster"): XGBoostBooster}
@@ -100,13 +99,7 @@ def load(place: Path) -> Any:
     """
     library = SUFFIXES[place.suffix.lower()]
     try:
-        if library == "lightgbm":
-            from lightgbm import Booster
-
-            return as_estimator(Booster(model_file=str(place)))
-        from xgboost import Booster
-
-        return as_estimator(Booster(model_file=str(place)))
+        return import_module(library).Booster(model_file=str(place))
     except ImportError as error:
         raise MissingDependencyError.for_extra(library, library) from error
     except Exception as error:  # the libraries' own errors of a file that they did not write

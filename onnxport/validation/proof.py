@@ -263,8 +263,8 @@ def _judge_one(
 ) -> OutputReport:
     same = not (parties.source.own_dtypes or parties.converted.own_dtypes)
     expected, result = _comparable(parties, pair.expected, pair.result, same), pair.result
-    if pair.name == "inverse_transform" and _kinds(expected, result) in ("if", "uf", "bf"):
-        expected = expected.astype(result.dtype)  # whole numbers beside NaN for the rows that stand for none
+    if parties.source.dtypes_vary or pair.name == "inverse_transform":
+        expected = _as_floating(expected, result)
     if pair.name in parties.numerics.random:
         return _judge_random(pair.name, expected, result, same)
     if not isinstance(expected, np.ndarray) or not isinstance(result, np.ndarray):
@@ -296,13 +296,17 @@ def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> 
         expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural
     if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
         expected = _without_none(column_like(expected, result), result.dtype)
-        if parties.source.dtypes_vary and expected.dtype.kind in "iu" and result.dtype.kind == "f":
-            expected = expected.astype(result.dtype)
     return expected
 
 
-def _kinds(*values: Any) -> str:
-    return "".join(value.dtype.kind if isinstance(value, np.ndarray) else "?" for value in values)
+def _as_floating(expected: Any, result: Any) -> Any:
+    """Whole numbers in the type of the result, where that has NaN for rows that stand for none."""
+    both = isinstance(expected, np.ndarray) and isinstance(result, np.ndarray)
+    return (
+        expected.astype(result.dtype)
+        if both and expected.dtype.kind in "iub" and result.dtype.kind == "f"
+        else expected
+    )
 
 
 def _without_none(expected: np.ndarray, dtype: np.dtype) -> np.ndarray:

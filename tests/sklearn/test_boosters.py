@@ -412,7 +412,7 @@ def test_files_of_boosters(tmp_path, library, name, suffix):
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_boosters_of_frames(library):
     pandas = pytest.importorskip("pandas", reason="frames are pandas'")
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason="each of scikit-learn's neighbours is an extra")
     x, y = table()
     frame = pandas.DataFrame(x, columns=[f"c{i}" for i in range(6)])
     frame["colour"] = pandas.Categorical(np.array(["red", "blue", "green"])[np.arange(ROWS) % 3])

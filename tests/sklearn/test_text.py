@@ -89,7 +89,7 @@ def test_a_classifier_of_text_converts_whole():
 
 @pytest.mark.parametrize("model", [CountVectorizer(), make_pipeline(CountVectorizer(), LogisticRegression())], ids=str)
 def test_a_table_of_documents_is_refused_with_the_way_out(model):
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="pandas comes with the extra sklearn")
     frame = pd.DataFrame({"said": ["good film", "bad film"]})
     with pytest.raises(InvalidInputError, match=r"frame\['said'\].*documents.txt"):
         onnxport.convert(model.fit(frame["said"], [1, 0]), inputs=frame)
@@ -186,7 +186,7 @@ def test_terms_in_float32_are_normalized_as_scikit_learn_does(model):
 
 
 def test_made_dense_zeros_are_no_missing_values():
-    xgboost = pytest.importorskip("xgboost")
+    xgboost = pytest.importorskip("xgboost", reason="each of scikit-learn's neighbours is an extra")
     texts, labels = [f"{text} {i}" for i in range(10, 20) for text in LEARNED], [0, 1, 2] * 10
     dense = FunctionTransformer(lambda x: x.toarray(), accept_sparse=True)
     model = make_pipeline(CountVectorizer(), dense, xgboost.XGBClassifier(n_estimators=5)).fit(texts, labels)

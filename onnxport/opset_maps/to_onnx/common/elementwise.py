@@ -299,13 +299,13 @@ def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
 
     The angle of the first quadrant, atan(|y| / |x|), is mirrored by the signs of x and y (C standard, annex F.10.1.4).
     """
+    from onnxport.opset_maps.to_onnx.common.double import atan  # which is written with what stands here
+
     height, width = op.Abs(y), op.Abs(x)
     one = op.const(1.0, x.dtype)
     both_infinite = op.And(isinf(op, y), isinf(op, x))
     ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
     origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
-    from onnxport.opset_maps.to_onnx.common.double import atan  # which is written with what stands here
-
     tangent = op.Where(origin, op.const(0.0, x.dtype), ratio)
     angle = atan(op, tangent) if x.dtype == ir.DataType.DOUBLE else op.Atan(tangent)
     angle = op.Where(is_negative(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)

@@ -244,7 +244,7 @@ def affine(x: Array, weights: np.ndarray, bias: np.ndarray) -> Array:
     op, turned = x.op, weights.shape[0] >= _TALL * weights.shape[1]
     matrix = np.ascontiguousarray(weights.T) if turned else weights
     rows, by, start = x.astype(dtype).value, op.const(matrix.astype(dtype)), op.const(bias.astype(dtype))
-    return x.of(op.Gemm(rows, by, start, **({"transB": 1} if turned else {})))
+    return x.of(op.Gemm(rows, by, start, transB=1 if turned else None))
 
 
 @says(np.take)

@@ -71,9 +71,8 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
         number = b.input("number", ir.DataType.INT64, [])
         going = b.input("going", ir.DataType.BOOL, [])
         state = b.input("state", ir.DataType.INT64, [None])
-        mixed = b.BitwiseXor(
-            state, b.Gather(keys, number, axis=1)
-        )  # which is all for the bytes behind the last group of four
+        # of the bytes behind the last group of four nothing more
+        mixed = b.BitwiseXor(state, b.Gather(keys, number, axis=1))
         full = b.BitwiseAnd(b.Add(b.Mul(_rotated(b, mixed, 13), 5), 0xE6546B64), _LOW)
         return [b.Identity(going), b.Where(b.Less(number, whole), full, mixed)]
 

@@ -1,7 +1,7 @@
 """Arrays that a user's function is given: what NumPy makes of NaN is made of it here too, as a runtime's own operators do not.
 
 The greatest and least element are NaN where there is one, the place of these is the first NaN's, and NaN comes last in order.
-scikit-learn's own estimators are given no NaN there, so that arrays of theirs need none of this.
+scikit-learn's own estimators are hardly given NaN there, so that arrays of theirs go without; where one is, it asks for this.
 """
 
 from __future__ import annotations
