@@ -18,7 +18,18 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.cells import Cells, any_of, apart, between, blank, having, where_any, whole
+from onnxport.opset_maps.to_onnx.sklearn.cells import (
+    Cells,
+    any_of,
+    apart,
+    between,
+    between_few,
+    blank,
+    having,
+    inside_of,
+    where_any,
+    whole,
+)
 from onnxport.opset_maps.to_onnx.sklearn.preparation import Changes, Preparation, changes, refused
 
 # A document beside the user's own, which no replacement makes empty.
@@ -26,9 +37,8 @@ SOMETHING = "0"
 _GUARD = "a_character_that_this_graph_can_not_split_at"
 # Where the separators of ordinary text stand: ASCII and its controls, Latin-1, spaces, dashes and quotation marks, two signs.
 SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (0x2122, 0x2123))
-# Those of them that most texts have, and quotation marks and dashes; what ends words stands before what begins them, so that one
-# pass cuts at both.
-_OFTEN = ("\n,.'-", ':;!?)"(/')
+# Those of them that most texts have, and quotation marks and dashes.
+_OFTEN = "\n,.'-:;!?)\"(/"
 _QUOTES = "\u00a0\u2026\u201d\u00bb\u2019\u2013\u2014\u201c\u00ab\u2018"
 # Controls that are no spaces: they are found by what stands around them (`_cut_at_unknown`), as all other characters are.
 _RARE = frozenset(c for c in map(chr, (*range(0x20), 0x7F)) if not c.isspace())
@@ -123,15 +133,21 @@ def cut_at_separators(
         inside: the inside of RE2's class of them.
         known: some of them, those that matter most first.
     """
-    often, others = _separators(is_inside)
-    cells = between(op, whole(op, x), often)
+    often, quotes, others = _separators(is_inside)
+    common = inside + inside_of(often)
+    words = whole(op, x)
+    rare = _strange(op, words, common)
 
-    def rarer(b: OpBuilder) -> Cells:
-        found = between(b, cells, others)
-        strange = _strange(b, found, inside)
-        return where_any(b, found, strange, lambda c: _cut_at_unknown(c, found, strange, inside, known))
+    def with_rare(b: OpBuilder) -> Cells:
+        found = between(b, between_few(b, words.only(b, rare), quotes), others)
+        found = where_any(b, found, _strange(b, found, common), lambda c: with_unknown(c, found))
+        return words.only(b, b.Not(rare)).and_then(b, found)
 
-    return where_any(op, cells, _strange(op, cells, inside), rarer)
+    def with_unknown(b: OpBuilder, found: Cells) -> Cells:
+        found = between_few(b, found, often)
+        return _cut_at_unknown(b, found, _strange(b, found, inside), inside, known)
+
+    return between_few(op, where_any(op, words, rare, with_rare), often)
 
 
 def _strange(op: OpBuilder, x: Cells, inside: str) -> ir.Value:
@@ -180,10 +196,10 @@ def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str
     return [*ascii_ones, *(c for c, _ in often if not c.isascii())]
 
 
-def _separators(is_inside: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """The characters of ordinary text that are no part of a token, in groups: those that most texts have, and the others."""
+def _separators(is_inside: Callable[[str], bool]) -> tuple[str, str, list[str]]:
+    """The characters of ordinary text that are no part of a token: what most texts have, quotes and dashes, other groups."""
     found = [c for block in SEPARATORS for c in map(chr, range(*block)) if not is_inside(c) and c not in _RARE]
-    often = ["".join(c for c in group if c in found) for group in (*_OFTEN, _QUOTES)]
-    rest = [c for c in found if c not in "".join(often)]
+    often, quotes = ("".join(c for c in group if c in found) for group in (_OFTEN, _QUOTES))
+    rest = [c for c in found if c not in often + quotes]
     ascii_ones = "".join(c for c in rest if c.isascii())
-    return often[:-1], [often[-1], ascii_ones, "".join(c for c in rest if not c.isascii())]
+    return often, quotes, [ascii_ones, "".join(c for c in rest if not c.isascii())]

@@ -46,9 +46,8 @@ _NONE = chr(0xFDEE)  # a noncharacter of Unicode
 
 def _times(op: OpBuilder, x: ir.Value, factor: int) -> ir.Value:
     """x times a number modulo 2**32, in steps that stay below 2**63."""
-    low = op.Mul(op.BitwiseAnd(x, 0xFFFF), factor)
-    high = op.BitwiseAnd(op.Mul(op.Div(x, 1 << 16), factor), 0xFFFF)
-    return op.BitwiseAnd(op.Add(low, op.Mul(high, 1 << 16)), _LOW)
+    high, low = divmod(factor, 1 << 16)  # of x times the high half only the low half of x stays
+    return op.BitwiseAnd(op.Add(op.Mul(x, low), op.Mul(op.BitwiseAnd(x, 0xFFFF), high << 16)), _LOW)
 
 
 def _rotated(op: OpBuilder, x: ir.Value, places: int) -> ir.Value:
@@ -90,24 +89,39 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
     known = class_of([(c, c) for c in characters])
     names = guarded(op, names, op.RegexFullMatch(names, pattern=f"[{known}]*"))
     codes = [b"", *(c.encode() for c in characters)]
-    width = max(map(len, codes))
     place = letters(op, names, characters)
-    sizes = op.Gather(op.const(np.array([len(code) for code in codes])), place, axis=0)
+    lengths = op.Gather(op.const(np.array([len(code) for code in codes])), place, axis=0)
+
+    def single(b: OpBuilder) -> list[ir.Value]:
+        return [b.Gather(b.const(np.array([int.from_bytes(code[:1]) for code in codes])), place, axis=0)]
+
+    longest = op.ReduceMax(lengths, keepdims=0)
+    found = op.If(
+        op.Greater(longest, 1),
+        then_branch=op.body(lambda b: [_side_by_side(b, place, lengths, codes)]),
+        else_branch=op.body(single),
+    )
+    grouped = op.Reshape(op.typed(found, ir.DataType.INT64, [None, None]), [0, -1, 4])
+    return (
+        op.MatMul(grouped, op.const(256 ** np.arange(4))),
+        op.reduce("ReduceSum", lengths, [1], keepdims=False),
+    )
+
+
+def _side_by_side(op: OpBuilder, place: ir.Value, sizes: ir.Value, codes: list[bytes]) -> ir.Value:
+    """The bytes of characters by their number [M, L] of so many bytes [M, L], side by side, 0 beyond the last, [M, 4 B]."""
+    width = max(map(len, codes))
     parts = op.Gather(op.const(np.array([list(code.ljust(width, b"\0")) for code in codes], np.int64)), place, axis=0)
     ends = op.CumSum(sizes, op.const(np.int64(1)))
-    lengths = op.reduce("ReduceSum", sizes, [1], keepdims=False)
     # each byte is laid at its place, what is no byte at the last place of all, which is cut off
-    groups = op.Add(op.Div(op.ReduceMax(op.Concat(lengths, op.const([0]), axis=0), keepdims=0), 4), 1)
-    room = op.Mul(groups, 4)
+    room = op.Mul(op.Add(op.Div(op.ReduceMax(ends, keepdims=0), 4), 1), 4)
     offsets = op.Range(0, width, 1)
     target = op.Add(op.Unsqueeze(op.Sub(ends, sizes), op.axes(2)), offsets)
     target = op.Where(op.Less(offsets, op.Unsqueeze(sizes, op.axes(2))), target, room)
-    rows = op.shape(lengths)
-    nothing = op.Expand(op.const(np.int64(0)), op.Concat(rows, op.Reshape(op.Add(room, 1), [1]), axis=0))
+    shape = op.Concat(op.dim(place, 0), op.Reshape(op.Add(room, 1), [1]), axis=0)
+    nothing = op.Expand(op.const(np.int64(0)), shape)
     laid = op.ScatterElements(nothing, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
-    laid = op.Slice(laid, [0], op.Reshape(room, [1]), [1])
-    grouped = op.Reshape(laid, op.Concat(rows, op.Reshape(groups, [1]), op.const([4]), axis=0))
-    return op.reduce("ReduceSum", op.Mul(grouped, op.const(256 ** np.arange(4))), [2], keepdims=False), lengths
+    return op.Slice(laid, [0], op.Reshape(room, [1]), [1])
 
 
 def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:

@@ -31,6 +31,8 @@ def by_frequency(characters: Iterable[str]) -> str:
 def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
     """The characters of words [M], int64 [M, L]: 1 and their place among the known ones, -1 for others, 0 beyond a word's end.
 
+    L is a multiple of 4.
+
     Several unknown characters side by side count as one.
 
     Args:
@@ -48,7 +50,7 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
             cells.strings, keys_strings=list(known), values_int64s=list(range(1, len(known) + 1)), default_int64=-1
         )
         laid = cells.laid(b, b.typed(codes, _INT, [None]), b.const(np.int64(0)))
-        width = b.Max(b.dim(found, 1), b.dim(laid, 1))
+        width = b.Max(b.dim(found, 1), b.Mul(b.Div(b.Add(b.dim(laid, 1), _BLOCK - 1), _BLOCK), _BLOCK))
         pool = b.Concat(_widened(b, found, width), _widened(b, laid, width), axis=0)
         count = b.Squeeze(b.shape(words), b.axes(0))
         flags = b.cast(others, _INT)
