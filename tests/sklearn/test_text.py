@@ -251,7 +251,7 @@ def test_words_are_spelled_as_the_numbers_of_their_characters(spelling, words):
     (found,) = spelling.run(None, {"x": np.array(words, object)})
     for word, row in zip(words, found.tolist(), strict=True):
         runs = re.findall(f"[{re.escape(KNOWN)}]|[^{re.escape(KNOWN)}]+", word)
-        expected = [KNOWN.find(run) + 1 if run in KNOWN else -1 for run in runs]
+        expected = [KNOWN.find(run) + 1 if run in KNOWN else len(KNOWN) + 1 for run in runs]
         assert row == expected + [0] * (len(row) - len(expected))
 
 

@@ -11,6 +11,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.elementwise import Row
+from onnxport.opset_maps.to_onnx.common import whole_numbers
 
 Operand = ir.Value | bool | int | float
 
@@ -39,6 +40,8 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return _OF_INTEGERS[row.onnx](op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
+        if dtype == ir.DataType.INT64 and row.onnx in whole_numbers.BY_OPERATOR:
+            return whole_numbers.BY_OPERATOR[row.onnx](op, *values)
         return op.node(row.onnx, *values)
 
     lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
@@ -276,7 +279,7 @@ def _integer_floor_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     if not (a.dtype and a.dtype.is_signed()):
         return quotient
     remainder = op.Sub(a, op.Mul(quotient, b))
-    wrong_side = op.And(op.Not(op.Equal(remainder, 0)), op.Less(op.Mul(op.Sign(remainder), op.Sign(b)), 0))
+    wrong_side = op.And(op.Not(op.Equal(remainder, 0)), op.Xor(op.Less(remainder, 0), op.Less(b, 0)))
     return op.Sub(quotient, op.cast_like(wrong_side, a))
 
 
@@ -291,7 +294,7 @@ def floor_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 def trunc_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """The remainder with the sign of the dividend (C's fmod)."""
-    return op.Mod(a, b, fmod=1)
+    return op.Sub(a, op.Mul(op.Div(a, b), b)) if a.dtype == ir.DataType.INT64 else op.Mod(a, b, fmod=1)
 
 
 def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:

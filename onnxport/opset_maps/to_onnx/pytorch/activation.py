@@ -13,6 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i64
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common.whole_numbers import clipped, extreme
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 _FLOAT = ir.DataType.FLOAT
@@ -70,7 +71,7 @@ def celu(op: OpBuilder, x: ir.Value, alpha: float = 1.0) -> ir.Value:
 @aten.lower("aten::hardtanh", cases=[case(F.relu6, f32(2, 3, low=-9.0, high=9.0)), case(F.hardtanh, f32(2, 3))])
 def hardtanh(op: OpBuilder, x: ir.Value, min_val: float = -1, max_val: float = 1) -> ir.Value:
     """Clip."""
-    return op.Clip(x, op.const(min_val, x.dtype), op.const(max_val, x.dtype))
+    return clipped(op, x, op.const(min_val, x.dtype), op.const(max_val, x.dtype))
 
 
 @aten.lower("aten::hardsigmoid", cases=[case(F.hardsigmoid, f32(2, 3, low=-5.0, high=5.0))])
@@ -198,4 +199,4 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
 @aten.lower("aten::relu", cases=[case(F.relu, f32(2, 3), dynamic=True), case(F.relu, i64(2, 3))])
 def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Relu; of integers the larger of them and 0, since onnxruntime's Relu takes few integers."""
-    return op.Max(x, 0) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)
+    return extreme(op, "Max", x, op.const(0, x.dtype)) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)

@@ -11,6 +11,7 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Dims = Sequence[int] | int | None
@@ -37,7 +38,8 @@ def sum_(
     op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """ReduceSum."""
-    return op.reduce("ReduceSum", op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
+    over = whole_numbers.over(op, axes_of(x, dim))
+    return whole_numbers.reduced(op, "ReduceSum", op.cast(x, op.result.dtype), keepdims=keepdim, reduce=over)
 
 
 @aten.lower(
@@ -71,7 +73,7 @@ def _extreme(op: OpBuilder, name: str, x: ir.Value, axes: Sequence[int], keepdim
     if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16, ir.DataType.UINT16):
         made = op.reduce(name, op.cast(x, ir.DataType.INT32), axes, keepdims=keepdim)
         return op.cast(made, x.dtype)
-    return op.reduce(name, x, axes, keepdims=keepdim)
+    return whole_numbers.reduced(op, name, x, keepdims=keepdim, reduce=whole_numbers.over(op, axes))
 
 
 @aten.lower(
@@ -181,7 +183,7 @@ def prod(
     op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """ReduceProd."""
-    return op.reduce("ReduceProd", op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
+    return whole_numbers.product(op, op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
 
 
 def variance(

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -35,7 +36,8 @@ def _axes(x: Array, axis: Any) -> list[int] | None:
 
 def reduced(x: Array, operator: str, axis: Any, keepdims: bool = False) -> Array:
     """A reduction by its ONNX name."""
-    return x.of(x.op.reduce(operator, x.value, _axes(x, axis), keepdims=keepdims))
+    over = whole_numbers.over(x.op, _axes(x, axis))
+    return x.of(whole_numbers.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
 
 
 def _array(like: Array, item: Any) -> Array:
@@ -62,7 +64,8 @@ def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 @says(np.prod)
 def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
-    return reduced(x if x.dtype.kind == "f" else x.astype(np.int64), "ReduceProd", axis, keepdims)
+    x, axes = x if x.dtype.kind == "f" else x.astype(np.int64), _axes(x, axis)
+    return x.of(whole_numbers.product(x.op, x.value, range(x.ndim) if axes is None else axes, keepdims=keepdims))
 
 
 def _extreme(operator: str) -> Function:

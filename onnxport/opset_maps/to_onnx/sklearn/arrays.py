@@ -233,9 +233,25 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """numpy.min."""
         return self._function("min", axis, **kwargs)
 
+    def prod(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.prod."""
+        return self._function("prod", axis, **kwargs)
+
+    def cumsum(self, axis: Any = None) -> Array:
+        """numpy.cumsum."""
+        return self._function("cumsum", axis)
+
     def std(self, axis: Any = None, **kwargs: Any) -> Array:
         """numpy.std."""
         return self._function("std", axis, **kwargs)
+
+    def var(self, axis: Any = None, **kwargs: Any) -> Array:
+        """numpy.var."""
+        return self._function("var", axis, **kwargs)
+
+    def round(self, decimals: int = 0) -> Array:
+        """numpy.round."""
+        return self._function("round", decimals)
 
     def argmax(self, axis: Any = None, **kwargs: Any) -> Array:
         """numpy.argmax."""

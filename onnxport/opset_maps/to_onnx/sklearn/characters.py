@@ -3,7 +3,7 @@
 ONNX has no operator that sees single characters, but StringSplit cuts at one (`cells`). This is done for each character that
 matters, of the blocks that text is usually written with. What other characters stand between words is found by setting apart
 those that words are made of (`_cut_at_unknown`). A document whose tokens can't be told so ends in an error of the runtime, at the
-node `_GUARD`, not in wrong tokens.
+node `GUARD`, not in wrong tokens.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from onnxport.opset_maps.to_onnx.sklearn.cells import (
     whole,
 )
 from onnxport.opset_maps.to_onnx.sklearn.preparation import Changes, Preparation, changes, refused
+from onnxport.opset_maps.to_onnx.sklearn.token_patterns import TokenRule
 
 # A document beside the user's own, which no replacement makes empty.
 SOMETHING = "0"
-_GUARD = "a_character_that_this_graph_can_not_split_at"
+GUARD = "a_character_that_this_graph_can_not_split_at"
 # Where the separators of ordinary text stand: ASCII and its controls, Latin-1, spaces, dashes and quotation marks, two signs.
 SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (0x2122, 0x2123))
 # Those of them that most texts have, and quotation marks and dashes.
@@ -72,14 +73,14 @@ def prepared(
         x = op.typed(op.StringNormalizer(x, case_change_action="LOWER", locale="C"), ir.DataType.STRING, x.shape)
     left = refused(made, known, kind)
     if left:
-        x = guarded(op, x, op.RegexFullMatch(x, pattern=f"(?s)[^{left}]*"))
+        x = _guarded(op, x, f"(?s).*[{left}].*")
     return x, changes(made, known, kind)
 
 
-def guarded(op: OpBuilder, x: ir.Value, allowed: ir.Value) -> ir.Value:
-    """The documents, or an error of the runtime where one of them is not allowed."""
-    out = op.Sub(1, op.cast(allowed, ir.DataType.INT64))
-    blank = op.node("Gather", op.const(np.array([""], object)), out, name=_GUARD)  # which has no element 1
+def _guarded(op: OpBuilder, x: ir.Value, refused: str) -> ir.Value:
+    """The documents, or an error of the runtime where one of them matches an expression."""
+    out = op.cast(op.RegexFullMatch(x, pattern=refused), ir.DataType.INT64)
+    blank = op.node("Gather", op.const(np.array([""], object)), out, name=GUARD)  # which has no element 1
     return op.typed(op.StringConcat(x, blank), ir.DataType.STRING, x.shape)
 
 
@@ -122,30 +123,34 @@ def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
 
 
 def cut_at_separators(
-    op: OpBuilder, x: ir.Value, is_inside: Callable[[str], bool], inside: str, known: Sequence[str]
+    op: OpBuilder, x: ir.Value, rule: TokenRule, changes: Changes, plain: str, known: Sequence[str]
 ) -> Cells:
-    """Strings [N] cut at each run of characters outside a class, whatever they are.
+    """Strings [N] cut at each run of characters that tokens are not made of, whatever they are.
 
     Args:
         op: the builder.
         x: pieces of documents, without spaces.
-        is_inside: tells the characters of the class.
-        inside: the inside of RE2's class of them.
-        known: some of them, those that matter most first.
+        rule: what a token is.
+        changes: what is to be replaced before.
+        plain: characters of tokens that nothing replaces.
+        known: characters of tokens, those that matter most first.
     """
-    often, quotes, others = _separators(is_inside)
-    common = inside + inside_of(often)
+    often, quotes, others = _separators(rule.is_inside)
+    inside = rule.class_of_runs
     words = whole(op, x)
-    rare = _strange(op, words, common)
+    rare = _strange(op, words, inside_of(plain + often))
 
     def with_rare(b: OpBuilder) -> Cells:
-        found = between(b, between_few(b, words.only(b, rare), quotes), others)
-        found = where_any(b, found, _strange(b, found, common), lambda c: with_unknown(c, found))
+        found = words.only(b, rare)
+        found = between_few(b, replace(found, strings=replaced(b, found.strings, changes)), quotes)
+        strange = _strange(b, found, inside + inside_of(often))
+        found = where_any(b, found, strange, lambda c: with_unknown(c, found))
         return words.only(b, b.Not(rare)).and_then(b, found)
 
     def with_unknown(b: OpBuilder, found: Cells) -> Cells:
-        found = between_few(b, found, often)
-        return _cut_at_unknown(b, found, _strange(b, found, inside), inside, known)
+        found = between_few(b, between(b, found, others), often)
+        strange = _strange(b, found, inside)
+        return where_any(b, found, strange, lambda c: _cut_at_unknown(c, found, strange, inside, known))
 
     return between_few(op, where_any(op, words, rare, with_rare), often)
 
@@ -167,7 +172,7 @@ def _cut_at_unknown(op: OpBuilder, x: Cells, strange: ir.Value, inside: str, kno
     outside = op.RegexFullMatch(fine.strings, pattern=f"[^{inside}]+")
     strings = op.Where(outside, op.const(np.array(" ", object)), fine.strings)
     cut = joined(op, replace(fine, strings=strings))
-    cut = guarded(op, cut, op.RegexFullMatch(cut, pattern=f"[{inside} ]*"))
+    cut = _guarded(op, cut, f"(?s).*[^{inside} ].*")
     pieces, _ = split(op, op.typed(op.ScatterElements(x.strings, places, cut, axis=0), ir.DataType.STRING, [None]))
     rows = op.Expand(op.Unsqueeze(x.rows, op.axes(1)), op.Shape(pieces))
     return Cells(op.Reshape(pieces, [-1]), op.Reshape(rows, [-1]), x.count).there(op)

@@ -18,7 +18,7 @@ from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.cells import blank
-from onnxport.opset_maps.to_onnx.sklearn.characters import SPACES, guarded
+from onnxport.opset_maps.to_onnx.sklearn.characters import GUARD, SPACES
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.letters import by_frequency, letters
 from onnxport.opset_maps.to_onnx.sklearn.preparation import in_words, preparation
@@ -28,7 +28,7 @@ from onnxport.opset_maps.to_onnx.sklearn.spelling import characters_of_text, cha
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.terms import joined_terms, side_by_side
 from onnxport.opset_maps.to_onnx.sklearn.text import dense, normalized_rows
-from onnxport.opset_maps.to_onnx.sklearn.token_patterns import class_of, token_rule
+from onnxport.opset_maps.to_onnx.sklearn.token_patterns import token_rule
 from onnxport.opset_maps.to_onnx.sklearn.tokens import documents_of, words
 
 # ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; dashes, quotation marks and two signs; spaces.
@@ -56,7 +56,7 @@ def _rotated(op: OpBuilder, x: ir.Value, places: int) -> ir.Value:
 
 
 def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
-    """MurmurHash3_x86_32 with seed 0 (Austin Appleby, public domain), as signed numbers, int64 [M].
+    """MurmurHash3_x86_32 with seed 0 (Austin Appleby, public domain), int64 [M].
 
     Args:
         op: the builder.
@@ -80,17 +80,15 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
     state = op.BitwiseXor(op.typed(state, ir.DataType.INT64, [None]), lengths)
     state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 16)), 0x85EBCA6B)
     state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 13)), 0xC2B2AE35)
-    state = op.BitwiseXor(state, op.Div(state, 1 << 16))
-    return op.Where(op.GreaterOrEqual(state, 1 << 31), op.Sub(state, 1 << 32), state)
+    return op.BitwiseXor(state, op.Div(state, 1 << 16))
 
 
 def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
     """The bytes of names in UTF-8, in groups of four [M, B], and how many there are [M]."""
-    known = class_of([(c, c) for c in characters])
-    names = guarded(op, names, op.RegexFullMatch(names, pattern=f"[{known}]*"))
     codes = [b"", *(c.encode() for c in characters)]
     place = letters(op, names, characters)
-    lengths = op.Gather(op.const(np.array([len(code) for code in codes])), place, axis=0)
+    # which has no element for unknown characters
+    lengths = op.node("Gather", op.const(np.array([len(code) for code in codes])), place, axis=0, name=GUARD)
 
     def single(b: OpBuilder) -> list[ir.Value]:
         return [b.Gather(b.const(np.array([int.from_bytes(code[:1]) for code in codes])), place, axis=0)]
@@ -140,13 +138,12 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
 
 
 def _column(model: Any, code: Any) -> Any:
-    """The column that a hash falls in, of numbers or of the graph."""
-    least = (2147483647 - (model.n_features - 1)) % model.n_features  # the number whose absolute value there is none of
-    return np.where(code == -2147483648, least, np.abs(code) % model.n_features)
+    """The column that a hash falls in, of numbers or of the graph: scikit-learn takes it for signed, and its absolute value."""
+    return np.minimum(code, (1 << 32) - code) % model.n_features
 
 
 def _sign(model: Any, code: Any) -> Any:
-    return np.where(code >= 0, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
+    return np.where(code < 1 << 31, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------------
@@ -265,7 +262,7 @@ def _entries_of_features(op: OpBuilder, model: Any, x: Table) -> tuple[ir.Value,
             text = op.StringConcat(op.const(np.array(f"{name}=", object)), vector)
             found.append(_entries(op, model, op.Where(op.Equal(vector, blank(op)), blank(op), text), ALPHABET))
             continue
-        code = np.array(murmurhash3_32(name, seed=0))
+        code = np.array(murmurhash3_32(name, seed=0, positive=True), np.int64)
         value = column.of(vector).astype(np.float64)
         place = op.Expand(op.const(np.int64(_column(model, code))), op.Shape(vector))
         found.append((place, (value * np.float64(_sign(model, code))).value))

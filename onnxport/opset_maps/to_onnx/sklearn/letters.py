@@ -29,11 +29,9 @@ def by_frequency(characters: Iterable[str]) -> str:
 
 
 def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
-    """The characters of words [M], int64 [M, L]: 1 and their place among the known ones, -1 for others, 0 beyond a word's end.
+    """The characters of words [M], int64 [M, L], L a multiple of 4: 1 and their place among the known ones, 0 behind a word.
 
-    L is a multiple of 4.
-
-    Several unknown characters side by side count as one.
+    Unknown characters, of which several side by side count as one, have the number behind all of these.
 
     Args:
         op: the builder.
@@ -47,7 +45,10 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
     def with_others(b: OpBuilder) -> list[ir.Value]:
         cells = apart(b, b.typed(b.Compress(words, others, axis=0), _TEXT, [None]), _groups(known))
         codes = b.ml.LabelEncoder(
-            cells.strings, keys_strings=list(known), values_int64s=list(range(1, len(known) + 1)), default_int64=-1
+            cells.strings,
+            keys_strings=list(known),
+            values_int64s=list(range(1, len(known) + 1)),
+            default_int64=len(known) + 1,
         )
         laid = cells.laid(b, b.typed(codes, _INT, [None]), b.const(np.int64(0)))
         width = b.Max(b.dim(found, 1), b.Mul(b.Div(b.Add(b.dim(laid, 1), _BLOCK - 1), _BLOCK), _BLOCK))

@@ -57,7 +57,7 @@ def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, known: str) -> ir
     found = op.Concat(found, op.Unsqueeze(op.Where(inner, space, 0), op.axes(2)), axis=2)
     found = _moved_together(op, _in_rows(op, found))
     # of a run of spaces the first stays, as a plain space
-    kinds = op.const(np.array([0, *(int(is_space(c)) for c in known), 0]))  # of -1 the last one
+    kinds = op.const(np.array([0, *(int(is_space(c)) for c in known), 0]))  # of unknown ones the last
     flags = op.Gather(kinds, found, axis=0)
     before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
     after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])

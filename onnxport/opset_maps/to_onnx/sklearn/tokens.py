@@ -21,7 +21,6 @@ from onnxport.opset_maps.to_onnx.sklearn.characters import (
     alphabet,
     cut_at_separators,
     prepared,
-    replaced,
 )
 from onnxport.opset_maps.to_onnx.sklearn.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.table import Table, matrix
@@ -124,11 +123,12 @@ def runs(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequenc
     x, changes = prepared(op, preparation(model), x, set("".join(terms)), rule.is_inside)
     inside = alphabet(rule.is_inside, terms)
 
-    def cut(b: OpBuilder, found: ir.Value) -> Cells:
-        return cut_at_separators(b, replaced(b, found, changes), rule.is_inside, rule.class_of_runs, inside)
-
     old = {character for group in changes for character, _ in group}
     plain = "".join(c for c in inside if c not in old and rule.is_inside(c))
+
+    def cut(b: OpBuilder, found: ir.Value) -> Cells:
+        return cut_at_separators(b, found, rule, changes, plain, inside)
+
     return cut_where_odd(op, x, f"[{inside_of(plain)}]+", cut)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import double, elementwise, special
+from onnxport.opset_maps.to_onnx.common import double, elementwise, special, whole_numbers
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 
 _DOUBLE = ir.DataType.DOUBLE
@@ -24,7 +24,7 @@ def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     exponent = op.constant(y)
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
         return op.Mul(x, x)
-    return op.Pow(x, y)
+    return whole_numbers.power(op, x, y)
 
 
 def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -67,7 +67,7 @@ def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _ignoring_nan(operator: str) -> Function:
     def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         if x.dtype is not None and not x.dtype.is_floating_point():
-            return op.node(operator, x, y)
+            return whole_numbers.extreme(op, operator, x, y)
         return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
 
     return lower
@@ -95,7 +95,7 @@ UFUNCS: dict[str, Function] = {
     "positive": lambda op, x: x,
     "absolute": _plain("Abs"),
     "fabs": _plain("Abs"),
-    "sign": _plain("Sign"),
+    "sign": whole_numbers.sign,
     "sqrt": _plain("Sqrt"),
     "square": elementwise.square,
     "reciprocal": _plain("Reciprocal"),
@@ -132,8 +132,8 @@ UFUNCS: dict[str, Function] = {
     "cbrt": _cube_root,
     "heaviside": _heaviside,
     "float_power": _power,
-    "maximum": _plain("Max"),
-    "minimum": _plain("Min"),
+    "maximum": whole_numbers.BY_OPERATOR["Max"],
+    "minimum": whole_numbers.BY_OPERATOR["Min"],
     "fmax": _ignoring_nan("Max"),
     "fmin": _ignoring_nan("Min"),
     "equal": _plain("Equal"),

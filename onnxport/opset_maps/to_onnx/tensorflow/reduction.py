@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, i32, i64
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
 
 _REDUCTIONS = {"Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Min": "ReduceMin", "Prod": "ReduceProd"}
@@ -26,12 +27,20 @@ def reduced(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, keep_dims
             if x.shape is not None
             else found.ravel().tolist()
         )
-        return op.reduce(operator, x, items, keepdims=keep_dims)
+        if operator == "ReduceProd":
+            return whole_numbers.product(op, x, items, keepdims=keep_dims)
+        return whole_numbers.reduced(op, operator, x, keepdims=keep_dims, reduce=whole_numbers.over(op, items))
     if op.opset < (13 if operator == "ReduceSum" else 18):
         raise UnsupportedOperator(f"{operator} over axes that are computed when the model runs needs opset 18")
     axes = int64(op, axes)
     axes = op.Reshape(axes, [-1]) if axes.shape is None or axes.shape.rank() != 1 else axes
-    return op.node(operator, x, axes, keepdims=int(keep_dims), noop_with_empty_axes=1)
+    return whole_numbers.reduced(
+        op,
+        operator,
+        x,
+        keepdims=keep_dims,
+        reduce=lambda name, value, keep: op.node(name, value, axes, keepdims=int(keep), noop_with_empty_axes=1),
+    )
 
 
 _NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
