@@ -11,6 +11,7 @@ import numpy as np
 from onnxport.validation.tolerance import Budget, epsilon
 
 Verdict = Literal["pass", "fail", "skipped"]
+_EXCUSED = "{} elements differ within the margin of the scores"
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def judge(
         return OutputReport(name, "fail", f"type {b.dtype} instead of {a.dtype}", **about)
     others = [item for item in others if item.shape == a.shape]
     if is_floating(a.dtype) and is_floating(b.dtype):
-        return _judge_floats(name, a, b, budget, about, others)
+        return _judge_floats(name, a, b, budget, about, others, _mask(exempt, a))
     if others:
         jumps = np.any([_equal(item, b) for item in others], axis=0)
         exempt = (
@@ -183,11 +184,9 @@ def _judge_exact(
         ).reshape(a.shape)
     else:
         differs = np.asarray(a != b)
-    excused = 0
-    if exempt is not None and exempt.size == differs.size:
-        mask = exempt.reshape(differs.shape)
-        excused = int((differs & mask).sum())
-        differs = differs & ~mask
+    mask = _mask(exempt, a)
+    excused = int((differs & mask).sum())
+    differs = differs & ~mask
     count = int(differs.sum())
     figures = None
     if a.size:
@@ -214,10 +213,17 @@ def _judge_exact(
             error=None,
             allowed=0.0,
         )
-    reason = f"{excused} elements differ within the margin of the scores" if excused else ""
+    reason = _EXCUSED.format(excused) if excused else ""
     if count:
         reason = f"{count} of {a.size} elements differ"
     return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
+
+
+def _mask(exempt: np.ndarray | None, a: np.ndarray) -> np.ndarray:
+    """Which elements may differ, in the shape of the output."""
+    if exempt is None or exempt.size != a.size:
+        return np.zeros(a.shape, bool)
+    return exempt.reshape(a.shape)
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -239,7 +245,13 @@ def _same_item(x: Any, y: Any) -> bool:
 
 
 def _judge_floats(
-    name: str, a: np.ndarray, b: np.ndarray, budget: Budget, about: dict[str, Any], others: Sequence[np.ndarray]
+    name: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    budget: Budget,
+    about: dict[str, Any],
+    others: Sequence[np.ndarray],
+    exempt: np.ndarray,
 ) -> OutputReport:
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)
@@ -253,10 +265,11 @@ def _judge_floats(
         over = (judged > limit) | np.isnan(judged)
         for item in others:
             over &= ~(np.abs(y - item.astype(wide)) <= limit)
-    wrong = unlike | over
-    count = int(wrong.sum())
+    excused = int((over & exempt).sum())
+    over &= ~exempt
+    count = int((unlike | over).sum())
     figures = _figures(a, b, x, y, difference, judged, limit, count, finite, truth is not None) if a.size else None
-    reason = ""
+    reason = _EXCUSED.format(excused) if excused else ""
     if unlike.any():
         place = tuple(int(i) for i in np.argwhere(unlike)[0])
         change = f"at {list(place)} {_plain(a[place])} became {_plain(b[place])}"

@@ -27,7 +27,7 @@ _NUDGES = (1, 1, 1, 2, 2, 4)
 _NOISE_NUDGES = 3
 # As large, in units of the last place: equal distances come to differ, and what is no jump moves by far less than one.
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
-_TWINS = 20
+_TWINS = 60
 _SMALL_MOVE = 1e-3
 # Graphs with more weights are not run again with nudged ones.
 _REWORK_LIMIT = 1 << 29
@@ -135,14 +135,19 @@ def _twins(parties: Comparison, item: InputSet) -> Iterator[tuple[Outputs, Outpu
         return
     for seed in range(_TWINS):
         rng = np.random.default_rng(seed)
-        leaves = [
-            tolerance.nudge(x, _PARTING.get(x.dtype, 1) * tolerance.epsilon(x.dtype), rng) if _is_float(x) else x
-            for x in item.leaves
-        ]
+        leaves = [_parted(x, rng) if _is_float(x) else x for x in item.leaves]
         try:
             yield parties.source.run(parties.source_leaves(leaves)), parties.converted.run(leaves)
         except Exception:  # an input check of the model's own
             return
+
+
+def _parted(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers off by enough to part distances that are equal, zeros too."""
+    size = _PARTING.get(x.dtype, 1) * tolerance.epsilon(x.dtype)
+    scale = np.max(np.abs(x), where=np.isfinite(x) & (x != 0), initial=0.0) or 1.0
+    beside = rng.choice(np.asarray([-size, size]), x.shape) * scale
+    return np.where(x == 0, beside, tolerance.nudge(x, size, rng)).astype(x.dtype)
 
 
 def _gives_float64(parties: Comparison, leaves: Sequence[Any]) -> bool:

@@ -271,15 +271,14 @@ def _judge_one(
         return judge(pair.name, expected, result, budget_for_parts(parties, expected), same_dtype=same)
     pair = replace(pair, expected=expected)
     others = jumps(pair, evidence)
-    if is_floating(expected.dtype):
-        allowed = budget(parties, pair, evidence)
-        return judge(pair.name, expected, result, allowed, same_dtype=same, others=others)
     exempt = None
     if not np.array_equal(expected, result):
         sums = tolerance.LENGTH_FACTOR * np.sqrt(parties.numerics.length) + tolerance.ULPS
         values = {other.name: other.expected for other in pairs}
         exempt = parties.source.undecided(own, pair.name, values, 2 * sums * _input_epsilon(item))
-    return judge(pair.name, expected, result, tolerance.EXACT, same_dtype=same, exempt=exempt, others=others)
+    numeric = is_floating(expected.dtype) and not parties.source.says_labels(pair.name)
+    allowed = budget(parties, pair, evidence) if numeric else tolerance.EXACT
+    return judge(pair.name, expected, result, allowed, same_dtype=same, exempt=exempt, others=others)
 
 
 def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> Any:

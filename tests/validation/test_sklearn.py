@@ -210,7 +210,7 @@ def test_another_neighbour_that_is_not_as_near_is_found():
     assert not onnxport.validate(model, converted, inputs=counts[:40]).passed
 
 
-@pytest.mark.parametrize("classes", [np.asarray([3, 5, 9]), np.asarray(["a", "b", "c"])])
+@pytest.mark.parametrize("classes", [np.asarray([3, 5, 9]), np.asarray(["a", "b", "c"]), np.asarray([1.0, 2.0, 5.0])])
 def test_a_label_may_differ_only_at_a_tie(classes):
     from sklearn.linear_model import LogisticRegression
 

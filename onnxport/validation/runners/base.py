@@ -109,6 +109,10 @@ class Runner(ABC):
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}
 
+    def says_labels(self, name: str) -> bool:
+        """Whether the output `name` says classes, which are equal or not, also where they are floating-point numbers."""
+        return False
+
     def undecided(
         self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
     ) -> np.ndarray | None:

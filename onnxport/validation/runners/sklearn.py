@@ -115,14 +115,27 @@ class SklearnRunner(Runner):
             return stem, int(last)
         raise InvalidInputError(f"{type(estimator).__name__} has no method behind the output {name!r}")
 
+    def says_labels(self, name: str) -> bool:
+        """Whether it is what a classifier predicts."""
+        from sklearn.base import is_classifier
+
+        return self._predicted(name) and is_classifier(self.estimator)
+
+    def _produced_as(self, name: str) -> Output | None:
+        return next((item for item in self._produced if item.name == name), None)
+
+    def _predicted(self, name: str) -> bool:
+        said = self._produced_as(name)
+        return said.method == "predict" if said is not None else name in ("label", "predict", "output_label")
+
     def undecided(
         self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
     ) -> np.ndarray | None:
         """Rows whose best two scores lie closer together than `slack` times the scores' scale; neighbours at equal distances."""
-        said = next((item for item in self._produced if item.name == name), None)
+        said = self._produced_as(name)
         if said is not None and said.method == "kneighbors" and said.index == 1:
             return self._tied_neighbours(leaves, slack)
-        if not (said.method == "predict" if said is not None else name in ("label", "predict", "output_label")):
+        if not self._predicted(name):
             return None
         scores = self._scores(leaves, outputs)
         if scores is None:
