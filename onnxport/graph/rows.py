@@ -83,8 +83,15 @@ def padded(rows: Sequence[Any]) -> np.ndarray:
     >>> padded([["a"], ["b", "c"]])
     array([['a', ''],
            ['b', 'c']], dtype=object)
+
+    Raises:
+        InvalidInputError: the lists are of different lengths and one of them has "" itself.
     """
     width = max((len(row) for row in rows), default=0)
+    if any(len(row) != width and "" in row for row in rows):
+        raise InvalidInputError(
+            'lists of strings of different lengths have "" beyond their end, so that none may have it itself'
+        )
     found = np.full((len(rows), width), "", object)
     for index, row in enumerate(rows):
         items = sorted(row) if isinstance(row, (set, frozenset)) else list(row)

@@ -199,6 +199,13 @@ def test_lists_of_other_things_than_strings_are_refused():
         onnxport.convert(model, inputs=rows)
 
 
+def test_an_empty_string_in_lists_of_different_lengths_is_refused():
+    model = FeatureHasher(8, input_type="string").fit([["a"]])
+    converted = onnxport.convert(model, inputs=[["a", "b"], ["c"]])
+    with pytest.raises(InvalidInputError, match="beyond their end"):
+        converted([["a", "b"], [""]])
+
+
 @pytest.mark.parametrize(
     ("step", "said"),
     [
