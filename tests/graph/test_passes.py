@@ -102,3 +102,54 @@ def test_scales_of_float64_products_keep_their_digits(before, after, columns):
         y = op.Div(y, op.const(np.float64(factor)))
     model = OnnxModel(finish(op, [y], ["y"]))
     np.testing.assert_allclose(model(given), given * np.prod(before) @ weight / np.prod(after), rtol=1e-13)
+
+
+# Shapes of the operands as they are multiplied; where one is turned, it is given with its axes in another order.
+@pytest.mark.parametrize("through", ["nothing", "Cast", "Mul", "Concat"])
+@pytest.mark.parametrize(
+    ("left", "perm", "right"),
+    [
+        ((3, 4), [1, 0], (4,)),
+        ((2, 3, 4), [0, 2, 1], (4,)),
+        ((3, 4), [0, 1], (4,)),
+        ((0, 4), [0, 1], (4,)),
+        ((3, 0), [0, 1], (0,)),
+        ((2, 3, 4), [1, 0, 2], (4,)),
+        ((2, 3, 4), [1, 0, 2], (4, 5)),
+        ((2, 3, 4), [1, 2, 0], (4, 5)),
+        ((2, 3, 2, 4), [1, 2, 0, 3], (4, 5)),
+        ((2, 3, 4), [1, 0, 2], (2, 4, 5)),
+    ],
+    ids=str,
+)
+def test_products_behind_a_transposition(left, perm, right, through):
+    rng = np.random.default_rng(0)
+    weight, given = rng.normal(size=right).astype(np.float32), rng.normal(size=left).astype(np.float32)
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", ir.DataType.DOUBLE if through == "Cast" else FLOAT, [None] * len(left))
+    turned = op.Transpose(x, perm=perm)
+    if through == "Concat":
+        turned = op.Concat(turned, turned, axis=-2)
+        weight = np.concatenate([weight] * len(right), -1) if len(right) == 3 else weight
+    turned = op.Mul(turned, 2.0) if through == "Mul" else op.cast(turned, FLOAT)
+    model = OnnxModel(finish(op, [op.MatMul(turned, op.const(weight))], ["y"]))
+    onnx.checker.check_model(model.proto, full_check=True)
+    expected = given.astype(float)
+    expected = np.concatenate([expected] * 2, -2) if through == "Concat" else expected * (2 if through == "Mul" else 1)
+    found = model(given.transpose(np.argsort(perm)).astype(np.float64 if through == "Cast" else np.float32))
+    np.testing.assert_allclose(found, expected @ weight, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("perm", [[1, 0, 2], [1, 2, 0]], ids=str)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_products_of_half_precision_behind_a_transposition(perm, dtype):
+    rng = np.random.default_rng(0)
+    weight, given = rng.normal(size=(4, 5)).astype(np.float16), rng.normal(size=(2, 3, 4)).astype(dtype)
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x = op.input("x", ir.DataType.from_numpy(np.dtype(dtype)), ["a", "b", "c"])
+    turned = op.cast(op.Transpose(x, perm=perm), ir.DataType.FLOAT16)
+    model = OnnxModel(finish(op, [op.MatMul(turned, op.const(weight))], ["y"]))
+    found = model(given.transpose(np.argsort(perm)))
+    np.testing.assert_allclose(found, given.astype(np.float16).astype(float) @ weight, rtol=2e-3, atol=2e-3)

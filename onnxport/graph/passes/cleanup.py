@@ -12,6 +12,7 @@ from onnx_ir.passes.common import (
 
 from onnxport.graph.passes.identity import RemoveIdentityPass
 from onnxport.graph.passes.precision import KeepDoubleScalesPass
+from onnxport.graph.passes.products import SettleProductsPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
 _RANDOM = frozenset({"Bernoulli", "Dropout"})
@@ -24,6 +25,7 @@ def clean(model: ir.Model) -> ir.Model:
         RemoveIdentityPass(),
         *(() if random else (CommonSubexpressionEliminationPass(),)),
         KeepDoubleScalesPass(),
+        SettleProductsPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),
     )

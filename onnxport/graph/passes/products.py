@@ -1,0 +1,94 @@
+"""Products of matrices, kept from what a runtime says wrongly of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import InPlacePass, PassResult
+
+from onnxport.graph.passes.batch_norm import replace_value
+
+_HALF = ir.DataType.FLOAT16
+# What no transposition is moved through.
+_BARRIERS = frozenset({"MatMul", "Gemm", "Conv", "Reshape", "Flatten", "Gather", "GatherND", "If", "Loop", "Scan"})
+
+
+class SettleProductsPass(InPlacePass):
+    """Gives an operand of ``MatMul`` an axis more where onnxruntime (1.31) else goes wrong.
+
+    1. A vector on the right becomes a column. By a vector onnxruntime drops the transposition of the matrix, which it merges
+       into the product, through casts and scales too; it fails on no rows, and gives what stands in memory where there is
+       nothing to sum.
+    2. An operand that a transposition of its first axis comes before, and a cast behind that (of half precision the runtime's
+       own), beside one of fewer axes: merging these three ends the process.
+    """
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with such operands."""
+        turned: dict[ir.Value, int] = {}
+        products: list[ir.Node] = []
+        for node in model.graph.all_nodes():
+            if node.op_type == "MatMul" and not node.domain:
+                products.append(node)
+            elif stage := _stage(node, turned):
+                turned.update(dict.fromkeys(node.outputs, stage))
+        settled = [_settle(node, turned, model.graph) for node in products]
+        return PassResult(model, modified=any(settled))
+
+
+def _stage(node: ir.Node, turned: dict[ir.Value, int]) -> int:
+    """Whether a result is transposed at its first axis (1), and then cast (2)."""
+    if node.domain or node.op_type in _BARRIERS:
+        return 0
+    stage = max((turned.get(value, 0) for value in node.inputs if value is not None), default=0)
+    if node.op_type == "Transpose":
+        perm = node.attributes.get("perm")
+        return max(stage, int(perm is None or perm.as_ints()[0] != 0))
+    return 2 if stage and node.op_type == "Cast" else stage
+
+
+def _settle(node: ir.Node, turned: dict[ir.Value, int], main: ir.Graph) -> bool:
+    a, b = node.inputs
+    if a is None or b is None or a.shape is None or b.shape is None:
+        return False
+    ranks = [a.shape.rank(), b.shape.rank()]
+    by_vector = ranks[1] == 1 < ranks[0]
+    if by_vector:
+        _widen(node, 1, 1, -1, main)
+        ranks[1] = 2
+    for index, value in enumerate((a, b)):
+        stage = turned.get(value, 0)
+        if ranks[index] > max(ranks[1 - index], 2) and (stage == 2 or (stage and value.dtype == _HALF)):
+            _widen(node, index, 0, 0, main)
+            return True
+    return by_vector
+
+
+def _widen(node: ir.Node, index: int, axis: int, result_axis: int, main: ir.Graph) -> None:
+    """Gives an operand an axis of size 1, which the result then loses."""
+    value, product, graph = node.inputs[index], node.outputs[0], node.graph
+    if value is None or value.shape is None or graph is None:
+        return
+    dims = list(value.shape)
+    wide = _node(node, "Unsqueeze", index, value, axis, main, ir.Shape([*dims[:axis], 1, *dims[axis:]]))
+    graph.insert_before(node, wide)
+    node.replace_input_with(index, wide.outputs[0])
+    narrow = _node(node, "Squeeze", index, product, result_axis, main, product.shape)
+    graph.insert_after(node, narrow)
+    replace_value(product, narrow.outputs[0])
+    narrow.replace_input_with(0, product)
+    product.name, product.shape = f"{narrow.name}/wide", None
+
+
+def _node(
+    node: ir.Node, op_type: str, index: int, value: ir.Value, axis: int, main: ir.Graph, shape: ir.Shape | None
+) -> ir.Node:
+    place, name = f"{op_type}/axis.{axis}", f"{node.name}/{op_type}.{index}"
+    if place not in main.initializers:
+        tensor = ir.tensor(np.array([axis]), name=place)
+        main.register_initializer(
+            ir.Value(name=place, type=ir.TensorType(tensor.dtype), shape=ir.Shape([1]), const_value=tensor)
+        )
+    made = ir.Node("", op_type, [value, main.initializers[place]], name=name, metadata_props=dict(node.metadata_props))
+    made.outputs[0].name, made.outputs[0].type, made.outputs[0].shape = name, value.type, shape
+    return made
