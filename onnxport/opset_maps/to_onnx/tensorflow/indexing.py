@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.common import scatter
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
 
 
@@ -85,9 +86,9 @@ def _rows(n: int) -> np.ndarray:
     ],
 )
 def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
-    """ONNX ScatterND into zeros; updates of one place add up."""
+    """Scattered into zeros; updates of one place add up."""
     zero = op.const(False) if updates.dtype == ir.DataType.BOOL else op.const(0, updates.dtype)
-    return op.ScatterND(op.Expand(zero, int64(op, shape)), int64(op, indices), updates, reduction="add")
+    return scatter.slices(op, op.Expand(zero, int64(op, shape)), int64(op, indices), updates, "add")
 
 
 @tensorflow.lower(
@@ -109,9 +110,9 @@ def tensor_scatter_update(
 def _scatter(op: OpBuilder, x: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, least: int) -> ir.Value:
     if op.opset < least:
         raise UnsupportedOperator(
-            f"needs ONNX ScatterND with reduction={reduction!r}, which exists from opset {least} on"
+            f"needs ONNX ScatterElements with reduction={reduction!r}, which exists from opset {least} on"
         )
-    return op.ScatterND(x, int64(op, indices), updates, reduction=reduction)
+    return scatter.slices(op, x, int64(op, indices), updates, reduction)
 
 
 @tensorflow.lower(

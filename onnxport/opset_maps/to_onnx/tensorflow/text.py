@@ -270,7 +270,7 @@ def ragged_to_tensor(
     elif kinds == ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]:
         total, rows = op.Reshape(int64(op, row_partition_tensors[0]), [1]), int64(op, row_partition_tensors[1])
         ones = op.Expand(op.const(1), op.shape(rows))
-        counts = op.ScatterND(op.Expand(op.const(0), total), op.Unsqueeze(rows, [1]), ones, reduction="add")
+        counts = op.ScatterElements(op.Expand(op.const(0), total), rows, ones, axis=0, reduction="add")
         starts = op.CumSum(counts, 0, exclusive=1)
     else:
         raise UnsupportedOperator(f"RaggedTensorToTensor: partitions {kinds} have no entry")
