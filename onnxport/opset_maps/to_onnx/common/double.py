@@ -93,6 +93,14 @@ def atanh(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), op.Mul(found, 0.5)))
 
 
+def log_softmax(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
+    """LogSoftmax; of float64, where runtimes' gives numbers for NaN, x - m less its log-sum-exp, m the greatest x."""
+    if x.dtype != _DOUBLE:
+        return op.LogSoftmax(x, axis=axis)
+    gap = op.Sub(x, op.reduce("ReduceMax", x, [axis], keepdims=True))
+    return op.Sub(gap, op.reduce("ReduceLogSumExp", gap, [axis], keepdims=True))
+
+
 def _log_of_twice(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Add(op.Log(x), math.log(2.0))
 

@@ -40,9 +40,9 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return _OF_INTEGERS[row.onnx](op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
-        if dtype == ir.DataType.INT64 and row.onnx in whole_numbers.BY_OPERATOR:
+        if not dtype.is_floating_point() and row.onnx in whole_numbers.BY_OPERATOR:
             return whole_numbers.BY_OPERATOR[row.onnx](op, *values)
-        return op.node(row.onnx, *values)
+        return log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)
 
     lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
     lower.__name__ = row.onnx
@@ -181,6 +181,13 @@ def log1p(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Where(exact, x, op.Where(unbounded, op.Log(u), op.Mul(x, ratio)))
 
 
+def log(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The logarithm; of Sigmoid(x), which runtimes give as 0 from -18 on (float64: -37), that of 1 / (1 + exp(-x))."""
+    node = x.producer()
+    given = node.inputs[0] if node is not None and node.op_type == "Sigmoid" else None
+    return op.Log(x if given is None else op.Reciprocal(op.Add(op.Exp(op.Neg(given)), 1.0)))
+
+
 def log2(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log(x) / log(2)."""
     return op.Div(op.Log(x), math.log(2.0))
@@ -224,7 +231,7 @@ def log_sigmoid(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 def relu6(op: OpBuilder, x: ir.Value) -> ir.Value:
     """min(max(x, 0), 6)."""
-    return op.Clip(x, 0.0, 6.0)
+    return whole_numbers.clipped(op, x, op.const(0.0, x.dtype), op.const(6.0, x.dtype))
 
 
 def isinf(op: OpBuilder, x: ir.Value) -> ir.Value:

@@ -3,7 +3,8 @@
 - Min, Max, Clip, Sign, ReduceMin and ReduceMax compare two numbers with the same upper 32 bits by the lower ones, taken for
   signed (a defect of Eigen's code for SSE, onnxruntime's pull request 32475): of 5 and 3,000,000,000 the least is 3,000,000,000.
   Less is right, and so are all six on numbers of 32 bits.
-- ReduceSum, ReduceProd, Pow and Mod like C's fmod compute in float64, which rounds beyond 2**53.
+- ReduceSum, ReduceProd, Pow and Mod like C's fmod compute in float64, which rounds beyond 2**53; Pow of INT32 too, where what
+  overflows becomes the least number.
 
 Sizes and indices are less than that, so that what computes with those alone need not ask here.
 """
@@ -34,11 +35,24 @@ def extreme(op: OpBuilder, operator: str, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def clipped(op: OpBuilder, x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
-    """Clip; the bounds are scalars of the type of x."""
-    if x.dtype != _INT64:
+    """Clip; the bounds are scalars of the type of x.
+
+    Where a bound of floating-point numbers is left out runtimes clip infinity to the type's greatest number; a Clip of a
+    float64 Relu onnxruntime (1.31) does not load.
+    """
+    floating = x.dtype is not None and x.dtype.is_floating_point()
+    if x.dtype != _INT64 and not (floating and _is_misread(x, low, high)):
         return op.Clip(x, low, high)
     x = x if low is None else extreme(op, "Max", x, low)
     return x if high is None else extreme(op, "Min", x, high)
+
+
+def _is_misread(x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> bool:
+    """Whether runtimes take a Clip of floating-point numbers wrongly."""
+    node = x.producer()
+    return (
+        low is None or high is None or (x.dtype == ir.DataType.DOUBLE and node is not None and node.op_type == "Relu")
+    )
 
 
 def sign(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -47,9 +61,14 @@ def sign(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def power(op: OpBuilder, x: ir.Value, exponent: ir.Value) -> ir.Value:
-    """Pow of operands of one type: with an exponent that the graph knows and that is not negative by squares."""
+    """Pow of operands of one type: with an exponent that the graph knows and that is positive by squares."""
     known = op.constant(exponent)
-    if x.dtype != _INT64 or known is None or known.size != 1 or (left := int(known.ravel()[0])) < 1:
+    if (
+        x.dtype not in (_INT64, ir.DataType.INT32)
+        or known is None
+        or known.size != 1
+        or (left := int(known.ravel()[0])) < 1
+    ):
         return op.Pow(x, exponent)
     found = None
     while left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import onnx_ir as ir
 import torch
@@ -11,8 +12,9 @@ from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.common import double
 from onnxport.opset_maps.to_onnx.common.whole_numbers import clipped, extreme
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -159,25 +161,28 @@ def _in_float(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None) -> ir.Value
 )
 def softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
     """Softmax."""
-    return _softmax(op, "Softmax", x, dim)
+    return _softmax(op, lambda value, axis: op.Softmax(value, axis=axis), x, dim)
 
 
 @aten.lower(
     "aten::log_softmax",
     "aten::_log_softmax",
     "aten::special_log_softmax",
-    cases=[case(lambda x: F.log_softmax(x, 1), f32(2, 3, 4), dynamic=True)],
+    cases=[
+        case(lambda x: F.log_softmax(x, 1), f32(2, 3, 4), dynamic=True),
+        case(lambda x: F.log_softmax(x, 1), f64(2, 3, 4), dynamic=True),
+    ],
 )
 def log_softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
     """LogSoftmax."""
-    return _softmax(op, "LogSoftmax", x, dim)
+    return _softmax(op, lambda value, axis: double.log_softmax(op, value, axis), x, dim)
 
 
-def _softmax(op: OpBuilder, name: str, x: ir.Value, dim: int) -> ir.Value:
+def _softmax(op: OpBuilder, make: Callable[[ir.Value, int], ir.Value], x: ir.Value, dim: int) -> ir.Value:
     value = op.cast(x, op.result.dtype)
     if rank(x) == 0:
-        return op.Squeeze(op.node(name, op.Unsqueeze(value, op.axes(0)), axis=0), op.axes(0))
-    return op.node(name, value, axis=dim)
+        return op.Squeeze(make(op.Unsqueeze(value, op.axes(0)), 0), op.axes(0))
+    return make(value, dim)
 
 
 @aten.lower(

@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import special
+from onnxport.opset_maps.to_onnx.common import double, special
 from onnxport.opset_maps.to_onnx.common.elementwise import lower_row
 from onnxport.opset_maps.to_onnx.common.whole_numbers import extreme
 
@@ -157,10 +157,13 @@ def softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
     return op.Softmax(logits, axis=-1)
 
 
-@tensorflow.lower("LogSoftmax", cases=[case(lambda x: tf.nn.log_softmax(x), f32(2, 3))])
+@tensorflow.lower(
+    "LogSoftmax",
+    cases=[case(lambda x: tf.nn.log_softmax(x), f32(2, 3)), case(lambda x: tf.nn.log_softmax(x), f64(2, 3))],
+)
 def log_softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
     """ONNX LogSoftmax over the last axis."""
-    return op.LogSoftmax(logits, axis=-1)
+    return double.log_softmax(op, logits, -1)
 
 
 @tensorflow.lower("Inv", cases=[case(lambda x: tf.raw_ops.Inv(x=x), f32(2, 3, low=0.2))])
