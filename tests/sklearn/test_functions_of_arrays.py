@@ -63,6 +63,7 @@ FUNCTIONS = {
     "isin": lambda x: np.isin(x, [1.0, -1.0, np.nan]),
     "digitize": lambda x: np.digitize(x, [-1.0, 0.0, 1.0]),
     "norm": lambda x: np.linalg.norm(x, axis=1),
+    "greatest norm": lambda x: np.linalg.norm(x, np.inf, axis=1),
     "cumsum": lambda x: np.cumsum(x, axis=1),
     "cumsum method": lambda x: x.cumsum(axis=1),
     "sum": lambda x: x.sum(axis=1),

@@ -366,7 +366,7 @@ def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if ord == 1:
         return _sum(np.abs(x), axis, keepdims=keepdims)
     if ord == np.inf:
-        return reduced(np.abs(x), "ReduceMax", axis, keepdims)
+        return np.max(np.abs(x), axis=axis, keepdims=keepdims)
     raise UnsupportedOperator(f"numpy.linalg.norm of order {ord}")
 
 
