@@ -14,53 +14,10 @@ from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.errors import InvalidModelError  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 from onnxport.tracing.sklearn_boosters import as_estimator  # noqa: E402
+from tests.sklearn.boosters import fitted, frame, table, targets  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
-ROWS = 300
 EPS = {"float32": 24 * np.finfo(np.float32).eps, "float64": 400 * np.finfo(np.float64).eps}
-
-
-def table(digits=2, gaps=0.15):
-    """Rows of six columns of different scales with ties, zeros and gaps, and a noisy function of them."""
-    rng = np.random.default_rng(0)
-    full = np.round(rng.normal(size=(ROWS, 6)) * [1, 100, 1e-2, 1, 1e4, 1], digits)
-    full[rng.random(full.shape) < 0.1] = 0
-    value = full[:, 0] + full[:, 1] / 100 + np.sin(full[:, 3]) + 0.3 * rng.normal(size=ROWS)
-    return np.where(rng.random(full.shape) < gaps, np.nan, full), value
-
-
-def targets():
-    """The kinds of target by name."""
-    value = table()[1]
-    three = np.digitize(value, [-1, 1])
-    positive = np.exp(np.clip(value / 3, -3, 3))
-    return {
-        "number": value,
-        "positive": positive,
-        "share": np.clip(positive / 25, 0, 1),
-        "two": (value > 0).astype(int),
-        "three": three,
-        "words": np.array(["low", "middle", "high"], object)[three],
-        "numbers": np.stack([value, positive], axis=1),
-        "labels": np.stack([value > 0, value > 1], axis=1).astype(int),
-        "constant": np.full(ROWS, 2.5),
-    }
-
-
-def fitted(library, name, target, fit=None, **options):
-    module = pytest.importorskip(library)
-    few = {
-        "xgboost": {"n_estimators": 12, "max_depth": 5, "n_jobs": 1},
-        "lightgbm": {"n_estimators": 12, "min_child_samples": 5, "verbose": -1, "n_jobs": 1},
-        "catboost": {"iterations": 12, "verbose": 0, "allow_writing_files": False, "thread_count": 1},
-    }[library]
-    x, y = table()[0], targets()[target]
-    if fit == "stopped early":
-        fit = {"eval_set": [(x[200:], y[200:])]}
-        if library == "xgboost":
-            fit["verbose"] = False
-        x, y = x[:200], y[:200]
-    return getattr(module, name)(**{**few, **options}).fit(x, y, **fit or {})
 
 
 def thresholds(model):
@@ -181,6 +138,8 @@ MODELS = [
     ("catboost", "CatBoostClassifier", "words", {}),
     ("catboost", "CatBoostClassifier", "three", {"loss_function": "MultiClassOneVsAll"}),
     ("catboost", "CatBoostClassifier", "three", {"grow_policy": "Lossguide"}),
+    ("catboost", "CatBoostClassifier", "three", {"class_names": [0, 7, 2, 1]}),
+    ("catboost", "CatBoostClassifier", "three", {"classes_count": 5, "loss_function": "MultiClassOneVsAll"}),
     ("catboost", "CatBoostClassifier", "three", {"early_stopping_rounds": 2, "iterations": 90, "fit": "stopped early"}),
     ("catboost", "CatBoostClassifier", "two", {}),
     ("catboost", "CatBoostClassifier", "two", {"loss_function": "CrossEntropy"}),
@@ -224,19 +183,6 @@ def test_codes_of_categories(library, name, onehot):
         compare(model, "predict", rows, 20)
 
 
-def frame():
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    words = pandas.Categorical(np.array(["w", "x", "y", "zz"], object)[rng.integers(0, 4, 300)])
-    numbers = pandas.Categorical(rng.integers(5, 9, 300))
-    found = pandas.DataFrame(
-        {"a": rng.normal(size=300).astype(np.float32), "word": words, "number": numbers, "i": rng.integers(0, 9, 300)}
-    )
-    y = found.a + found.word.cat.codes + 2 * (found.number == 7) + found.i / 5
-    found.loc[::7, "word"] = np.nan
-    return found, y.to_numpy()
-
-
 def columns_of(rows):
     """What the graph's inputs are given: the values, not the codes."""
     return {name: np.asarray(rows[name])[:, None] for name in rows.columns}
@@ -255,6 +201,15 @@ def test_categories_of_a_frame_come_as_they_are(library, name, options):
     model = getattr(module, name)(n_estimators=10, **options).fit(rows, y)
     converted = onnxport.convert(model, inputs=rows, validate=False)
     np.testing.assert_allclose(converted(**columns_of(rows)), model.predict(rows), rtol=1e-5)
+
+
+def test_categories_that_are_booleans():
+    lightgbm, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    rows, y = frame()
+    yes = pandas.Categorical.from_codes(rows.i % 3 - 1, [False, True])
+    model = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1)
+    converted = onnxport.convert(model.fit(rows.assign(yes=yes), y), inputs=rows.assign(yes=yes))
+    assert converted.report.passed
 
 
 def test_lightgbm_without_the_places_of_the_categories():
@@ -288,79 +243,29 @@ def test_catboost_keeps_hashes_of_categories(onehot):
         onnxport.convert(model, inputs=rows)
 
 
+@pytest.mark.parametrize("kind", ["text", "embedding"])
+def test_catboost_does_not_tell_how_it_reads_text(kind):
+    catboost = pytest.importorskip("catboost")
+    rows, y = frame()
+    rows["word"] = [f"a {item}" if kind == "text" else [1.0, len(str(item))] for item in rows.word]
+    options = {f"{kind}_features": ["word"], "verbose": 0, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(iterations=2, **options).fit(rows[["a", "word"]], y > 1)
+    with pytest.raises(onnxport.UnsupportedOperator, match=rf"{kind}_features=\[1\] have no mapping"):
+        onnxport.convert(model, inputs=rows[["a"]])
+
+
+def test_catboost_sums_of_models():
+    catboost = pytest.importorskip("catboost")
+    parts = [fitted("catboost", "CatBoostRegressor", "number", depth=depth) for depth in (2, 4)]
+    model = catboost.sum_models(parts, weights=[1, 0.5])
+    compare(model, "predict", rows_for(parts[1]), 21)
+
+
 def test_catboost_threshold_of_probability():
     pytest.importorskip("catboost")
     model = fitted("catboost", "CatBoostClassifier", "two")
     model.set_probability_threshold(0.3)
     compare(model, "predict", rows_for(model), 21)
-
-
-@pytest.mark.parametrize(
-    ("library", "name"),
-    [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier"), ("catboost", "CatBoostClassifier")],
-)
-@pytest.mark.parametrize("outer", ["pipeline", "columns", "voting", "calibrated", "rest"])
-def test_inside_an_estimator_of_scikit_learn(library, name, outer):
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.compose import make_column_transformer
-    from sklearn.ensemble import VotingClassifier
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    inner = fitted(library, name, "three")
-    inner = type(inner)(
-        **{key: item for key, item in inner.get_params().items() if key != "objective" and item is not None}
-    )
-    x, y = np.nan_to_num(table()[0]), targets()["three"]
-    x = x.astype(np.float32)
-    model = {
-        "pipeline": lambda: make_pipeline(StandardScaler(), inner),
-        "columns": lambda: make_pipeline(
-            make_column_transformer((StandardScaler(), [0, 1, 2]), (OneHotEncoder(handle_unknown="ignore"), [3])), inner
-        ),
-        "voting": lambda: VotingClassifier([("a", inner), ("b", inner)], voting="soft"),
-        "calibrated": lambda: CalibratedClassifierCV(inner, cv=2),
-        "rest": lambda: OneVsRestClassifier(inner),
-    }[outer]().fit(x, y)
-    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
-    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
-    assert label.tolist() == model.predict(x).tolist()
-
-
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
-@pytest.mark.parametrize("first", ["tfidf", "onehot", "union", "bins", "chosen"])
-def test_what_a_sparse_matrix_leaves_out(library, first):
-    """XGBoost takes it for missing, the others for zero."""
-    from sklearn.ensemble import BaggingClassifier
-    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
-    from sklearn.feature_selection import SelectKBest
-    from sklearn.pipeline import make_pipeline, make_union
-    from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
-
-    name = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier", "catboost": "CatBoostClassifier"}[library]
-    inner = type(fitted(library, name, "two"))(n_estimators=5, **({"verbose": -1} if library == "lightgbm" else {}))
-    if library == "catboost":
-        inner.set_params(verbose=0, allow_writing_files=False)
-    rng = np.random.default_rng(0)
-    words = np.array("red green blue black white big small".split())
-    texts = np.array([" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(200)], object)
-    numbers = rng.integers(0, 5, (200, 3)).astype(np.float32)
-    model, x = {
-        "tfidf": lambda: (make_pipeline(TfidfVectorizer(), inner), texts),
-        "onehot": lambda: (make_pipeline(OneHotEncoder(), BaggingClassifier(inner, 2, max_features=0.6)), numbers),
-        "union": lambda: (make_pipeline(make_union(CountVectorizer(), TfidfVectorizer()), inner), texts),
-        "bins": lambda: (make_pipeline(KBinsDiscretizer(3, encode="onehot-dense"), inner), numbers),
-        "chosen": lambda: (
-            make_pipeline(CountVectorizer(), StandardScaler(with_mean=False), SelectKBest(k=4), inner),
-            texts,
-        ),
-    }[first]()
-    y = np.array(["red" in text for text in texts]).astype(int) if x is texts else (x[:, 0] > 1).astype(int)
-    model.fit(x, y)
-    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
-    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
-    assert label.tolist() == model.predict(x).tolist()
 
 
 def test_a_class_that_overrides_a_method_is_refused():

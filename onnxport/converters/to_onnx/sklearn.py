@@ -41,7 +41,8 @@ def export(model: Any, request: Request) -> OnnxModel:
         InvalidInputError: the estimator is not fitted, or inputs or names do not fit.
     """
     try:
-        check_is_fitted(model)
+        if not getattr(model, "is_fitted", bool)():  # CatBoost's sums of models have no attributes of a fit
+            check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         raise InvalidInputError(str(error)) from error
     example = request.inputs if request.inputs is not None else request.kwargs or None

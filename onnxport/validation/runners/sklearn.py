@@ -265,6 +265,8 @@ def take_apart(
             return [[item for item in row if item] for row in leaf]
         if flat_strings:
             return list(leaf.ravel())
+        if hasattr(inputs, "toarray"):
+            return type(inputs)(leaf)  # an estimator may tell what a sparse matrix leaves out from zeros
         return _frame_of(leaf, inputs) if frame_like else leaf
 
     leaf = array.reshape(-1, 1) if flat_strings and dims is not None and len(dims) == 2 else array
@@ -310,6 +312,10 @@ def _frame(columns: dict[str, Any], like: Any, fitted: Sequence[Any] = ()) -> An
     frame = kind(named)
     for name, values in named.items():
         if str(like[name].dtype) == "category":
+            if (
+                like[name].cat.categories.dtype == bool and values.dtype.kind == "f"
+            ):  # numbers are none of its categories
+                frame[name] = [None if value != value else bool(value) for value in values]
             frame[name] = frame[name].astype(like[name].dtype)
         elif like[name].dtype == object and values.dtype == object:  # pandas would make strings, whose None is NaN
             frame[name] = type(like[name])(values, dtype=object)

@@ -55,13 +55,17 @@ def _features(said: list[dict[str, Any]]) -> _Features:
 
 
 def _read(model: Any) -> dict[str, Any]:
+    for kind in ("text", "embedding"):
+        found = getattr(model, f"get_{kind}_feature_indices", list[int])()
+        if found:
+            raise UnsupportedOperator(
+                f"{type(model).__name__}: {kind}_features={found} have no mapping, since CatBoost does not tell how it reads "
+                "them: make numbers of them in a transformer before it"
+            )
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "model.json"
         model.save_model(str(place), format="json")
         read: dict[str, Any] = json.loads(place.read_text())
-    for kind in ("text_features", "embedding_features"):
-        if read["features_info"].get(kind):
-            raise UnsupportedOperator(f"{type(model).__name__}: {kind} have no mapping")
     return read
 
 
@@ -185,9 +189,20 @@ def raw_values(op: OpBuilder, model: Any, x: Table) -> Array:
         x = columns(op, x, features.columns)
     rows = numbers(op, x, np.float32)
     if not trees:
-        return full(rows, (None, len(bias)), 0.0, np.float64) + bias
+        return _of_all_classes(model, full(rows, (None, len(bias)), 0.0, np.float64) + bias)
     joined = tree_ensemble.join(trees)
-    return tree_ensemble.totals(op, joined, rows.value) * scale + bias
+    return _of_all_classes(model, tree_ensemble.totals(op, joined, rows.value) * scale + bias)
+
+
+def _of_all_classes(model: Any, raw: Array) -> Array:
+    """The raw values with -infinity for the classes that the fit was told of and did not see."""
+    classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
+    if not 1 < width < len(classes):
+        return raw
+    seen = json.loads(model.get_metadata()["class_params"])["class_to_label"]
+    place = np.full(len(classes), width)
+    place[seen] = np.arange(width)
+    return np.concatenate([raw, full(raw, (None, 1), -np.inf, np.float64)], axis=1)[:, place]
 
 
 def _loss(model: Any) -> str:

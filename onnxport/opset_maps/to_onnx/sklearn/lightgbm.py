@@ -23,6 +23,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.category_columns import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, called
 
 # LightGBM's kZeroThreshold: what is no further from zero counts as zero.
@@ -89,8 +90,11 @@ def _kinds(tree: dict[str, str]) -> np.ndarray:
     return np.where(decision & _CATEGORICAL, _WHOLE, kind)
 
 
-def _tree(said: dict[str, str], places: np.ndarray | None) -> tree_ensemble.Tree:
-    """A tree; `places` [features, kinds] are the columns where they are not the features."""
+def _tree(said: dict[str, str], places: np.ndarray | None, near: bool) -> tree_ensemble.Tree:
+    """A tree for the columns at `places` [features, kinds], None where these are the features.
+
+    In an array numbers near zero count as zero (`near`), in a sparse matrix they are what they are.
+    """
     value = _numbers(said, "leaf_value")
     inner = len(value) - 1
     if not inner:
@@ -98,7 +102,8 @@ def _tree(said: dict[str, str], places: np.ndarray | None) -> tree_ensemble.Tree
         return tree_ensemble.Tree(none, np.zeros(1), none > 0, none, none, none == 0, value[:, None])
     decision = _numbers(said, "decision_type", np.int64)
     threshold = _numbers(said, "threshold")
-    levels = np.where(np.abs(threshold) <= _ZERO, np.where(threshold < 0, _BELOW_ZERO, _ZERO), threshold)
+    zeros = (np.abs(threshold) <= _ZERO) & near
+    levels = np.where(zeros, np.where(threshold < 0, _BELOW_ZERO, _ZERO), threshold)
     feature = _numbers(said, "split_feature", np.int64)
     kind = _kinds(said)
     default = (decision & _DEFAULT_LEFT) > 0
@@ -286,7 +291,7 @@ def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
     if not read.trees:
         return full(rows, (None, read.width), 0.0, np.float64)
     seen, places = _columns(read, rows)
-    trees = tree_ensemble.join([_tree(tree, places) for tree in read.trees])
+    trees = tree_ensemble.join([_tree(tree, places, not is_sparse(x)) for tree in read.trees])
     targets = np.arange(trees.count) % read.width
     if any(_is_linear(tree) for tree in read.trees):
         found = _linear_values(trees, read, tree_ensemble.leaves(op, trees, seen.value), rows)

@@ -1,0 +1,92 @@
+"""XGBoost, LightGBM and CatBoost inside scikit-learn's estimators and behind sparse matrices."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+# the libraries' own warnings: deprecated options, feature names
+pytestmark = [pytest.mark.sklearn, pytest.mark.filterwarnings("ignore")]
+
+import onnxport  # noqa: E402
+from tests.sklearn.boosters import fitted, table, targets  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier"), ("catboost", "CatBoostClassifier")],
+)
+@pytest.mark.parametrize("outer", ["pipeline", "columns", "voting", "calibrated", "rest"])
+def test_inside_an_estimator_of_scikit_learn(library, name, outer):
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    inner = fitted(library, name, "three")
+    inner = type(inner)(
+        **{key: item for key, item in inner.get_params().items() if key != "objective" and item is not None}
+    )
+    x, y = np.nan_to_num(table()[0]), targets()["three"]
+    x = x.astype(np.float32)
+    model = {
+        "pipeline": lambda: make_pipeline(StandardScaler(), inner),
+        "columns": lambda: make_pipeline(
+            make_column_transformer((StandardScaler(), [0, 1, 2]), (OneHotEncoder(handle_unknown="ignore"), [3])), inner
+        ),
+        "voting": lambda: VotingClassifier([("a", inner), ("b", inner)], voting="soft"),
+        "calibrated": lambda: CalibratedClassifierCV(inner, cv=2),
+        "rest": lambda: OneVsRestClassifier(inner),
+    }[outer]().fit(x, y)
+    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
+    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
+    assert label.tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+@pytest.mark.parametrize("first", ["tfidf", "onehot", "union", "bins", "chosen"])
+def test_what_a_sparse_matrix_leaves_out(library, first):
+    """XGBoost takes it for missing, the others for zero."""
+    from sklearn.ensemble import BaggingClassifier
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+    from sklearn.feature_selection import SelectKBest
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
+
+    name = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier", "catboost": "CatBoostClassifier"}[library]
+    inner = type(fitted(library, name, "two"))(n_estimators=5, **({"verbose": -1} if library == "lightgbm" else {}))
+    if library == "catboost":
+        inner.set_params(verbose=0, allow_writing_files=False)
+    rng = np.random.default_rng(0)
+    words = np.array("red green blue black white big small".split())
+    texts = np.array([" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(200)], object)
+    numbers = rng.integers(0, 5, (200, 3)).astype(np.float32)
+    model, x = {
+        "tfidf": lambda: (make_pipeline(TfidfVectorizer(), inner), texts),
+        "onehot": lambda: (make_pipeline(OneHotEncoder(), BaggingClassifier(inner, 2, max_features=0.6)), numbers),
+        "union": lambda: (make_pipeline(make_union(CountVectorizer(), TfidfVectorizer()), inner), texts),
+        "bins": lambda: (make_pipeline(KBinsDiscretizer(3, encode="onehot-dense"), inner), numbers),
+        "chosen": lambda: (
+            make_pipeline(CountVectorizer(), StandardScaler(with_mean=False), SelectKBest(k=4), inner),
+            texts,
+        ),
+    }[first]()
+    y = np.array(["red" in text for text in texts]).astype(int) if x is texts else (x[:, 0] > 1).astype(int)
+    model.fit(x, y)
+    label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
+    np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
+    assert label.tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+def test_rows_of_a_sparse_matrix(library):
+    """Validated as they are given: what they leave out is missing for XGBoost."""
+    from scipy.sparse import csr_matrix
+
+    name = {"xgboost": "XGBRegressor", "lightgbm": "LGBMRegressor", "catboost": "CatBoostRegressor"}[library]
+    x = np.nan_to_num(table(0)[0])
+    model = fitted(library, name, "number").fit(csr_matrix(x), x[:, 0] + (x[:, 5] == 0))
+    converted = onnxport.convert(model, inputs=csr_matrix(x[:50]))
+    assert converted.report.passed
+    np.testing.assert_allclose(converted(x), model.predict(csr_matrix(x)), rtol=1e-5, atol=1e-6)
