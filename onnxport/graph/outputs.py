@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 # The metadata key of the file.
 PRODUCED = "onnxport.outputs"
+# What `predict` is asked for the raw scores of classes that need not have a decision function, by their package.
+_RAW: dict[str, dict[str, Any]] = {
+    "catboost": {"prediction_type": "RawFormulaVal"},
+    "lightgbm": {"raw_score": True},
+    "xgboost": {"output_margin": True},
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,18 @@ class Output:
     step: str = ""
     form: str = "array"
     column: int = 0
+
+
+def raw_scores(model: Any) -> tuple[Any, dict[str, Any]] | None:
+    """Whose `predict` gives the raw scores of a model, and asked for by what; None where it has none of its own.
+
+    A search hands the question on to its best estimator, a pipeline takes it for its last step.
+    """
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    packages = [base.__module__.partition(".")[0] for base in type(last).__mro__]
+    return next(((model, _RAW[package]) for package in packages if package in _RAW), None)
 
 
 def written(outputs: Sequence[Output], names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""XGBoost, LightGBM and CatBoost inside scikit-learn's estimators and behind sparse matrices."""
+"""XGBoost, LightGBM and CatBoost inside scikit-learn's estimators, behind sparse matrices, and asked for their raw scores."""
 
 import numpy as np
 import pytest
@@ -90,3 +90,50 @@ def test_rows_of_a_sparse_matrix(library):
     converted = onnxport.convert(model, inputs=csr_matrix(x[:50]))
     assert converted.report.passed
     np.testing.assert_allclose(converted(x), model.predict(csr_matrix(x)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("outer", ["alone", "pipeline", "search", "sampled"])
+@pytest.mark.parametrize(
+    ("library", "name", "asked"),
+    [
+        ("xgboost", "XGBClassifier", {"output_margin": True}),
+        ("lightgbm", "LGBMClassifier", {"raw_score": True}),
+        ("catboost", "CatBoostClassifier", {"prediction_type": "RawFormulaVal"}),
+    ],
+)
+def test_raw_scores(library, name, asked, outer):
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    x = np.nan_to_num(table()[0])
+    for target in ("two", "three"):
+        inner = fitted(library, name, target)
+        model = {
+            "alone": lambda inner=inner: inner,
+            "pipeline": lambda inner=inner: make_pipeline(StandardScaler(), inner),
+            "search": lambda inner=inner: GridSearchCV(make_pipeline(StandardScaler(), inner), {}, cv=2),
+            "sampled": lambda inner=inner: sampled(inner),
+        }[outer]()
+        model.fit(x, targets()[target])
+        label, scores = onnxport.convert(model, inputs=x, options={"raw_scores": True})(x)
+        expected = getattr(model, "best_estimator_", model).predict(x, **asked)
+        assert scores.shape == expected.shape
+        assert scores.dtype == expected.dtype
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+        assert label.tolist() == model.predict(x).tolist()
+
+
+def sampled(inner):
+    pipeline = pytest.importorskip("imblearn.pipeline")
+    over = pytest.importorskip("imblearn.over_sampling").RandomOverSampler(random_state=0)
+    return pipeline.make_pipeline(over, inner)
+
+
+def test_raw_scores_of_others_are_refused_by_name():
+    from sklearn.naive_bayes import GaussianNB
+
+    x = np.nan_to_num(table()[0])
+    model = GaussianNB().fit(x, targets()["two"])
+    with pytest.raises(onnxport.errors.InvalidInputError, match="GaussianNB has no raw scores"):
+        onnxport.convert(model, inputs=x, methods=["raw_scores"])

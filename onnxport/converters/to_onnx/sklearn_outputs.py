@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.outputs import Output
+from onnxport.graph.outputs import Output, raw_scores
 from onnxport.graph.rows import plain
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.encoding import codes
@@ -20,7 +20,7 @@ from onnxport.opset_maps.to_onnx.sklearn.encoding import codes
 # Methods whose results are several, by the results' names.
 _SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
 # Methods of the map that are an estimator's method with an option, and that method.
-VARIANTS = {"predict_std": "predict"}
+VARIANTS = {"predict_std": "predict", "raw_scores": "predict"}
 # Methods of a pipeline's last step that scikit-learn's Pipeline does not hand on, and that one asks of it all the same.
 PIPED = ("kneighbors",)
 _OF_MODEL = {
@@ -40,11 +40,12 @@ def outputs_of(model: Any, methods: Sequence[str] | None, options: Mapping[str, 
     bear the methods' names.
 
     Options of the estimator itself: ``label=False`` leaves the label out; ``labels="ints"`` or ``"strings"`` gives it by its
-    number among the classes or as text; ``raw_scores=True`` gives the decision function, as ``scores``, instead of
-    probabilities; ``zipmap=True`` a map from label to probability for each row (float32, as ONNX's ZipMap has it), and
-    ``zipmap="columns"`` an output for each class. A key that is a step's path (``"scale"``, ``"prep.num"``, or as
-    scikit-learn writes it, ``"prep__num"``) holds options of that step: ``output=True`` also gives what it makes of its
-    input, under the step's path or the name said instead of True; those of a pipeline's last step are the estimator's own.
+    number among the classes or as text; ``raw_scores=True`` gives the decision function (the margins of XGBoost, LightGBM
+    and CatBoost), as ``scores``, instead of probabilities; ``zipmap=True`` a map from label to probability for each row
+    (float32, as ONNX's ZipMap has it), and ``zipmap="columns"`` an output for each class. A key that is a step's path
+    (``"scale"``, ``"prep.num"``, or as scikit-learn writes it, ``"prep__num"``) holds options of that step: ``output=True``
+    also gives what it makes of its input, under the step's path or the name said instead of True; those of a pipeline's last
+    step are the estimator's own.
 
     Raises:
         InvalidInputError: no such method, step or option.
@@ -125,7 +126,7 @@ def _chosen(model: Any, methods: Sequence[str] | None, own: Mapping[str, Any]) -
 
 
 def _zipped(output: Output, classes: np.ndarray, zipmap: Any) -> list[Output]:
-    if output.method not in ("predict_proba", "predict_log_proba", "decision_function"):
+    if output.method not in ("predict_proba", "predict_log_proba", "decision_function", "raw_scores"):
         return [output]
     if zipmap is True:
         return [replace(output, form="zipmap")]
@@ -150,7 +151,10 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
         raise InvalidInputError("options: raw_scores=True is for classifiers")
     if hasattr(model, "predict") and kind in ("classifier", "clusterer", "outlier_detector", "density_estimator"):
         second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
-        second = "decision_function" if raw else second
+        if raw:
+            second = (
+                "decision_function" if hasattr(model, "decision_function") or not raw_scores(model) else "raw_scores"
+            )
         title = "probabilities" if second == "predict_proba" else "scores"
         more = kind != "clusterer" and (
             raw or (hasattr(model, second) and not (second == "predict_proba" and _votes(model)))
@@ -175,6 +179,8 @@ def _votes(model: Any) -> bool:
 
 def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
     wanted = VARIANTS.get(method, method)
+    if method == "raw_scores" and raw_scores(model) is None:
+        raise InvalidInputError(f"{type(model).__name__} has no raw scores of XGBoost, LightGBM or CatBoost")
     if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
         raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
     names: Sequence[Any] = _SEVERAL.get(method, ())

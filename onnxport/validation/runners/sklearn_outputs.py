@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.graph.outputs import Output
+from onnxport.graph.outputs import Output, raw_scores
 from onnxport.validation.runners.base import Outputs
 
 
@@ -43,13 +43,16 @@ def provider(estimator: Any, method: str) -> Any:
 
 
 def call(estimator: Any, method: str, table: Any, **options: Any) -> Any:
-    """What a method gives; `predict_std` is the second result of `predict(X, return_std=True)`.
+    """What a method gives; `predict_std` is the second result of `predict(X, return_std=True)`, `raw_scores` the margins.
 
     Raises:
         InvalidInputError: the estimator has no such method.
     """
     if method == "predict_std":
         return estimator.predict(table, return_std=True)[1]
+    raw = raw_scores(estimator) if method == "raw_scores" else None
+    if raw is not None:
+        return raw[0].predict(table, **raw[1])
     owner = provider(estimator, method)
     if not hasattr(owner, method):
         raise InvalidInputError(

@@ -205,6 +205,13 @@ def _of_all_classes(model: Any, raw: Array) -> Array:
     return np.concatenate([raw, full(raw, (None, 1), -np.inf, np.float64)], axis=1)[:, place]
 
 
+@sklearn.lower(*(f"catboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
+def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What predict gives with prediction_type="RawFormulaVal", a vector where it is one number."""
+    raw = called(op, model, "predict_raw", x)
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
 def _loss(model: Any) -> str:
     return str(json.loads(model.get_metadata()["params"])["loss_function"]["type"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, columns, count, matrix, select, side_by_side
 
@@ -52,12 +53,21 @@ def _ending_in(module: str, name: str, **options: Any) -> Any:
     return make_pipeline(StandardScaler(), made(module, name, **options)).fit(data(), quantity())
 
 
-# Where the last step is another one than a classifier; `kneighbors` is not scikit-learn's, which hands it on to no step.
+def _ending_in_trees() -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    trees = import_module("xgboost").XGBClassifier(n_estimators=4, max_depth=2)
+    return make_pipeline(StandardScaler(), trees).fit(data(), target())
+
+
+# Where the last step is no classifier of scikit-learn; `kneighbors` is not scikit-learn's, which hands it on to no step.
 _ENDINGS: dict[str, Any] = {
     "transform": lambda: _ending_in("decomposition", "PCA", n_components=2),
     "score_samples": lambda: _ending_in("mixture", "GaussianMixture"),
     "predict_std": lambda: _ending_in("linear_model", "BayesianRidge"),
     "kneighbors": lambda: _ending_in("neighbors", "NearestNeighbors"),
+    "raw_scores": _ending_in_trees,
 }
 
 
@@ -167,7 +177,7 @@ def _lower_search(method: str) -> None:
             f"{name}.{method}"
             for name in ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
         ),
-        cases=[built(_search, f64(5, 4))],
+        cases=[built(_search_of_trees if method == "raw_scores" else _search, f64(5, 4))],
     )
     def search(op: OpBuilder, model: Any, x: Table) -> Any:
         """The best estimator."""
@@ -182,5 +192,12 @@ def _search() -> Any:
     return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2).fit(x, x[:, 0] > 0)
 
 
-for _method in _METHODS:
+def _search_of_trees() -> Any:
+    from sklearn.model_selection import GridSearchCV
+
+    model = import_module("xgboost").XGBClassifier(n_estimators=4)
+    return GridSearchCV(model, {"max_depth": [1, 2]}, cv=2).fit(data(), target())
+
+
+for _method in (*_METHODS, "raw_scores"):
     _lower_search(_method)

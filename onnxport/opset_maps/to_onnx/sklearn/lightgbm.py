@@ -382,6 +382,7 @@ def label(op: OpBuilder, model: Any, x: Table) -> Array:
 
 @sklearn.lower(
     "lightgbm.LGBMClassifier.decision_function",
+    *(f"lightgbm.{name}.raw_scores" for name in _ESTIMATORS),
     cases=[
         built(_classifier, _ROWS, dynamic=True),
         built(lambda: _classifier(classes=2), f32(20, 4)),

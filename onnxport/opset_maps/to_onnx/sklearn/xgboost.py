@@ -279,6 +279,13 @@ def margins(op: OpBuilder, model: Any, x: Table) -> Array:
     return _rounded(sums(op, model, x, read) + read.margin)
 
 
+@sklearn.lower(*(f"xgboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
+def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What predict gives with output_margin, float32, a vector where it is one number."""
+    raw = called(op, model, "predict_margin", x)
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
 @sklearn.lower(
     "xgboost.XGBRegressor.predict",
     "xgboost.XGBRFRegressor.predict",
