@@ -226,6 +226,16 @@ def test_convert_proves_numbers_that_are_whole_until_a_cell_is_unknown(name, opt
         assert onnxport.convert(model.fit(rows, Y), inputs=rows).report.passed
 
 
+@pytest.mark.parametrize("name", ["Count", "OneHot", "Ordinal"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_pandas_gives_integers_where_no_row_is_unknown(name, fresh):
+    rows = table(1, fresh=fresh)[["colour", "count"]]
+    encoder = getattr(ce, f"{name}Encoder")(cols=["colour", "count"]).fit(table()[["colour", "count"]])
+    assert onnxport.convert(encoder, inputs=rows).report.passed
+    model = make_pipeline(make_column_transformer((encoder, ["colour", "count"]))).fit(table()[["colour", "count"]])
+    assert onnxport.convert(model, inputs=rows).report.passed
+
+
 def test_no_table_of_squares():
     rows = pd.DataFrame({"id": [f"id {i}" for i in range(3000)]})
     for name in ("OneHotEncoder", "RankHotEncoder"):
@@ -245,7 +255,7 @@ def called(value, mapping):
         (ce.OrdinalEncoder(cols=["colour"], handle_unknown=called), {}, "handle_unknown is a function"),
         (ce.TargetEncoder(composite_cols=[("colour", "flag")]), {}, "composite_cols="),
         (ce.TargetEncoder(cols=["colour"]), {"colour": "None"}, "'colour' has the category 'None'"),
-        (ce.TargetEncoder(cols=["colour"]), {"colour": [1, "red"] * 40}, "'colour' was fitted on int values"),
+        (ce.TargetEncoder(cols=["colour"]), {"colour": [1, "red"] * 40}, "'colour' was fitted on int values.*astype"),
         (ce.TargetEncoder(cols=["colour"]), {"colour": [1, 2] * 40}, "'colour' was fitted on float values"),
         (ce.TargetEncoder(cols=["step"]), {"step": ["a", "b"] * 40}, "'step' was fitted on strings"),
         (ce.CountEncoder(cols=["count"]), {}, "strings and of numbers stand in one matrix"),

@@ -41,7 +41,8 @@ def export(model: Any, request: Request) -> OnnxModel:
         InvalidInputError: the estimator is not fitted, or inputs or names do not fit.
     """
     try:
-        if not getattr(model, "is_fitted", bool)():  # CatBoost's sums of models have no attributes of a fit
+        told = getattr(model, "is_fitted", None)  # by CatBoost, whose sums of models have no attributes of a fit
+        if not (callable(told) and told()):
             check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         raise InvalidInputError(str(error)) from error

@@ -57,8 +57,7 @@ class SklearnRunner(Runner):
     @property
     def dtypes_vary(self) -> bool:
         """Whether an encoder of category_encoders is part of it: unknown and missing cells make floats of its integers."""
-        parts = self.estimator.get_params().values() if hasattr(self.estimator, "get_params") else ()
-        return any(type(item).__module__.partition(".")[0] == "category_encoders" for item in (self.estimator, *parts))
+        return _of_pandas(self.estimator)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """One result for each output."""
@@ -285,6 +284,14 @@ def _known(estimator: Any, name: str) -> bool:
 def _transforms(estimator: Any) -> bool:
     """Whether the estimator's use is `transform`: it has no `predict`."""
     return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
+
+
+def _of_pandas(estimator: Any) -> bool:
+    if type(estimator).__module__.partition(".")[0] == "category_encoders":
+        return True
+    parts = [*getattr(estimator, "steps", ())[-1:], *getattr(estimator, "transformer_list", ())]
+    parts += getattr(estimator, "transformers_", ())
+    return any(_of_pandas(part[1]) for part in parts)
 
 
 def _matrix(inputs: Any) -> np.ndarray:

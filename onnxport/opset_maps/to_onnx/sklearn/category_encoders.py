@@ -135,8 +135,9 @@ def _fitting(model: Any, label: Label, items: Sequence[Any], column: ir.Value) -
     where = f"{type(model).__name__}: the column {str(label)!r}"
     if column.dtype == ir.DataType.STRING:
         if others:
+            way_out = " too: make them all words before the fit (astype(str))" if words else ""
             raise UnsupportedOperator(
-                f"{where} was fitted on {type(others[0]).__name__} values, the input holds strings"
+                f"{where} was fitted on {type(others[0]).__name__} values, the input holds strings{way_out}"
             )
         return words
     lumps = {**getattr(model, "min_group_lumping_", {}), **getattr(model, "_min_group_categories", {})}
@@ -400,6 +401,22 @@ def column_by_column(op: OpBuilder, model: Any, x: Table) -> Table:
 def column_by_block(op: OpBuilder, model: Any, x: Table) -> Table:
     """Several numbers for each category, side by side in the place of each encoded column."""
     return _encoded(op, model, x, _by_mapping(model))
+
+
+def _nested() -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    wrapper = import_module("category_encoders.wrapper").NestedCVWrapper(_fitted("TargetEncoder", numbers=True), cv=3)
+    rng = np.random.default_rng(0)
+    return make_pipeline(wrapper, StandardScaler()).fit(rng.integers(0, 5, (60, 2)), rng.integers(0, 2, 60))
+
+
+@sklearn.lower("category_encoders.NestedCVWrapper.transform", cases=[built(_nested, _NUMBERS)])
+def nested(op: OpBuilder, model: Any, x: Table) -> Table:
+    """The encoder that all rows were given to."""
+    found: Table = op.call(model.feature_encoder, "transform", x, step="feature_encoder")
+    return found
 
 
 @sklearn.lower(
