@@ -14,7 +14,7 @@ from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.errors import InvalidModelError  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 from onnxport.tracing.sklearn_boosters import as_estimator  # noqa: E402
-from tests.sklearn.boosters import fitted, frame, table, targets  # noqa: E402
+from tests.sklearn.boosters import fitted, frame, table  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
 EPS = {"float32": 24 * np.finfo(np.float32).eps, "float64": 400 * np.finfo(np.float64).eps}
@@ -320,7 +320,7 @@ def test_boosters_of_frames(library):
     module = pytest.importorskip(library, reason="each of scikit-learn's neighbours is an extra")
     x, y = table()
     frame = pandas.DataFrame(x, columns=[f"c{i}" for i in range(6)])
-    frame["colour"] = pandas.Categorical(np.array(["red", "blue", "green"])[np.arange(ROWS) % 3])
+    frame["colour"] = pandas.Categorical(np.array(["red", "blue", "green"])[np.arange(len(y)) % 3])
     if library == "xgboost":
         booster = module.train({"max_depth": 4}, module.DMatrix(frame, y, enable_categorical=True), 8)
     else:
