@@ -15,11 +15,11 @@ from tests.sklearn.boosters import fitted, table, targets  # noqa: E402
     ("library", "name"),
     [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier"), ("catboost", "CatBoostClassifier")],
 )
-@pytest.mark.parametrize("outer", ["pipeline", "columns", "voting", "calibrated", "rest"])
+@pytest.mark.parametrize("outer", ["pipeline", "columns", "voting", "calibrated", "rest", "stacked"])
 def test_inside_an_estimator_of_scikit_learn(library, name, outer):
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.compose import make_column_transformer
-    from sklearn.ensemble import VotingClassifier
+    from sklearn.ensemble import StackingClassifier, VotingClassifier
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -38,10 +38,31 @@ def test_inside_an_estimator_of_scikit_learn(library, name, outer):
         "voting": lambda: VotingClassifier([("a", inner), ("b", inner)], voting="soft"),
         "calibrated": lambda: CalibratedClassifierCV(inner, cv=2),
         "rest": lambda: OneVsRestClassifier(inner),
+        "stacked": lambda: StackingClassifier([("a", inner)], inner, cv=2),
     }[outer]().fit(x, y)
     label, shares = onnxport.convert(model, inputs=x, validate=False)(x)
     np.testing.assert_allclose(shares, model.predict_proba(x), rtol=2e-5, atol=2e-6)
     assert label.tolist() == model.predict(x).tolist()
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "options"),
+    [
+        ("catboost", "CatBoostClassifier", {}),
+        ("lightgbm", "LGBMClassifier", {}),
+        ("xgboost", "XGBRegressor", {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.8]}),
+    ],
+)
+def test_several_targets_one_by_one(library, name, options):
+    """Where an estimator says more than one number a row, scikit-learn puts these first."""
+    from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+
+    outer = MultiOutputClassifier if name.endswith("Classifier") else MultiOutputRegressor
+    x, y = table()[0], np.stack([targets()["three"], targets()["three"][::-1]], axis=1)
+    inner = fitted(library, name, "three" if name.endswith("Classifier") else "number", **options)
+    model = outer(inner).fit(x, y)
+    converted = onnxport.convert(model, inputs=x, methods=["predict"])
+    np.testing.assert_allclose(converted(x), model.predict(x), rtol=1e-5, strict=True)
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])

@@ -201,10 +201,9 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: Any) -> Any:
     ],
 )
 def each_output(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The estimators' results side by side."""
-    return np.stack(
-        [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)], axis=1
-    )
+    """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
+    found = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+    return np.stack([item.T if item.ndim > 1 else item for item in found], axis=-1)
 
 
 @sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
