@@ -127,9 +127,8 @@ def sources():
     def sklearn_net():
         from sklearn.neural_network import MLPRegressor
 
-        net = MLPRegressor(hidden_layer_sizes=(16,), activation="tanh", max_iter=1).fit(
-            np.zeros((4, 64)), np.zeros((4, 16))
-        )
+        net = MLPRegressor(hidden_layer_sizes=(16,), activation="tanh")
+        net.partial_fit(np.zeros((4, 64)), np.zeros((4, 16)))
         net.coefs_ = [WEIGHTS["w1"].T.astype(np.float64), WEIGHTS["w2"].T.astype(np.float64)]
         net.intercepts_ = [WEIGHTS["b1"].astype(np.float64), WEIGHTS["b2"].astype(np.float64)]
         return net
