@@ -30,6 +30,7 @@ def targets():
         "numbers": np.stack([value, positive], axis=1),
         "labels": np.stack([value > 0, value > 1], axis=1).astype(int),
         "constant": np.full(ROWS, 2.5),
+        "never": np.zeros(ROWS),
     }
 
 

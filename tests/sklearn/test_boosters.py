@@ -83,6 +83,7 @@ MODELS = [
     ("xgboost", "XGBRegressor", "number", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9]}),
     ("xgboost", "XGBRegressor", "share", {"objective": "reg:logistic"}),
     ("xgboost", "XGBRegressor", "constant", {}),
+    ("xgboost", "XGBRegressor", "never", {"objective": "binary:logistic"}),
     *[
         ("xgboost", "XGBRegressor", "positive", {"objective": item})
         for item in "reg:gamma reg:tweedie count:poisson survival:cox reg:squaredlogerror reg:absoluteerror".split()
@@ -252,6 +253,16 @@ def test_catboost_does_not_tell_how_it_reads_text(kind):
     model = catboost.CatBoostClassifier(iterations=2, **options).fit(rows[["a", "word"]], y > 1)
     with pytest.raises(onnxport.UnsupportedOperator, match=rf"{kind}_features=\[1\] have no mapping"):
         onnxport.convert(model, inputs=rows[["a"]])
+
+
+@pytest.mark.parametrize("order", [["i", "b", "a"], ["more", "b", "a", "i"], ["b", "a"]], ids=str)
+def test_catboost_knows_columns_by_their_names(order):
+    catboost = pytest.importorskip("catboost")
+    rows = frame()[0].assign(b=frame()[1], more=1.0)
+    few = {"iterations": 5, "verbose": 0, "allow_writing_files": False, "ignored_features": ["i"]}
+    model = catboost.CatBoostRegressor(**few).fit(rows[["a", "b", "i"]], rows.a + rows.b)
+    converted = onnxport.convert(model, inputs=rows[order])
+    np.testing.assert_allclose(converted(rows[order]), model.predict(rows[["a", "b", "i"]]), rtol=1e-9)
 
 
 def test_catboost_sums_of_models():

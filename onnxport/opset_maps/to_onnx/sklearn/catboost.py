@@ -48,10 +48,17 @@ class _Features:
     right: dict[int, bool]
 
 
-def _features(said: list[dict[str, Any]]) -> _Features:
+def _features(said: list[dict[str, Any]], x: Table) -> _Features:
+    """The columns by their names where the table has all those that the model looks at, else by their places."""
+    columns = [item["flat_feature_index"] for item in said]
+    looked_at = [item for item in said if item["borders"]]
+    if looked_at and isinstance(x, Frame) and set(x.widths) == {1}:
+        names = [item.get("feature_id") for item in looked_at]
+        if set(names) <= set(x.names):
+            said, columns = looked_at, [x.names.index(name) for name in names]
     place = {item["feature_index"]: index for index, item in enumerate(said)}
     right = {item["feature_index"]: item["nan_value_treatment"] == "AsTrue" for item in said}
-    return _Features([item["flat_feature_index"] for item in said], place, right)
+    return _Features(columns, place, right)
 
 
 def _read(model: Any) -> dict[str, Any]:
@@ -177,7 +184,7 @@ _ESTIMATORS = ("CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker", "Cat
 def raw_values(op: OpBuilder, model: Any, x: Table) -> Array:
     """The scaled sums of the trees' values plus the bias, float64 [N, K] always."""
     read = _read(model)
-    features = _features(read["features_info"].get("float_features") or [])
+    features = _features(read["features_info"].get("float_features") or [], x)
     scale, bias = float(read["scale_and_bias"][0]), np.ravel(read["scale_and_bias"][1]).astype(np.float64)
     symmetric = read.get("oblivious_trees") or []
     trees = [_symmetric_tree(tree, features, len(bias)) for tree in symmetric]

@@ -35,6 +35,8 @@ _IDENTITY = frozenset(
 _EXPONENTIAL = frozenset("count:poisson reg:gamma reg:tweedie survival:cox survival:aft".split())
 _LOGISTIC = frozenset(("reg:logistic", "binary:logistic"))
 _HINGE = "binary:hinge"
+# XGBoost takes no base score of a logistic objective for nearer to 0 or 1.
+_LEAST = np.float32(1e-6)
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def _read(model: Any) -> _Model:
 def _margin(objective: str, base: np.ndarray) -> np.ndarray:
     """The base score, which is a prediction, before the objective's transform."""
     if objective in _LOGISTIC:
+        base = np.clip(base, _LEAST, 1 - _LEAST)
         return -np.log(1 / base - 1)
     if objective in _EXPONENTIAL:
         return np.log(base)
