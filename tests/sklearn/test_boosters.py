@@ -279,6 +279,14 @@ def test_catboost_threshold_of_probability():
     compare(model, "predict", rows_for(model), 21)
 
 
+def test_a_model_without_trees_is_refused():
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is an extra")
+    x, y = table()
+    model = xgboost.XGBClassifier(n_estimators=0).fit(x, y > 0)
+    with pytest.raises(onnxport.UnsupportedOperator, match="n_estimators=0"):
+        onnxport.convert(model, inputs=x)
+
+
 def test_a_class_that_overrides_a_method_is_refused():
     xgboost = pytest.importorskip("xgboost")
 

@@ -76,6 +76,11 @@ def _read(model: Any) -> _Model:
     booster = learner["gradient_booster"]
     trees = booster["gbtree"] if booster["name"] == "dart" else booster
     parts = trees["model"]
+    if parts.get("trees") == [] and objective not in _IDENTITY:
+        raise UnsupportedOperator(
+            f"XGBoost: n_estimators=0 with objective={objective!r}: whether XGBoost takes the base score of a model without "
+            "trees for a margin hangs on how it came to it"
+        )
     weights = np.asarray(booster.get("weight_drop", np.ones(len(parts.get("trees", ())))), np.float64)
     if booster["name"] == "gblinear":
         base = base[:1]  # XGBoost adds the first one to every result of a linear model
