@@ -109,10 +109,7 @@ def judge(
     if is_floating(a.dtype) and is_floating(b.dtype):
         return _judge_floats(name, a, b, budget, about, others, _mask(exempt, a))
     if others:
-        jumps = np.any([_equal(item, b) for item in others], axis=0)
-        exempt = (
-            jumps if exempt is None else exempt.reshape(jumps.shape) | jumps if exempt.size == jumps.size else jumps
-        )
+        exempt = _mask(exempt, a) | np.any([_equal(item, b) for item in others], axis=0)
     return _judge_exact(name, a, b, exempt, {**about, "budget": "exact"})
 
 

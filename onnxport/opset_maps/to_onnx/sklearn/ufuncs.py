@@ -57,7 +57,7 @@ def _expit(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    # runtimes' MatMul by a vector fails on no rows
+    # by a vector as by a column: the product of a matrix's entries is one with a matrix
     if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
         found = sparse_rows.product(op, x, y)
         return op.MatMul(x, y) if found is None else found
