@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F
@@ -72,8 +73,10 @@ def celu(op: OpBuilder, x: ir.Value, alpha: float = 1.0) -> ir.Value:
 
 @aten.lower("aten::hardtanh", cases=[case(F.relu6, f32(2, 3, low=-9.0, high=9.0)), case(F.hardtanh, f32(2, 3))])
 def hardtanh(op: OpBuilder, x: ir.Value, min_val: float = -1, max_val: float = 1) -> ir.Value:
-    """Clip."""
-    return clipped(op, x, op.const(min_val, x.dtype), op.const(max_val, x.dtype))
+    """Clip; the bounds of integers are cut to whole numbers, as in torch."""
+    whole = x.dtype is not None and x.dtype.is_integer()
+    low, high = (op.const(int(bound) if whole else bound, x.dtype) for bound in (min_val, max_val))
+    return clipped(op, x, low, high)
 
 
 @aten.lower("aten::hardsigmoid", cases=[case(F.hardsigmoid, f32(2, 3, low=-5.0, high=5.0))])
@@ -127,13 +130,17 @@ def threshold(op: OpBuilder, x: ir.Value, threshold: float, value: float) -> ir.
 @aten.lower(
     "aten::prelu",
     "aten::_prelu_kernel",
-    cases=[built(lambda: nn.PReLU(3), f32(2, 3, 4), dynamic=True), built(nn.PReLU, f32(2, 3))],
+    cases=[
+        built(lambda: nn.PReLU(3), f32(2, 3, 4), dynamic=True),
+        built(nn.PReLU, f32(2, 3)),
+        case(lambda x, w: F.prelu(x, w), f32(), f32(1)),
+    ],
 )
 def prelu(op: OpBuilder, x: ir.Value, weight: ir.Value) -> ir.Value:
     """PRelu, its slopes along the channels."""
     if rank(x) > 2 and rank(weight) == 1 and weight.shape is not None and weight.shape[0] != 1:
         weight = op.Reshape(weight, [-1, *[1] * (rank(x) - 2)])
-    return op.PRelu(x, weight)
+    return op.PRelu(x, weight if rank(x) else op.Reshape(weight, np.zeros(0, np.int64)))
 
 
 @aten.lower("aten::glu", cases=[case(lambda x: F.glu(x, 1), f32(2, 6))])

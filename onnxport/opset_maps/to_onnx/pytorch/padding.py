@@ -40,6 +40,7 @@ def _pads(x: ir.Value, pad: Sequence[Size]) -> list[Size]:
         case(lambda x: F.pad(x, (1, 2, 1, 0), mode="circular"), f32(2, 3, 4, 5), dynamic=True),
         case(lambda x: F.pad(x, (1, 0), value=True), boolean(2, 3)),
         case(lambda x: F.pad(x, (-3, 3, 2, -1), mode="replicate"), f32(2, 3, 4, 4)),
+        case(lambda x: F.pad(x, (-1, 1, -2, 1), mode="circular"), f32(1, 3, 4, 4), min_opset=19),
         case(lambda x: F.pad(x, (-1, 2), mode="reflect"), f32(2, 3, 4)),
         case(lambda x: F.pad(x, (0, x.shape[0])), f32(2, 3), dynamic=True),
     ],
@@ -67,14 +68,16 @@ def pad(
             raise UnsupportedOperator(f"padding of no elements in mode {mode!r}")
         return op.Expand(op.const(0, x.dtype), op.shape_vector([size for size in said if isinstance(size, int)]))
     pads = _pads(x, pad)
+    if mode == "circular":  # which torch takes from what negative pads leave
+        x = _cropped(op, x, pads)
     made = op.Pad(
         x, op.shape_vector([item if isinstance(item, ir.Value) else max(item, 0) for item in pads]), mode=_MODES[mode]
     )
-    return _cropped(op, made, pads)
+    return made if mode == "circular" else _cropped(op, made, pads)
 
 
 def _cropped(op: OpBuilder, x: ir.Value, pads: Sequence[Size]) -> ir.Value:
-    """`x` without what negative pads take away; torch takes it from the padded tensor."""
+    """`x` without what negative pads take away; torch takes it from the padded tensor, but for circular pads."""
     for axis in range(rank(x)):
         before, after = pads[axis], pads[axis + rank(x)]
         start = -before if isinstance(before, int) and before < 0 else 0

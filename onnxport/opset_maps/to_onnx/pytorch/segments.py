@@ -107,6 +107,14 @@ _BAG_REDUCTIONS = ("add", "add", "max")
             for mode in ("sum", "mean", "max")
         ),
         case(
+            lambda i, w, o: F.embedding_bag(i, w, o, mode="sum", padding_idx=-1),
+            np.array([1, 5, 5, 2, 0, 3]),
+            f32(6, 4),
+            _OFFSETS,
+            min_opset=18,
+            name="the last row for padding",
+        ),
+        case(
             lambda i, w, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s, include_last_offset=True),
             i64(6, low=0, high=6),
             f32(6, 4),
@@ -143,7 +151,8 @@ def embedding_bag(
         rows = op.Mul(rows, op.Unsqueeze(op.cast(per_sample_weights, dtype), op.axes(1)))
     count = op.Expand(op.const(1.0, dtype), op.shape(indices))
     fill = op.const(-np.inf if mode == 2 else 0.0, dtype)
-    if padding_idx is not None and padding_idx != -1:
+    inner = op.source is not None and op.source.op.startswith("aten::_embedding_bag")  # of which -1 is the default
+    if padding_idx is not None and not (inner and padding_idx == -1):
         size = weight.shape[0] if weight.shape is not None else None
         if padding_idx < 0 and not isinstance(size, int):
             raise UnsupportedOperator("a negative padding_idx of a table of dynamic size")
