@@ -35,7 +35,7 @@ def targets():
 
 
 def fitted(library, name, target, fit=None, **options):
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason="each of scikit-learn's neighbours is an extra")
     few = {
         "xgboost": {"n_estimators": 12, "max_depth": 5, "n_jobs": 1},
         "lightgbm": {"n_estimators": 12, "min_child_samples": 5, "verbose": -1, "n_jobs": 1},
@@ -51,7 +51,7 @@ def fitted(library, name, target, fit=None, **options):
 
 
 def frame():
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="pandas comes with the extra sklearn")
     rng = np.random.default_rng(0)
     words = pandas.Categorical(np.array(["w", "x", "y", "zz"], object)[rng.integers(0, 4, 300)])
     numbers = pandas.Categorical(rng.integers(5, 9, 300))

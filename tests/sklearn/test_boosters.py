@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
+pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 # the libraries' own warnings: deprecated options, feature names
 pytestmark = [pytest.mark.sklearn, pytest.mark.filterwarnings("ignore")]
 
@@ -164,7 +164,7 @@ def test_rows_on_and_beside_thresholds(library, name, target, options):
 @pytest.mark.parametrize(("library", "name"), [("xgboost", "XGBRegressor"), ("lightgbm", "LGBMRegressor")])
 @pytest.mark.parametrize("onehot", [1, 200])
 def test_codes_of_categories(library, name, onehot):
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason="each of scikit-learn's neighbours is an extra")
     rng = np.random.default_rng(0)
     x = np.stack([rng.normal(size=600), rng.integers(0, 90, 600), rng.integers(0, 5, 600)], axis=1)
     y = x[:, 0] + x[:, 1] % 7 - 2 * (x[:, 2] == 3)
@@ -197,7 +197,7 @@ def columns_of(rows):
     ],
 )
 def test_categories_of_a_frame_come_as_they_are(library, name, options):
-    module = pytest.importorskip(library)
+    module = pytest.importorskip(library, reason="each of scikit-learn's neighbours is an extra")
     rows, y = frame()
     model = getattr(module, name)(n_estimators=10, **options).fit(rows, y)
     converted = onnxport.convert(model, inputs=rows, validate=False)
@@ -205,7 +205,10 @@ def test_categories_of_a_frame_come_as_they_are(library, name, options):
 
 
 def test_categories_that_are_booleans():
-    lightgbm, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    lightgbm, pandas = (
+        pytest.importorskip("lightgbm", reason="LightGBM is an extra"),
+        pytest.importorskip("pandas", reason="pandas comes with the extra sklearn"),
+    )
     rows, y = frame()
     yes = pandas.Categorical.from_codes(rows.i % 3 - 1, [False, True])
     model = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1)
@@ -214,7 +217,7 @@ def test_categories_that_are_booleans():
 
 
 def test_lightgbm_without_the_places_of_the_categories():
-    lightgbm = pytest.importorskip("lightgbm")
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is an extra")
     rows, y = frame()
     rows = rows.assign(word=rows.word.cat.as_ordered(), number=rows.number.cat.as_ordered())[["a", "number", "i"]]
     model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(rows, y)
@@ -223,7 +226,7 @@ def test_lightgbm_without_the_places_of_the_categories():
 
 
 def test_xgboost_cuts_words_that_are_not_ascii():
-    xgboost = pytest.importorskip("xgboost")
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is an extra")
     rows, y = frame()
     rows["word"] = rows.word.cat.rename_categories({"zz": "élan"})
     model = xgboost.XGBRegressor(n_estimators=3, enable_categorical=True).fit(rows, y)
@@ -233,7 +236,7 @@ def test_xgboost_cuts_words_that_are_not_ascii():
 
 @pytest.mark.parametrize("onehot", [2, 10])
 def test_catboost_keeps_hashes_of_categories(onehot):
-    catboost = pytest.importorskip("catboost")
+    catboost = pytest.importorskip("catboost", reason="CatBoost is an extra")
     rows, y = frame()
     rows = rows.assign(word=np.asarray(rows.word.astype(object).fillna("none")))[["a", "word"]]
     options = {"cat_features": ["word"], "verbose": 0, "allow_writing_files": False}
@@ -246,7 +249,7 @@ def test_catboost_keeps_hashes_of_categories(onehot):
 
 @pytest.mark.parametrize("kind", ["text", "embedding"])
 def test_catboost_does_not_tell_how_it_reads_text(kind):
-    catboost = pytest.importorskip("catboost")
+    catboost = pytest.importorskip("catboost", reason="CatBoost is an extra")
     rows, y = frame()
     rows["word"] = [f"a {item}" if kind == "text" else [1.0, len(str(item))] for item in rows.word]
     options = {f"{kind}_features": ["word"], "verbose": 0, "allow_writing_files": False}
@@ -257,7 +260,7 @@ def test_catboost_does_not_tell_how_it_reads_text(kind):
 
 @pytest.mark.parametrize("order", [["i", "b", "a"], ["more", "b", "a", "i"], ["b", "a"]], ids=str)
 def test_catboost_knows_columns_by_their_names(order):
-    catboost = pytest.importorskip("catboost")
+    catboost = pytest.importorskip("catboost", reason="CatBoost is an extra")
     rows = frame()[0].assign(b=frame()[1], more=1.0)
     few = {"iterations": 5, "verbose": 0, "allow_writing_files": False, "ignored_features": ["i"]}
     model = catboost.CatBoostRegressor(**few).fit(rows[["a", "b", "i"]], rows.a + rows.b)
@@ -266,14 +269,14 @@ def test_catboost_knows_columns_by_their_names(order):
 
 
 def test_catboost_sums_of_models():
-    catboost = pytest.importorskip("catboost")
+    catboost = pytest.importorskip("catboost", reason="CatBoost is an extra")
     parts = [fitted("catboost", "CatBoostRegressor", "number", depth=depth) for depth in (2, 4)]
     model = catboost.sum_models(parts, weights=[1, 0.5])
     compare(model, "predict", rows_for(parts[1]), 21)
 
 
 def test_catboost_threshold_of_probability():
-    pytest.importorskip("catboost")
+    pytest.importorskip("catboost", reason="CatBoost is an extra")
     model = fitted("catboost", "CatBoostClassifier", "two")
     model.set_probability_threshold(0.3)
     compare(model, "predict", rows_for(model), 21)
@@ -288,7 +291,7 @@ def test_a_model_without_trees_is_refused():
 
 
 def test_a_class_that_overrides_a_method_is_refused():
-    xgboost = pytest.importorskip("xgboost")
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is an extra")
 
     class Mine(xgboost.XGBRegressor):
         def predict(self, X, **options):

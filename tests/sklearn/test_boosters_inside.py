@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
+pytest.importorskip("sklearn", reason="scikit-learn is an extra")
 # the libraries' own warnings: deprecated options, feature names
 pytestmark = [pytest.mark.sklearn, pytest.mark.filterwarnings("ignore")]
 
@@ -146,8 +146,10 @@ def test_raw_scores(library, name, asked, outer):
 
 
 def sampled(inner):
-    pipeline = pytest.importorskip("imblearn.pipeline")
-    over = pytest.importorskip("imblearn.over_sampling").RandomOverSampler(random_state=0)
+    pipeline = pytest.importorskip("imblearn.pipeline", reason="imbalanced-learn is an extra")
+    over = pytest.importorskip("imblearn.over_sampling", reason="imbalanced-learn is an extra").RandomOverSampler(
+        random_state=0
+    )
     return pipeline.make_pipeline(over, inner)
 
 
