@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
+from onnxport.graph.bodies import bodies
 from onnxport.graph.inference import infer_outputs
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.provenance import Source
@@ -548,7 +549,7 @@ def _merged(value: ir.Value, said: ir.Shape) -> ir.Shape:
 
 def _types_from_subgraph(node: ir.Node) -> None:
     """Output types of If, Loop and Scan from their bodies' outputs (ONNX operator specification)."""
-    graphs = [item.as_graph() for item in node.attributes.values() if item.type == ir.AttributeType.GRAPH]
+    graphs = bodies(node)
     finals = list(graphs[0].outputs)
     if node.op_type == "Loop":
         finals = finals[1:]

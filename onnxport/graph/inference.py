@@ -20,7 +20,8 @@ _LIKE_OPERAND = frozenset(
     "Abs Ceil Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu "
     "Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh".split()
 )
-_LIKE_BOTH = frozenset(("Add", "Div", "Mul", "Sub"))
+_LIKE_BOTH = frozenset(("Add", "And", "Div", "Mul", "Or", "Sub"))
+_COMPARE_BOTH = frozenset(("Equal", "Greater", "Less"))
 
 
 Known = Mapping[str, onnx.TensorProto]
@@ -34,15 +35,15 @@ def _typed_operand(schema: defs.OpSchema, node: ir.Node) -> ir.Value | None:
     return value if value.type.dtype in schemas.parameter(schema, 0).dtypes else None
 
 
-def _told_as(node: ir.Node, like: ir.Value, shape: Iterable[int | ir.SymbolicDim | None]) -> bool:
-    node.outputs[0].type = ir.TensorType(like.dtype or ir.DataType.UNDEFINED)
+def _told_as(node: ir.Node, dtype: ir.DataType | None, shape: Iterable[int | ir.SymbolicDim | None]) -> bool:
+    node.outputs[0].type = ir.TensorType(dtype or ir.DataType.UNDEFINED)
     node.outputs[0].shape = ir.Shape(shape)
     return True
 
 
 def _told_of_operand(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value = _typed_operand(schema, node) if len(node.inputs) == 1 and schema.since_version >= 6 else None
-    return value is not None and value.shape is not None and _told_as(node, value, value.shape)
+    value = _typed_operand(schema, node) if len(node.inputs) == 1 else None
+    return value is not None and value.shape is not None and _told_as(node, value.dtype, value.shape)
 
 
 def _told_of_both(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
@@ -52,22 +53,33 @@ def _told_of_both(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
     if first.shape is None or second.shape is None:
         return False
     shape = _broadcast(first.shape, second.shape)
-    return shape is not None and _told_as(node, first, shape)
+    dtype = ir.DataType.BOOL if node.op_type in _COMPARE_BOTH else first.dtype
+    return shape is not None and _told_as(node, dtype, shape)
 
 
 def _told_of_reshape(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
     value, sizes = _typed_operand(schema, node), node.inputs[1] if len(node.inputs) == 2 else None
-    if (
-        value is None
-        or sizes is None
-        or not sizes.name
-        or sizes.name not in known
-        or value.shape is None
-        or not value.shape.is_static()
-    ):
+    if value is None or sizes is None or not sizes.name or sizes.name not in known or value.shape is None:
         return False
     shape = [int(n) for n in onnx.numpy_helper.to_array(known[sizes.name])]
-    return min(shape, default=1) > 0 and prod(shape) == prod(value.shape.numpy()) and _told_as(node, value, shape)
+    if not value.shape.is_static():
+        return shape == [-1] and _told_as(node, value.dtype, [None])
+    return min(shape, default=1) > 0 and prod(shape) == prod(value.shape.numpy()) and _told_as(node, value.dtype, shape)
+
+
+def _told_of_compress(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    value, flags = _typed_operand(schema, node), node.inputs[1]
+    if value is None or value.shape is None or flags is None or flags.dtype != ir.DataType.BOOL:
+        return False
+    if flags.shape is None or flags.shape.rank() != 1:
+        return False
+    if "axis" not in node.attributes:
+        return _told_as(node, value.dtype, [None])
+    rank, axis = value.shape.rank(), node.attributes["axis"].as_int()
+    if not -rank <= axis < rank:
+        return False
+    axis %= rank
+    return _told_as(node, value.dtype, [*value.shape[:axis], None, *value.shape[axis + 1 :]])
 
 
 def _told_of_transpose(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
@@ -75,7 +87,7 @@ def _told_of_transpose(schema: defs.OpSchema, node: ir.Node, known: Known) -> bo
     perm = node.attributes.get("perm")
     if value is None or value.shape is None or perm is None or len(perm.as_ints()) != value.shape.rank():
         return False
-    return _told_as(node, value, [value.shape[i] for i in perm.as_ints()])
+    return _told_as(node, value.dtype, [value.shape[i] for i in perm.as_ints()])
 
 
 def _told_of_gather(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
@@ -88,7 +100,7 @@ def _told_of_gather(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
     if not -rank <= axis < rank or (index.name in known and value.name in known):
         return False
     axis %= rank
-    return _told_as(node, value, [*value.shape[:axis], *index.shape, *value.shape[axis + 1 :]])
+    return _told_as(node, value.dtype, [*value.shape[:axis], *index.shape, *value.shape[axis + 1 :]])
 
 
 def _told_of_split_strings(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
@@ -97,7 +109,7 @@ def _told_of_split_strings(schema: defs.OpSchema, node: ir.Node, known: Known) -
         return False
     node.outputs[1].type = ir.TensorType(ir.DataType.INT64)
     node.outputs[1].shape = ir.Shape(value.shape)
-    return _told_as(node, value, [*value.shape, None])
+    return _told_as(node, value.dtype, [*value.shape, None])
 
 
 def _told_of_labels(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
@@ -117,7 +129,8 @@ _LABEL_VALUES = {
 }
 _TOLD: dict[str, Callable[[defs.OpSchema, ir.Node, Known], bool]] = {
     **dict.fromkeys(_LIKE_OPERAND, _told_of_operand),
-    **dict.fromkeys(_LIKE_BOTH, _told_of_both),
+    **dict.fromkeys(_LIKE_BOTH | _COMPARE_BOTH, _told_of_both),
+    "Compress": _told_of_compress,
     "Gather": _told_of_gather,
     "LabelEncoder": _told_of_labels,
     "Reshape": _told_of_reshape,

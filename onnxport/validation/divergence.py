@@ -7,7 +7,7 @@ is compared with the reference's (the practice of onnx-diagnostic's side-by-side
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
+from onnxport.graph.bodies import bodies
 from onnxport.graph.provenance import PREFIX
 from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
@@ -137,18 +138,11 @@ def _segment(value: ir.Value, known: Mapping[str, Any]) -> tuple[list[ir.Node], 
 def _read(node: ir.Node) -> Iterator[ir.Value]:
     """What a node reads, values that its bodies capture included."""
     yield from (value for value in node.inputs if value is not None)
-    for graph in _bodies([node]):
+    for graph in bodies(node):
         own = {*graph.inputs, *graph.initializers.values(), *(value for inner in graph for value in inner.outputs)}
         for inner in graph:
             yield from (value for value in _read(inner) if value not in own)
         yield from (value for value in graph.outputs if value not in own)
-
-
-def _bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Graph]:
-    for node in nodes:
-        for item in node.attributes.values():
-            if item.type == ir.AttributeType.GRAPH:
-                yield item.as_graph()
 
 
 def _segment_model(

@@ -11,13 +11,14 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
+from onnxport.graph.bodies import bodies
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.inputs import InputSet, own_inputs
-from onnxport.validation.numerics import CARRIERS, bodies, epsilon_of
+from onnxport.validation.numerics import CARRIERS, epsilon_of
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.tolerance import Budget

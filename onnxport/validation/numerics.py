@@ -7,6 +7,7 @@ from math import prod
 
 import onnx_ir as ir
 
+from onnxport.graph.bodies import bodies
 from onnxport.graph.provenance import PRECISION
 
 # Where the length of a sum is not known before the model runs.
@@ -103,17 +104,6 @@ def _reads_inputs(node: ir.Node) -> bool:
             return False
         stack.extend(producer.inputs)
     return True
-
-
-def bodies(node: ir.Node) -> list[ir.Graph]:
-    """The graphs that a node holds as attributes."""
-    found: list[ir.Graph] = []
-    for item in node.attributes.values():
-        if item.type == ir.AttributeType.GRAPH:
-            found.append(item.as_graph())
-        elif item.type == ir.AttributeType.GRAPHS:
-            found.extend(item.as_graphs())
-    return found
 
 
 def _is_random(node: ir.Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -18,6 +19,7 @@ import onnx_ir as ir
 
 import onnxport
 from onnxport.graph.builder import OpBuilder
+from scripts.bench import limits
 from scripts.bench.latency import alternate, session
 from scripts.bench.page import number, table, write_section
 
@@ -130,8 +132,8 @@ def latencies(model: Any, rows: Any, folder: str) -> dict[str, Any]:
         found[f"operators {side}"] = len(onnx.load(os.path.join(folder, f"{side}.onnx")).graph.node)
         found[f"apart {side}"] = difference(model, opened, rows)
     alone = trees_alone(os.path.join(folder, "ours.onnx"), os.path.join(folder, "trees.onnx"))
-    if alone is not None:
-        found["trees alone"] = 1000 * alternate([_running(alone, rows[:1])])[0]
+    for count in ROWS if alone is not None else ():
+        found[f"trees alone {count}"] = 1000 * alternate([_running(alone, rows[:count])])[0]
     for count in ROWS:
         given = rows[:count]
         calls: dict[str, Callable[[], Any]] = {"scikit-learn": _calling(model, given)}
@@ -154,15 +156,16 @@ def difference(model: Any, opened: Any, rows: Any) -> str:
 
 
 def trees_alone(path: str, target: str) -> Any:
-    """A session of a file's TreeEnsemble operators and what they read, of nothing behind them; None where there is none."""
+    """A session of a file's TreeEnsemble operators and what they read, side by side; None where there is none."""
     graph = (model := onnx.load(path)).graph
     last = max((i for i, node in enumerate(graph.node) if node.op_type == "TreeEnsemble"), default=None)
     if last is None:
         return None
     del graph.node[last + 1 :], graph.output[:]
-    graph.output.extend(
-        onnx.ValueInfoProto(name=node.output[0]) for node in graph.node if node.op_type == "TreeEnsemble"
-    )
+    found = [node.output[0] for node in graph.node if node.op_type == "TreeEnsemble"]
+    if len(found) > 1:
+        graph.node.append(onnx.helper.make_node("Concat", found, ["side by side"], axis=1))
+    graph.output.append(onnx.ValueInfoProto(name=graph.node[-1].output[0]))
     onnx.save(onnx.shape_inference.infer_shapes(model), target)
     return session(target)
 
@@ -222,47 +225,77 @@ def _running(opened: Any, given: Any) -> Callable[[], Any]:
     return lambda: opened.run(None, {name: given})
 
 
+def times(title: str, found: dict[str, Any]) -> list[str]:
+    """A line of the first table."""
+    cells = [title, *(number(found.get(f"convert {side}"), 2, " s") for side in ("ours", "peer"))]
+    for count in ROWS:
+        cells += [number(found.get(f"{side} {count}"), 3, " ms") for side in ("ours", "peer", "scikit-learn")]
+    return [*cells, found["largest"]]
+
+
+def contents(title: str, found: dict[str, Any]) -> list[str]:
+    """A line of the second table."""
+    kinds = [str(found.get(f"{kind} {side}", "-")) for kind in ("operators", "apart") for side in ("ours", "peer")]
+    return [title, *kinds, *(number(found.get(f"trees alone {count}"), 3, " ms") for count in ROWS)]
+
+
+def least(title: str, found: dict[str, Any]) -> list[str]:
+    """A line of the third table."""
+    said, taken = found["least"]
+    sides = (number(found.get(f"{side} {ROWS[-1]}"), 1, " ms") for side in ("ours", "scikit-learn"))
+    return [title, said, number(taken, 1, " ms"), *sides]
+
+
 def main() -> None:
     """Measures and writes the section."""
-    lines, contents, reasons = [], [], []
     _warm_up()
     with ExitStack() as stack:
         fitted = [(*item, stack.enter_context(tempfile.TemporaryDirectory())) for item in models()]
         # all conversions before the first call: what the runtime leaves in memory slows them down
-        results = [conversions(model, rows, folder) for _, model, rows, folder in fitted]
-        for found, (title, model, rows, folder) in zip(results, fitted, strict=True):
+        results = [(title, conversions(model, rows, folder)) for title, model, rows, folder in fitted]
+        for (title, found), (_, model, rows, folder) in zip(results, fitted, strict=True):
             found.update(latencies(model, rows, folder))
+            if title.endswith("as an array"):
+                found["least"] = limits.array_of_terms(os.path.join(folder, "ours.onnx"), rows)
+            elif title.startswith("hashed"):
+                found["least"] = limits.hashing(model[0], rows)
             print(title, found, flush=True)
-    for found, (title, *_) in zip(results, fitted, strict=True):
-        cells = [number(found.get(f"convert {side}"), 2, " s") for side in ("ours", "peer")]
-        for count in ROWS:
-            cells += [number(found.get(f"{side} {count}"), 3, " ms") for side in ("ours", "peer", "scikit-learn")]
-        lines.append((title, *cells, found["largest"]))
-        alone = number(found.get("trees alone"), 3, " ms")
-        kinds = [str(found.get(f"{kind} {side}", "-")) for kind in ("operators", "apart") for side in ("ours", "peer")]
-        contents.append((title, *kinds, alone))
-        reasons += [
-            f"{title}, {side}: {found[f'{side} fails']}" for side in ("ours", "peer") if f"{side} fails" in found
-        ]
     head = ["model", "conversion", "peer's"]
+    alone = []
     for count in ("1 row", f"{ROWS[-1]:,} rows"):
         head += [count, "peer", "scikit-learn"]
-    head.append("most of it in")
+        alone.append(f"{count}, trees alone")
     start, each = a_call()
     text = (
         "Float32 rows, one thread; conversions in CPU seconds without validation and imports. Latency: the sides take turns\n"
         "in blocks, the median block counts. The peer is skl2onnx. Of text, of which every fifth word is more than letters,\n"
         "there are 200 documents instead of 10,000. The last column are the operators that take most of our file's time on the\n"
-        "many rows: of trees the runtime's own kernel, of an array of 84 MB writing it, which the runtime does twice (zeros,\n"
-        "and what stands among them); scikit-learn's time is that of the same array.\n\n"
-        + table(head, lines)
+        "many rows: of trees the runtime's own kernel, of an array of 84 MB writing it; scikit-learn's time is that of the same\n"
+        "array.\n\n"
+        + table([*head, "most of it in"], itertools.starmap(times, results))
         + f"\nOn one row a call of the runtime takes {start:.1f} microseconds and each operator {each:.2f} more. What the\n"
         "peer says in one operator of float32 is several here, in scikit-learn's own precision; that is what the second table\n"
         "holds against each other: operators in the file, labels that are not scikit-learn's, and the greatest difference of a\n"
-        "probability, or other value, to scikit-learn's. Its last column is a call of our file without what follows the trees:\n"
-        "TreeEnsemble gives sums of float64, and a label and a column a class take operators of their own.\n\n"
-        + table(["model", "operators", "peer's", "apart from scikit-learn", "peer's", "1 row, trees alone"], contents)
+        "probability, or other value, to scikit-learn's. Its last columns are a call of our file without what follows the\n"
+        "trees: TreeEnsemble gives sums of float64, and a label and a column a class take operators of their own. A forest of\n"
+        "several classes is many short TreeEnsembles, each of which the processor's cache holds: faster on many rows, slower\n"
+        "on one.\n\n"
+        + table(
+            ["model", "operators", "peer's", "apart from scikit-learn", "peer's", *alone],
+            itertools.starmap(contents, results),
+        )
+        + "\nWhat the runtime's own operators take at least of two of the times above:\n\n"
+        + table(
+            ["model", "of which", "takes", "our file", "scikit-learn"],
+            (least(title, found) for title, found in results if "least" in found),
+        )
     )
+    reasons = [
+        f"{title}, {side}: {found[f'{side} fails']}"
+        for title, found in results
+        for side in ("ours", "peer")
+        if f"{side} fails" in found
+    ]
     if reasons:
         text += "\nNot measured:\n" + "".join(f"- {reason}\n" for reason in reasons)
     write_section("scikit-learn", text, "scikit-learn", "onnxruntime", "skl2onnx")

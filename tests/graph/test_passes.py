@@ -50,6 +50,25 @@ def test_equal_random_nodes_stay_two():
     assert sum(node.op_type == "Bernoulli" for node in model.model.graph) == 2
 
 
+def test_what_only_the_body_of_an_unused_node_reads_is_not_computed():
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x, flag = op.input("x", FLOAT, ["N"]), op.input("flag", ir.DataType.BOOL, [])
+    exp, log = op.Exp(x), op.Log(x)
+
+    def inner(b, value):
+        return b.body(lambda c: [c.Neg(value)])
+
+    def chosen(b):
+        return [b.If(flag, then_branch=inner(b, exp), else_branch=inner(b, x))]
+
+    op.If(flag, then_branch=op.body(chosen), else_branch=inner(op, x))
+    used = op.If(flag, then_branch=inner(op, log), else_branch=inner(op, x))
+    model = OnnxModel(finish(op, [used], ["y"]))
+    assert [node.op_type for node in model.model.graph] == ["Log", "If"]
+    np.testing.assert_allclose(model(np.full(2, 2, np.float32), np.array(True)), -np.log([2, 2]), rtol=1e-6)
+
+
 def test_repeated_subexpressions_become_one():
     op = OpBuilder(21)
     op.names.reserve("y")

@@ -283,7 +283,7 @@ def test_a_model_of_a_million_hashed_columns_makes_no_matrix_of_them():
     model = make_pipeline(HashingVectorizer(), LogisticRegression()).fit(texts, [1, 0, 1, 0] * 5)
     converted = onnxport.convert(model, inputs=texts, methods=["predict_proba"], validate=False)
     np.testing.assert_allclose(converted(np.array(texts, object)), model.predict_proba(texts), rtol=1e-9)
-    assert "ConstantOfShape" not in {node.op_type for node in converted.proto.graph.node}
+    assert "ConstantOfShape" not in {node.op_type for node in converted.model.graph.all_nodes()}
 
 
 RNG = np.random.default_rng(0)
@@ -337,5 +337,5 @@ def test_a_model_of_a_wide_vocabulary_gives_scikit_learns_numbers(model, method)
     found, expected = converted(np.array(NEW, object)), getattr(model, method)(NEW)
     np.testing.assert_allclose(found, expected, rtol=1e-9 if found.dtype == np.float64 else 1e-5, atol=1e-13)
     # a matrix of zeros is written only where something but a product reads it
-    nodes = {node.op_type for node in converted.proto.graph.node}
+    nodes = {node.op_type for node in converted.model.graph.all_nodes()}
     assert ("ConstantOfShape" in nodes) == any(isinstance(step, MaxAbsScaler) for _, step in model.steps)

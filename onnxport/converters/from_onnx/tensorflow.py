@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.graph.bodies import bodies
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
@@ -151,9 +152,8 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 def _initializers(model: ir.Model) -> list[ir.Value]:
     found = list(model.graph.initializers.values())
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        for item in node.attributes.values():
-            if item.type == ir.AttributeType.GRAPH and not item.is_ref():
-                found.extend(item.as_graph().initializers.values())
+        for body in bodies(node):
+            found.extend(body.initializers.values())
     return found
 
 

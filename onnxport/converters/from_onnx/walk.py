@@ -22,6 +22,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidModelError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
+from onnxport.graph.bodies import bodies
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
@@ -457,9 +458,7 @@ def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
         graph = stack.pop()
         yield graph
         for node in graph:
-            for item in node.attributes.values():
-                if item.type == ir.AttributeType.GRAPH and not item.is_ref():
-                    stack.append(item.as_graph())
+            stack.extend(bodies(node))
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -13,6 +13,7 @@ from onnx_ir.passes.common import (
 from onnxport.graph.passes.identity import RemoveIdentityPass
 from onnxport.graph.passes.precision import KeepDoubleScalesPass
 from onnxport.graph.passes.products import SettleProductsPass
+from onnxport.graph.passes.unused import ReleaseUnusedBodiesPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
 _RANDOM = frozenset({"Bernoulli", "Dropout"})
@@ -26,6 +27,7 @@ def clean(model: ir.Model) -> ir.Model:
         *(() if random else (CommonSubexpressionEliminationPass(),)),
         KeepDoubleScalesPass(),
         SettleProductsPass(),
+        ReleaseUnusedBodiesPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),
     )

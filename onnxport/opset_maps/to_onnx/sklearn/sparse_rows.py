@@ -18,6 +18,8 @@ from onnxport.graph.builder import OpBuilder
 _MARK, _PARTS = "onnxport.sparse_rows", "onnxport.side_by_side"
 # A row of so many entries times the coefficients' columns is still less than the row itself.
 _ENTRIES = 64
+# Rows of so many columns are each written at once where they belong; of shorter ones a step for each would take longer.
+_LONG = 4096
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,45 @@ class SparseRows:
     def dense(self, op: OpBuilder) -> ir.Value:
         """The matrix, marked with its entries (`of`)."""
         assert self.values.dtype is not None
-        size = op.Concat(op.dim(self.values, 0), op.const([self.width]), axis=0)
-        zeros = op.ConstantOfShape(size, value=ir.tensor(np.zeros(1, self.values.dtype.numpy())))
-        found = op.ScatterElements(zeros, self.columns, self.values, axis=1, reduction="add")
         batch = self.values.shape[0] if self.values.shape is not None else None
-        return self.told_of(op.typed(found, self.values.dtype, [batch, self.width]))
+        rows = op.dim(self.values, 0)
+        if self.width >= _LONG:
+            made = self._row_by_row(op, rows)
+        else:
+            made = self._added(op, self._zeros(op, op.Concat(rows, op.const([self.width]), axis=0)))
+        return self.told_of(op.typed(made, self.values.dtype, [batch, self.width]))
+
+    def _zeros(self, op: OpBuilder, shape: ir.Value) -> ir.Value:
+        assert self.values.dtype is not None
+        zero = ir.tensor(np.zeros(1, self.values.dtype.numpy()))
+        return op.typed(op.ConstantOfShape(shape, value=zero), self.values.dtype)
+
+    def _added(self, op: OpBuilder, zeros: ir.Value) -> ir.Value:
+        return op.typed(op.ScatterElements(zeros, self.columns, self.values, axis=-1, reduction="add"), zeros.dtype)
+
+    def _row_by_row(self, op: OpBuilder, rows: ir.Value) -> ir.Value:
+        """The matrix, of which a row of zeros, which stays in the processor's cache, is all that is read."""
+
+        def none(b: OpBuilder) -> list[ir.Value]:
+            return [self._zeros(b, b.Concat(rows, b.const([self.width]), axis=0))]
+
+        def some(b: OpBuilder) -> list[ir.Value]:
+            width = b.Add(b.Mul(rows, 0), self.width)  # no constant, or the zeros would be one and stand in the file
+            zeros = self._zeros(b, width)
+
+            def row(c: OpBuilder) -> list[ir.Value]:
+                columns, values = (
+                    c.input(name, item.dtype or ir.DataType.INT64, [item.shape[1] if item.shape is not None else None])
+                    for name, item in (("columns", self.columns), ("values", self.values))
+                )
+                found = replace(self, columns=columns, values=values)._added(c, zeros)
+                return [c.typed(found, self.values.dtype, [self.width])]
+
+            return [b.Scan(self.columns, self.values, body=b.body(row), num_scan_inputs=2)]
+
+        are_some = op.cast(op.Squeeze(rows, op.axes(0)), ir.DataType.BOOL)  # onnxruntime's Scan insists on a row
+        found: ir.Value = op.If(are_some, then_branch=op.body(some), else_branch=op.body(none))
+        return found
 
     def told_of(self, matrix: ir.Value) -> ir.Value:
         """The same matrix made otherwise, marked with its entries."""

@@ -6,6 +6,7 @@ laid in its order by numbers: strings are copied once.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -120,8 +121,11 @@ def runs(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequenc
         x: the documents.
         terms: the vocabulary.
     """
-    x, changes = prepared(op, preparation(model), x, set("".join(terms)), rule.is_inside)
-    inside = alphabet(rule.is_inside, terms)
+    made = preparation(model)
+    x, changes = prepared(op, made, x, set("".join(terms)), rule.is_inside)
+    # of a sign such as that of trade marks capitals are left where accents are stripped
+    capitals = string.ascii_uppercase if made.lowercase and made.strip is None else ""
+    inside = alphabet(lambda c: rule.is_inside(c) and c not in capitals, terms)
 
     old = {character for group in changes for character, _ in group}
     plain = "".join(c for c in inside if c not in old and rule.is_inside(c))

@@ -30,6 +30,8 @@ _MEAN, _SUM = 0, 1
 # Ensembles are written in parts of about so many nodes, of 24 bytes each; large ones in parts twice as long, at most _PARTS of
 # them. Each costs a microsecond a call.
 _PART, _PARTS = 1 << 14, 128
+# Where what follows the trees takes time too, in parts about as long as the first level of that cache, at most so many of them.
+_SHORT_PART, _SHORT_PARTS = 1 << 11, 32
 # An ensemble of so many nodes is large: also, to tell missing values costs less than a second test at each node.
 _LARGE = 1 << 17
 # Up to so many targets get trees of their own: runtimes add to one target faster than to one among several.
@@ -236,7 +238,13 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
 
 
 def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
-    """The mean over trees of the reached leaves' single values, float64 [N, 1]."""
+    """The mean over trees of what the reached leaves hold, float64 [N, K]."""
+    if trees.leaf_value.shape[1] > 1:
+        return (
+            _reduced(op, trees, x, np.mean)
+            if len(trees.feature) < _LARGE
+            else totals(op, trees, x) / float(trees.count)
+        )
     if op.ml_opset < 5 or len(_parts(trees)) > 1:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1) / float(trees.count)
     trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
@@ -247,22 +255,29 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The sum over trees of what the reached leaves hold, float64 [N, K]."""
     if trees.leaf_value.shape[1] == 1:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
-    trees, x = _told_missing(op, trees, x)
-    parts = [part for _, part in _parts(trees)]
     if len(trees.feature) < _LARGE:
-        return _total(op, parts, trees.leaf_value, x)
+        return _reduced(op, trees, x, np.sum)
+    trees, x = _told_missing(op, trees, x)
     # each part has its own table of values: worth it where one of all trees would be large
-    return Array(op, op.Sum(*(_total(op, [part], part.leaf_value, x).value for part in parts)))
+    found = (np.sum(_reached(op, [part], part.leaf_value, x), axis=0) for _, part in _parts(trees))
+    return Array(op, op.Sum(*(part.value for part in found)))
 
 
-def _total(op: OpBuilder, parts: Sequence[Trees], table: np.ndarray, x: ir.Value) -> Array:
-    """The sum of what the reached leaves hold, `table` for those of all parts, tree after tree as scikit-learn adds them."""
+def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Any) -> Array:
+    """What the reached leaves hold, tree after tree as scikit-learn adds them, float64 [N, K]."""
+    parts = [part for _, part in _parts(trees, _SHORT_PART, _SHORT_PARTS)]
+    found: Array = reduction(_reached(op, parts, trees.leaf_value, x), axis=0)
+    return found
+
+
+def _reached(op: OpBuilder, parts: Sequence[Trees], table: np.ndarray, x: ir.Value) -> Array:
+    """What the reached leaves hold, float64 [trees, N, K]; `table` has that of the leaves of all parts."""
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
     found = [_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False)]
     # a tree's rows come together: what is read of the table then stays in the processor's cache
     numbers: Any = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
     reached = numbers.T.astype(np.int64)
-    return np.sum(take(reached.const(table), reached, axis=0), axis=0)
+    return take(reached.const(table), reached, axis=0)
 
 
 def _told_missing(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
@@ -286,10 +301,10 @@ def _beginning_with(trees: Trees, targets: np.ndarray, start: np.ndarray) -> Tre
     return replace(trees, leaf_value=trees.leaf_value + begun[trees.leaf_tree][:, None])
 
 
-def _parts(trees: Trees) -> list[tuple[np.ndarray, Trees]]:
-    """The trees in parts that a processor's cache holds, each with its trees' numbers."""
+def _parts(trees: Trees, size: int = 0, most: int = _PARTS) -> list[tuple[np.ndarray, Trees]]:
+    """The trees in at most so many parts of `size` nodes that a processor's cache holds, each with its trees' numbers."""
     nodes, every = len(trees.feature), np.arange(trees.count)
-    size = max(2 * _PART if nodes >= _LARGE else _PART, -(-nodes // _PARTS))
+    size = max(size or (2 * _PART if nodes >= _LARGE else _PART), -(-nodes // most))
     if nodes < 1.5 * size:
         return [(every, trees)]
     part = trees.roots // size

@@ -54,9 +54,7 @@ def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
     if shares.shape[1] == 2 and op.ml_opset >= 5 and np.allclose(shares.sum(axis=1), 1.0, rtol=0.0, atol=1e-12):
         # two classes: a leaf of TreeEnsemble has one number, and the other class has the rest
         return with_rest(tree_ensemble.mean(op, replace(joined, leaf_value=shares[:, 1:]), rows32(op, x)))
-    if shares.shape[1] == 1:
-        return tree_ensemble.mean(op, joined, rows32(op, x))
-    return tree_ensemble.totals(op, joined, rows32(op, x)) / float(len(trees))
+    return tree_ensemble.mean(op, joined, rows32(op, x))
 
 
 def _two_targets(module: str, name: str, **options: Any) -> Any:
