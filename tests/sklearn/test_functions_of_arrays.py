@@ -73,6 +73,9 @@ FUNCTIONS = {
     "where": lambda x: np.where(x > 0, x, -1.0),
     "select": lambda x: np.select([x < -1, x > 1], [x * 2, x / 2], default=0.0),
     "nan_to_num": np.nan_to_num,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
     "round": lambda x: np.round(x, 2),
     "round method": lambda x: x.round(1),
     "floor": np.floor,
@@ -108,6 +111,16 @@ def test_numbers_and_types_are_numpys(name, kind):
         scale = float(np.max(np.abs(given.astype(float)), initial=0.0, where=np.isfinite(given)))
         digits = 8 * np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 0.0
         np.testing.assert_allclose(found, expected, rtol=digits, atol=digits * scale)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize(
+    "function", [np.absolute, np.trunc, np.invert, lambda x: x & 1, lambda x: x | (x > 1), lambda x: x ^ x[:, :1]]
+)
+def test_functions_of_bits_and_flags_are_numpys(function, dtype):
+    rows = RNG.integers(0, 5, (20, 4)).astype(dtype)
+    converted = onnxport.convert(FunctionTransformer(function).fit(rows), inputs=rows, validate=False)
+    np.testing.assert_array_equal(converted(rows), function(rows), strict=True)
 
 
 @pytest.mark.parametrize("function", [lambda x: np.roll(x, 1, axis=0), lambda x: np.median(x, axis=0)])

@@ -234,6 +234,23 @@ def relu6(op: OpBuilder, x: ir.Value) -> ir.Value:
     return whole_numbers.clipped(op, x, op.const(0.0, x.dtype), op.const(6.0, x.dtype))
 
 
+def isnan(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """No number, which of whole numbers none is."""
+    return op.IsNaN(x) if x.dtype is None or x.dtype.is_floating_point() else _false(op, x)
+
+
+def bitwise(op: OpBuilder, operator: str, *values: ir.Value) -> ir.Value:
+    """And, Or, Xor or Not of booleans; of the bits of integers BitwiseAnd and so on, BitwiseNot before opset 18 as -1 - x."""
+    dtype = values[0].dtype
+    if dtype == ir.DataType.BOOL:
+        found: ir.Value = op.node(operator, *values)
+        return found
+    if operator == "Not" and op.opset < 18:
+        return op.Sub(op.const(-1, dtype), values[0])
+    of_bits: ir.Value = op.node(f"Bitwise{operator}", *values)
+    return of_bits
+
+
 def isinf(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Infinite of either sign."""
     if not (x.dtype and x.dtype.is_floating_point()):

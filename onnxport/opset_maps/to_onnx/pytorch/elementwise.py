@@ -325,22 +325,12 @@ def logical(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return op.node(name, op.cast(x, ir.DataType.BOOL), op.cast(y, ir.DataType.BOOL))
 
 
-_BITWISE = {
-    "bitwise_and": ("And", "BitwiseAnd"),
-    "bitwise_or": ("Or", "BitwiseOr"),
-    "bitwise_xor": ("Xor", "BitwiseXor"),
-}
-
-
-def _bitwise(name: str) -> Callable[..., ir.Value]:
-    logical_name, bits_name = _BITWISE[name]
-
+def _bitwise(operator: str) -> Callable[..., ir.Value]:
     def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
         dtype = op.result.dtype
-        a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
-        return op.node(logical_name if dtype == ir.DataType.BOOL else bits_name, a, b)
+        return compose.bitwise(op, operator, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
 
-    lower.__doc__ = f"{logical_name} of booleans, {bits_name} of integers (opset 18)."
+    lower.__doc__ = f"{operator} of booleans, Bitwise{operator} of integers (opset 18)."
     return lower
 
 
@@ -349,7 +339,7 @@ for _base, _operator in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise
         case(getattr(torch, _base), boolean(4), boolean(4), dynamic=True),
         case(getattr(torch, _base), i64(2, 3), i64(3), min_opset=18),
     ]
-    aten.lower(f"aten::{_base}", f"aten::__{_operator}__", cases=_cases)(_bitwise(_base))
+    aten.lower(f"aten::{_base}", f"aten::__{_operator}__", cases=_cases)(_bitwise(_operator.capitalize()))
 
 
 @aten.lower(
@@ -357,9 +347,7 @@ for _base, _operator in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise
 )
 def bitwise_not(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Not of booleans; of integers BitwiseNot, before opset 18 -1 - x."""
-    if x.dtype == ir.DataType.BOOL:
-        return op.Not(x)
-    return op.BitwiseNot(x) if op.opset >= 18 else op.Sub(op.const(-1, x.dtype), x)
+    return compose.bitwise(op, "Not", x)
 
 
 @aten.lower("aten::logical_not", cases=[case(torch.logical_not, f32(2, 3)), case(torch.logical_not, boolean(3))])

@@ -30,8 +30,9 @@ _MEAN, _SUM = 0, 1
 # Ensembles are written in parts of about so many nodes, of 24 bytes each; large ones in parts twice as long, at most _PARTS of
 # them. Each costs a microsecond a call.
 _PART, _PARTS = 1 << 14, 128
-# Where what follows the trees takes time too, in parts about as long as the first level of that cache, at most so many of them.
-_SHORT_PART, _SHORT_PARTS = 1 << 11, 32
+# Where what follows the trees takes time too, in parts about as long as the first level of that cache, at most so many of them,
+# and of a large ensemble.
+_SHORT_PART, _SHORT_PARTS, _ALL_SHORT_PARTS = 1 << 11, 32, 256
 # An ensemble of so many nodes is large: also, to tell missing values costs less than a second test at each node.
 _LARGE = 1 << 17
 # Up to so many targets get trees of their own: runtimes add to one target faster than to one among several.
@@ -239,14 +240,11 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
 
 def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The mean over trees of what the reached leaves hold, float64 [N, K]."""
-    if trees.leaf_value.shape[1] > 1:
-        return (
-            _reduced(op, trees, x, np.mean)
-            if len(trees.feature) < _LARGE
-            else totals(op, trees, x) / float(trees.count)
-        )
-    if op.ml_opset < 5 or len(_parts(trees)) > 1:
-        return sums(op, trees, x, np.zeros(trees.count, np.int64), 1) / float(trees.count)
+    several = trees.leaf_value.shape[1] > 1
+    if several and len(trees.feature) < _LARGE:
+        return _reduced(op, trees, x, np.mean)
+    if several or op.ml_opset < 5 or len(_parts(trees)) > 1:
+        return totals(op, trees, x) / float(trees.count)
     trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
     return Array(op, _ensemble(op, trees, wide, trees.leaf_tree * 0, trees.leaf_value[:, 0], 1, _MEAN))
 
@@ -259,25 +257,21 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
         return _reduced(op, trees, x, np.sum)
     trees, x = _told_missing(op, trees, x)
     # each part has its own table of values: worth it where one of all trees would be large
-    found = (np.sum(_reached(op, [part], part.leaf_value, x), axis=0) for _, part in _parts(trees))
-    return Array(op, op.Sum(*(part.value for part in found)))
+    parts = [part for _, part in _parts(trees)]
+    most = max(1, _ALL_SHORT_PARTS // len(parts))
+    return Array(op, op.Sum(*(_reduced(op, part, x, np.sum, most).value for part in parts)))
 
 
-def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Any) -> Array:
+def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Any, most: int = _SHORT_PARTS) -> Array:
     """What the reached leaves hold, tree after tree as scikit-learn adds them, float64 [N, K]."""
-    parts = [part for _, part in _parts(trees, _SHORT_PART, _SHORT_PARTS)]
-    found: Array = reduction(_reached(op, parts, trees.leaf_value, x), axis=0)
-    return found
-
-
-def _reached(op: OpBuilder, parts: Sequence[Trees], table: np.ndarray, x: ir.Value) -> Array:
-    """What the reached leaves hold, float64 [trees, N, K]; `table` has that of the leaves of all parts."""
+    parts = [part for _, part in _parts(trees, _SHORT_PART, most)]
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
     found = [_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False)]
     # a tree's rows come together: what is read of the table then stays in the processor's cache
     numbers: Any = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
     reached = numbers.T.astype(np.int64)
-    return take(reached.const(table), reached, axis=0)
+    result: Array = reduction(take(reached.const(trees.leaf_value), reached, axis=0), axis=0)
+    return result
 
 
 def _told_missing(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:

@@ -77,6 +77,10 @@ def _plain(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
 
 
+def _bitwise(operator: str) -> Function:
+    return lambda op, *values: elementwise.bitwise(op, operator, *values)
+
+
 def _but_whole_numbers(operator: str) -> Function:
     return lambda op, x: op.node(operator, x) if x.dtype is not None and x.dtype.is_floating_point() else x
 
@@ -93,7 +97,7 @@ UFUNCS: dict[str, Function] = {
     "power": _power,
     "negative": _plain("Neg"),
     "positive": lambda op, x: x,
-    "absolute": _plain("Abs"),
+    "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
     "fabs": _plain("Abs"),
     "sign": whole_numbers.sign,
     "sqrt": _plain("Sqrt"),
@@ -146,17 +150,17 @@ UFUNCS: dict[str, Function] = {
     "logical_or": _plain("Or"),
     "logical_xor": _plain("Xor"),
     "logical_not": _plain("Not"),
-    "bitwise_and": _plain("And"),
-    "bitwise_or": _plain("Or"),
-    "bitwise_xor": _plain("Xor"),
-    "invert": _plain("Not"),
-    "isnan": _plain("IsNaN"),
+    "bitwise_and": _bitwise("And"),
+    "bitwise_or": _bitwise("Or"),
+    "bitwise_xor": _bitwise("Xor"),
+    "invert": _bitwise("Not"),
+    "isnan": elementwise.isnan,
     "isinf": elementwise.isinf,
     "isfinite": elementwise.isfinite,
     "floor": _but_whole_numbers("Floor"),
     "ceil": _but_whole_numbers("Ceil"),
     "rint": _plain("Round"),
-    "trunc": elementwise.trunc,
+    "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else elementwise.trunc(op, x),
     "matmul": _product,
     # scipy.special
     "expit": _expit,
