@@ -188,19 +188,21 @@ def _split_leaf(tree: Tree) -> Tree:
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
     trees, x = _told_missing(op, trees, x)
-    return _leaf_numbers(op, trees, x).astype(np.int64)
+    found, first = _leaf_numbers(op, trees, x)
+    reached = found.astype(np.int64)
+    return reached + first if first.any() else reached
 
 
-def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> Array:
-    """The leaves' numbers from `start` on, in the type that they are found in, [N, trees]."""
+def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> tuple[Array, np.ndarray]:
+    """The leaves' numbers in the type that they are found in, [N, trees], and what is to be added to each tree's, [trees]."""
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
     numbers = np.arange(len(trees.leaf_tree))
     if op.ml_opset >= 5 and start + len(numbers) < _EXACT:
-        return Array(op, _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count))
+        found = _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count)
+        return Array(op, found), np.zeros(trees.count, np.int64)
     first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
-    within = numbers - first[trees.leaf_tree]
-    reached = Array(op, _ensemble(op, trees, x, trees.leaf_tree, within, trees.count)).astype(np.int64)
-    return reached + (first + start) if trees.count > 1 or start else reached
+    found = _ensemble(op, trees, x, trees.leaf_tree, numbers - first[trees.leaf_tree], trees.count)
+    return Array(op, found), first + start
 
 
 def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
@@ -266,10 +268,13 @@ def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Any, most: int
     """What the reached leaves hold, tree after tree as scikit-learn adds them, float64 [N, K]."""
     parts = [part for _, part in _parts(trees, _SHORT_PART, most)]
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
-    found = [_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False)]
+    pairs = (_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False))
+    found, firsts = zip(*pairs, strict=True)
     # a tree's rows come together: what is read of the table then stays in the processor's cache
     numbers: Any = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
-    reached = numbers.T.astype(np.int64)
+    reached, first = numbers.T.astype(np.int64), np.concatenate(firsts)
+    if first.any():
+        reached = reached + first[:, None]
     result: Array = reduction(take(reached.const(trees.leaf_value), reached, axis=0), axis=0)
     return result
 
