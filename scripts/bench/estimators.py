@@ -229,14 +229,19 @@ def times(title: str, found: dict[str, Any]) -> list[str]:
     """A line of the first table."""
     cells = [title, *(number(found.get(f"convert {side}"), 2, " s") for side in ("ours", "peer"))]
     for count in ROWS:
-        cells += [number(found.get(f"{side} {count}"), 3, " ms") for side in ("ours", "peer", "scikit-learn")]
+        digits = 4 if count == 1 else 3
+        cells += [number(found.get(f"{side} {count}"), digits, " ms") for side in ("ours", "peer", "scikit-learn")]
     return [*cells, found["largest"]]
 
 
 def contents(title: str, found: dict[str, Any]) -> list[str]:
     """A line of the second table."""
     kinds = [str(found.get(f"{kind} {side}", "-")) for kind in ("operators", "apart") for side in ("ours", "peer")]
-    return [title, *kinds, *(number(found.get(f"trees alone {count}"), 3, " ms") for count in ROWS)]
+    return [
+        title,
+        *kinds,
+        *(number(found.get(f"trees alone {count}"), 4 if count == 1 else 3, " ms") for count in ROWS),
+    ]
 
 
 def least(title: str, found: dict[str, Any]) -> list[str]:
