@@ -115,19 +115,23 @@ def kernel_squares(x: Array, rows: np.ndarray) -> Array:
     return exact_squares(x, rows) if _far_apart(rows) else squared_euclidean(x, rows)
 
 
-def gaussian_sums(x: Array, rows: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> Array:
-    """exp(-|x - y|^2) weights + bias, float64 [N, K] of weights [M, K]."""
-    if _far_apart(rows):
-        return affine(np.exp(-exact_squares(x, rows)), weights, bias)
-    x, rows = _moved(x, rows)
-    op, squares = x.op, np.sum(rows * rows, axis=1)
-    own = x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True))
+def gaussian_sums(x: Array, rows: np.ndarray, gamma: float, weights: np.ndarray, bias: np.ndarray) -> Array:
+    """exp(-gamma |x - y|^2) weights + bias, float64 [N, K] of weights [M, K]."""
+    op, scaled = x.op, rows * np.sqrt(gamma)
+    if _far_apart(scaled):
+        return affine(np.exp(-exact_squares(x * np.sqrt(gamma), scaled)), weights, bias)
+    apart, moved = _moved(x, rows)
+    squares = gamma * np.sum(moved * moved, axis=1)
     if len(rows) >= _MANY_SUMMED and squares.max() <= _SMALL_EXPONENT:
         # exp(2 x y - |x|^2) is at most exp(|y|^2), and exp(-|y|^2) goes into the weights
-        product = op.Gemm(x.value, op.const(2.0 * rows.T), (-own).value)
+        own = apart.of(op.reduce("ReduceSumSquare", apart.value, [1], keepdims=True)) * -gamma
+        product = op.Gemm(apart.value, op.const(2.0 * gamma * moved.T), own.value)
         return affine(np.exp(x.of(product)), np.exp(-squares)[:, None] * weights, bias)
     # few rows in the terms' own order: sums that cancel exactly do so here
-    return affine(np.exp(x.of(op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-squares))) - own), weights, bias)
+    x, rows = _moved(x * np.sqrt(gamma), scaled)
+    own = x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True))
+    product = op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-np.sum(rows * rows, axis=1)))
+    return affine(np.exp(x.of(product) - own), weights, bias)
 
 
 def _far_apart(rows: np.ndarray) -> bool:

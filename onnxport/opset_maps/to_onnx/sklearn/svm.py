@@ -58,14 +58,11 @@ def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray, interc
         return affine(rows[:, model.support_], weights, intercept)
     if name == "linear":
         return affine(rows, vectors.T @ weights, intercept)
-    if name == "rbf":  # libsvm measures differences
-        scale = float(np.sqrt(model._gamma))
-        rows, vectors = rows * scale, vectors * scale
     said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
 
     def of_block(block: Array) -> list[Array]:
         if name == "rbf":
-            return [gaussian_sums(block, vectors, weights, intercept)]
+            return [gaussian_sums(block, vectors, model._gamma, weights, intercept)]
         return [affine(kernel(block, vectors, name, said), weights, intercept)]
 
     return in_blocks(rows, len(vectors), of_block, least=_LARGE)[0]
