@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,7 @@ from sklearn.utils import get_tags
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
 from onnxport.tracing import sklearn_boosters
-
-_TRUSTED = frozenset(
-    "catboost category_encoders collections imblearn lightgbm numpy scipy sklearn xgboost".split()  # and types of Python's own
-)
+from onnxport.tracing.sklearn_trust import is_trusted, unsound_tree
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
@@ -28,8 +24,8 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
 
     Raises:
         UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types from outside scikit-learn, its
-            neighbours, NumPy and SciPy.
-        InvalidModelError: the file is missing or corrupt.
+            neighbours, NumPy and SciPy, or with functions of these that read or write files or run code.
+        InvalidModelError: the file is missing or corrupt, or a tree in it leads nowhere.
     """
     place = Path(path)
     if not place.is_file():
@@ -56,21 +52,20 @@ def _load_skops(place: Path) -> Any:
 
     try:
         unknown = skops.io.get_untrusted_types(file=place)
-        foreign = [name for name in unknown if not _is_trusted(name)]
+        foreign = [name for name in unknown if not is_trusted(name)]
         if foreign:
             raise UntrustedFileError(
-                f"{str(place)!r} holds types from outside scikit-learn: {', '.join(sorted(foreign))}"
+                f"{str(place)!r} holds types from outside scikit-learn, or functions that do more than compute: "
+                f"{', '.join(sorted(foreign))}; if you trust its origin, load it and convert the estimator"
             )
-        return skops.io.load(place, trusted=unknown)
+        estimator = skops.io.load(place, trusted=unknown)
     except UntrustedFileError:
         raise
     except Exception as error:  # zip and schema errors of a file that is no skops archive
         raise InvalidModelError(f"{str(place)!r} is truncated or no skops file: {error}") from error
-
-
-def _is_trusted(name: str) -> bool:
-    package, _, rest = name.partition(".")
-    return package in _TRUSTED or (package == "builtins" and isinstance(getattr(builtins, rest, None), type))
+    if fault := unsound_tree(estimator):
+        raise InvalidModelError(f"{str(place)!r} is damaged or hostile: {fault}")
+    return estimator
 
 
 @dataclass(frozen=True)
