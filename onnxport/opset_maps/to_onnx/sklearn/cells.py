@@ -162,9 +162,8 @@ def between_few(op: OpBuilder, x: Cells, characters: str) -> Cells:
             pieces = op.Concat(first, op.Slice(pieces, [1], [_END], [1]), axis=1)
         strings = op.Reshape(pieces, [-1])
         strings = op.typed(op.Compress(strings, _filled(op, strings), axis=0), _TEXT, [None])
-    pieces, counts = op.StringSplit(
-        strings, delimiter=mark
-    )  # the first ones into nothing and what stands behind the mark
+    # first pieces into nothing and what stands behind the mark
+    pieces, counts = op.StringSplit(strings, delimiter=mark)
     cells = op.Sub(op.CumSum(op.Sub(counts, 1), op.const(np.int64(0))), 1)
     of_cells = op.Reshape(op.Add(op.Unsqueeze(cells, op.axes(1)), op.const([0, 0])), [-1])
     strings = op.Reshape(pieces, [-1])
