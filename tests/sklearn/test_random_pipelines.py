@@ -97,6 +97,32 @@ FOUND = {
     "periodic splines of a constant column": Drawn(
         part("SplineTransformer", extrapolation="periodic", n_knots=5), "nothing", constant=True
     ),
+    "logarithms of splines at the greatest fitted row": Drawn(
+        steps(
+            apart(
+                part(
+                    "SplineTransformer",
+                    n_knots=5,
+                    degree=2,
+                    knots="quantile",
+                    extrapolation="linear",
+                    columns=(0, 1, 2, 3, 4),
+                )
+            ),
+            part("TfidfTransformer", sublinear_tf=True, norm=None),
+            part("LogisticRegression", C=100.0, fit_intercept=False, max_iter=200),
+        ),
+        "classes",
+        values="positive",
+        opset=17,
+        seed=1379,
+        features=5,
+        digits=2,
+        scale=0.0,
+        repeated=True,
+        classes=4,
+        labels="str",
+    ),
     "a calibrated classifier of fewer classes": Drawn(
         part("CalibratedClassifierCV", part("LabelSpreading", kernel="knn"), ensemble=False), "classes", classes=3
     ),

@@ -447,14 +447,17 @@ def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
 
 
 def _piecewise(spline: Any, x: Array) -> Array:
-    """The spline's polynomial on the interval of each x, about the interval's left end."""
+    """The spline's polynomial on the interval of each x, about the interval's left end; from the last end on about that one.
+
+    At the ends themselves, as for the greatest fitted row, values are the spline's own: what is 0 there is no rounding.
+    """
     k, knots = spline.k, np.asarray(spline.t, np.float64)
     ends = knots[k : len(knots) - k]
-    at = ends[:-1].copy()
+    at = ends.copy()
     if ends[0] == ends[1]:  # of no width: the first interval counts for what lies before it, as the last one after it
         at[0] = np.nextafter(at[0], -np.inf)
     coefficients = np.stack([spline(at, nu=k - row) / factorial(k - row) for row in range(k + 1)])  # [k+1, m, count]
-    passed = np.sum((x[:, None] >= ends[None, 1:-1]).astype(np.int64), axis=1)
+    passed = np.sum((x[:, None] >= ends[None, 1:]).astype(np.int64), axis=1)
     offset = (x - take(ends, passed))[:, None]
     found = take(x.const(coefficients[0]), passed, axis=0)
     for row in coefficients[1:]:
