@@ -15,14 +15,15 @@ from sklearn.tree._tree import TREE_LEAF, Tree
 
 _NUMERIC = frozenset(("numpy", "scipy", "sklearn"))
 _ESTIMATORS = frozenset(("catboost", "category_encoders", "collections", "imblearn", "lightgbm", "xgboost"))
-# Parts of these packages that act, and what acts in the rest.
+# Parts of these packages that act, and what acts in the rest. SciPy's distributions run text of their own when they are loaded.
 _ACTING_MODULES = frozenset(
-    "_build_utils _core _datasource _lib _mocking _npyio_impl _pytesttester _testing conftest ctypeslib datasets distutils "
-    "externals f2py io lib npyio show_versions testing tests".split()
+    "_build_utils _continuous_distns _core _datasource _discrete_distns _distn_infrastructure _lib _mocking _npyio_impl "
+    "_pytesttester _testing conftest ctypeslib datasets distutils externals f2py io lib npyio show_versions testing "
+    "tests".split()
 )
 _ACTING = frozenset(
-    "DataSource NpzFile frombuffer fromfile fromregex genfromtxt info load loadtxt memmap open_memmap save savetxt savez "
-    "savez_compressed show_config show_runtime source test".split()
+    "DataSource NpzFile frombuffer fromfile fromregex genfromtxt info load load_npz loadtxt memmap open_memmap save save_npz "
+    "savetxt savez savez_compressed show_config show_runtime source test".split()
 )
 
 
@@ -37,8 +38,8 @@ def is_trusted(name: str) -> bool:
         return not modules and isinstance(getattr(builtins, last, None), type)
     if package in _ESTIMATORS:  # of these classes alone
         return last.lstrip("_")[:1].isupper() or (package == "collections" and last in ("defaultdict", "deque"))
-    if "array_api_compat" in modules:  # which SciPy keeps among what is its own
-        modules.remove("_lib")
+    if modules[:2] == ["_lib", "array_api_compat"]:  # which SciPy keeps among what is its own
+        del modules[0]
     return package in _NUMERIC and _ACTING_MODULES.isdisjoint(modules) and last not in _ACTING
 
 

@@ -7,6 +7,8 @@ pytest.importorskip("sklearn")
 skops = pytest.importorskip("skops.io")
 pytestmark = pytest.mark.sklearn
 
+import scipy.sparse  # noqa: E402
+import scipy.stats  # noqa: E402
 from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer, StandardScaler  # noqa: E402
@@ -44,7 +46,17 @@ def test_functions_of_python_are_not_loaded(function, tmp_path):
 
 @pytest.mark.parametrize(
     "function",
-    [np.load, np.save, np.savetxt, np.memmap, np.testing.measure, np.vectorize(np.fromfile), np.f2py.run_main],
+    [
+        scipy.sparse.save_npz,
+        scipy.stats.expon(),
+        np.load,
+        np.save,
+        np.savetxt,
+        np.memmap,
+        np.testing.measure,
+        np.vectorize(np.fromfile),
+        np.f2py.run_main,
+    ],
 )
 def test_functions_that_do_more_than_compute_are_not_loaded(function, tmp_path):
     # one step can hand the next a text of the file's own: np.testing.measure would run it

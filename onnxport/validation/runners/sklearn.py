@@ -319,9 +319,8 @@ def _frame(columns: dict[str, Any], like: Any, fitted: Sequence[Any] = ()) -> An
     frame = kind(named)
     for name, values in named.items():
         if str(like[name].dtype) == "category":
-            if (
-                like[name].cat.categories.dtype == bool and values.dtype.kind == "f"
-            ):  # numbers are none of its categories
+            # numbers are none of its categories
+            if like[name].cat.categories.dtype == bool and values.dtype.kind == "f":
                 frame[name] = [None if value != value else bool(value) for value in values]
             frame[name] = frame[name].astype(like[name].dtype)
         elif like[name].dtype == object and values.dtype == object:  # pandas would make strings, whose None is NaN

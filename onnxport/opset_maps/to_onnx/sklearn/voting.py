@@ -169,9 +169,8 @@ def stacked_label(op: OpBuilder, model: Any, x: Table) -> Any:
         parts = [take_class(e.classes_, Array(op, said)[:, i]) for i, e in enumerate(model._label_encoder)]
         return np.stack(parts, axis=1)
     found = Array(op, said)
-    return take_class(
-        model._label_encoder.classes_, found if found.ndim == 1 else found[:, 0]
-    )  # CatBoost says a column
+    places = found if found.ndim == 1 else found[:, 0]  # CatBoost says a column
+    return take_class(model._label_encoder.classes_, places)
 
 
 @sklearn.lower("StackingRegressor.predict", cases=[built(lambda: _stacking("StackingRegressor"), _ROWS)])
