@@ -84,7 +84,7 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
 
 def _example(source: Source, hub: OnnxModel) -> Any:
     """Positional inputs in graph order: the user's where the source is the graph itself, else drawn from its signature."""
-    from onnxport.validation.inputs import drawn
+    from onnxport.validation.input_sets.drawn import drawn
 
     if source.framework == "onnx" and isinstance(source.inputs, tuple):
         return source.inputs

@@ -17,7 +17,7 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating
-from onnxport.validation.inputs import InputSet, own_inputs
+from onnxport.validation.input_sets.base import InputSet, own_inputs
 from onnxport.validation.numerics import CARRIERS, epsilon_of
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs

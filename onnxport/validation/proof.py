@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 from numbers import Number
@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.errors import OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
-from onnxport.validation import inputs as sets_of_inputs
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import OutputReport, is_floating, judge
 from onnxport.validation.divergence import by_source_node, first_divergence
@@ -32,7 +31,8 @@ from onnxport.validation.evidence import (
     further_evidence,
     jumps,
 )
-from onnxport.validation.inputs import InputSet
+from onnxport.validation.input_sets.base import InputSet, specs_of
+from onnxport.validation.input_sets.plan import first_line, source_runs
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.parties import Comparison, Party, Tolerance
 from onnxport.validation.report import Divergence, Report, SetReport, Side
@@ -95,13 +95,10 @@ def compare(
     parties = Comparison(left, right, order, specs, graph, numerics, tolerance)
     remarks = list(notes)
     ran = [
-        found for candidates in _sets(parties, seed) if (found := _run_first(parties, candidates, remarks)) is not None
+        (run.inputs, run_converted(parties, run.inputs, run.outputs, run.seconds, remarks))
+        for run in source_runs(parties, seed, remarks)
     ]
     reports = [report for _, report in ran]
-    if not reports:
-        raise InvalidInputError(
-            f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(remarks[-1:])}"
-        )
     failed = [item for item, report in ran if not report.passed]
     if failed and runtime_is_to_blame(parties, failed):
         remarks.append(
@@ -138,68 +135,14 @@ def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
     tensors = all(is_tensor(value) for value in graph.graph.outputs)
     return replace(
         binding,
-        specs=sets_of_inputs.specs_of(graph),
+        specs=specs_of(graph),
         output_names=tuple(value.name or "" for value in graph.graph.outputs),
         structured=not tensors,
         produced=read(graph.metadata_props),
     )
 
 
-# -- input sets ------------------------------------------------------------------------------------------------------------
-
-
-def _sets(parties: Comparison, seed: int) -> Iterator[list[InputSet]]:
-    """The sets of inputs, each as candidates of which the first counts that the source can run on."""
-    example, specs = parties.source.example, parties.specs
-    if example is None:
-        if parties.graph is None:
-            raise InvalidInputError("pass inputs=...: neither side has a signature to draw them from")
-        yield from sets_of_inputs.drawn(parties.graph, seed)
-        return
-    leaves = example.leaves if parties.order is None else tuple(example.leaves[i] for i in parties.order)
-    if specs is not None:
-        leaves = tuple(_as_declared(leaf, spec, parties.source) for leaf, spec in zip(leaves, specs, strict=True))
-    yield [InputSet("given", leaves, optional=False)]
-    if parties.source.tabular or parties.converted.tabular:
-        missing = parties.source.allows_missing
-        yield from ([item] for item in sets_of_inputs.table_sets(leaves, parties.graph, missing=missing, seed=seed))
-        return
-    yield [sets_of_inputs.varied(leaves, seed)]
-    if specs is not None and parties.order is not None and len(parties.order) == len(example.leaves):
-        yield list(sets_of_inputs.other_sizes(leaves, specs))
-
-
-def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
-    """A table's values in the element type that the graph takes them in: both sides get the rounded values."""
-    if not source.own_dtypes or not isinstance(leaf, np.ndarray) or spec.dtype is None or leaf.dtype == spec.dtype:
-        return leaf
-    if spec.dtype.kind == "O" or leaf.dtype.kind == "O":
-        return leaf
-    return leaf.astype(spec.dtype)
-
-
 # -- one set ---------------------------------------------------------------------------------------------------------------
-
-
-def _run_first(
-    parties: Comparison, candidates: Sequence[InputSet], notes: list[str]
-) -> tuple[InputSet, SetReport] | None:
-    """The first set that the source can run on, and what it gave."""
-    reason = ""
-    for item in candidates:
-        own = parties.source_leaves(item.leaves)
-        started = time.perf_counter()
-        try:
-            expected = parties.source.run(own)
-        except Exception as error:  # the source is the user's: any error at all
-            if not item.optional:
-                raise InvalidInputError(f"the source model can't run on the inputs: {_first_line(error)}") from error
-            reason = reason or f"{item.name}: left out, the source can't run on it: {_first_line(error)}"
-            continue
-        return item, run_converted(parties, item, expected, time.perf_counter() - started, notes)
-    if reason:
-        notes.append(reason)
-    return None
 
 
 def run_converted(
@@ -211,7 +154,7 @@ def run_converted(
     try:
         results = parties.converted.run(item.leaves)
     except Exception as error:  # of whatever framework it is built from
-        reason = f"the converted model can't run: {_first_line(error)}"
+        reason = f"the converted model can't run: {first_line(error)}"
         return SetReport(item.name, described, (), source_seconds, time.perf_counter() - started, reason)
     seconds = time.perf_counter() - started
     pairs = _paired(expected, results, notes)
@@ -363,11 +306,6 @@ def _described(item: InputSet, specs: Sequence[InputSpec] | None) -> tuple[tuple
 
 def _names(outputs: Outputs) -> str:
     return ", ".join(name or f"output_{i}" for i, (name, _) in enumerate(outputs))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 # -- where to look ---------------------------------------------------------------------------------------------------------

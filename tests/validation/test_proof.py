@@ -261,7 +261,7 @@ def test_drawn_inputs_stay_within_what_the_graph_can_take():
     )
     report = onnxport.validate(words, words)
     assert report.passed
-    from onnxport.validation.inputs import drawn
+    from onnxport.validation.input_sets.drawn import drawn
 
     seen = {str(word) for step in drawn(words.model, 0) for item in step[0].leaves for word in item.ravel()}
     assert seen <= {"red", "green", "not in the vocabulary"}

@@ -1,0 +1,59 @@
+"""What a set of inputs is, and the inputs that a graph declares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.validation.runners.base import InputSpec
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """Leaves in the order of the graph's inputs, and what kind of set they are.
+
+    Attributes:
+        name: ``"given"``, ``"other sizes"``, ...
+        leaves: arrays; lists, dicts and None where the input is a sequence, map or absent optional.
+        optional: a source that can't run on it has not failed: the set is then left out.
+    """
+
+    name: str
+    leaves: tuple[Any, ...]
+    optional: bool = True
+
+
+def own_inputs(graph: ir.Model) -> list[ir.Value]:
+    """The graph's inputs that have no initializer."""
+    return [value for value in graph.graph.inputs if value.name not in graph.graph.initializers]
+
+
+def specs_of(model: ir.Model) -> tuple[InputSpec, ...]:
+    """The graph's inputs that have no initializer, in order."""
+    return tuple(_spec(value) for value in own_inputs(model))
+
+
+def _spec(value: ir.Value) -> InputSpec:
+    kind: Any = value.type
+    shape = (
+        tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape) if value.shape is not None else None
+    )
+    words = {"SequenceType": "sequence", "OptionalType": "optional"}
+    label = words.get(type(kind).__name__, "tensor")
+    while kind is not None and hasattr(kind, "elem_type") and not isinstance(kind, ir.TensorType):
+        kind = kind.elem_type
+    dtype = numpy_dtype(kind.dtype) if isinstance(kind, ir.TensorType) else None
+    return InputSpec(value.name or "", dtype, shape, label)
+
+
+def numpy_dtype(dtype: ir.DataType) -> np.dtype | None:
+    """The NumPy type of an ONNX element type (strings are objects); None where there is none."""
+    if dtype == ir.DataType.STRING:
+        return np.dtype(object)
+    try:
+        return np.dtype(dtype.numpy())
+    except (TypeError, KeyError):
+        return None
