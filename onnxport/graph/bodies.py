@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx_ir as ir
 
 
@@ -16,3 +18,13 @@ def bodies(node: ir.Node) -> list[ir.Graph]:
         elif item.type == ir.AttributeType.GRAPHS:
             found.extend(item.as_graphs())
     return found
+
+
+def all_initializers(model: ir.Model) -> Iterator[ir.Value]:
+    """The initializers of a model, then those of the graphs that its nodes and functions hold."""
+    stack: list[ir.Graph | ir.Function] = [*reversed(model.functions.values()), model.graph]
+    while stack:
+        graph = stack.pop()
+        if isinstance(graph, ir.Graph):
+            yield from graph.initializers.values()
+        stack.extend(reversed([body for node in graph for body in bodies(node)]))

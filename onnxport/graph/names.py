@@ -43,3 +43,7 @@ class NameAuthority:
         self._next[base] = index + 1
         self._taken.add(name)
         return name
+
+    def release(self, name: str) -> None:
+        """Gives `name` back: what it was given to is not part of the model."""
+        self._taken.discard(name)

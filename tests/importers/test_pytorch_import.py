@@ -16,6 +16,8 @@ pytestmark = pytest.mark.pytorch
 
 def built(text, initializers=()):
     proto = parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]>\n{text}')
+    for node in proto.graph.node:  # the parser takes no dots in names
+        node.input[:] = [name.replace("__", ".") for name in node.input]
     proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers)
     return pytorch.build(ir.from_proto(proto))
 
@@ -211,3 +213,32 @@ def test_an_unknown_suffix_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"\.pt2"):
         pytorch.save(net, tmp_path / "net.xyz")
     assert not list(tmp_path.iterdir())
+
+
+TIED = """
+g (int64[n] ids, float[n, 4] v) => (float[n, 4] e, float[n, 6] scores, float[n, 4] z) {
+    turned = Transpose <perm=[1, 0]> (wte__weight)
+    rows = Slice (wte__weight, zero, one, zero)
+    e = Gather (wte__weight, ids)
+    scores = MatMul (v, turned)
+    d = LayerNormalization <axis=-1> (v, norm__weight, norm__bias)
+    r = Mul (d, rows)
+    z = Add (r, norm__bias)
+}
+"""
+
+
+def test_a_weight_of_a_layer_that_is_used_elsewhere_too_stays_one():
+    rng = np.random.default_rng(0)
+    shapes = {"wte.weight": (6, 4), "norm.weight": (4,), "norm.bias": (4,)}
+    weights = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    net = built(TIED, [*weights.items(), ("zero", np.int64([0])), ("one", np.int64([1]))])
+    assert {type(net.wte), type(net.norm)} == {nn.Embedding, nn.LayerNorm}
+    assert {*net.state_dict()} == {*weights}
+    ids, v = torch.tensor([5, 0, 2]), torch.randn(3, 4)
+    e, scores, z = net(ids, v)
+    w = {name: torch.from_numpy(item) for name, item in weights.items()}
+    assert torch.equal(e, w["wte.weight"][ids])
+    torch.testing.assert_close(scores, v @ w["wte.weight"].T)
+    normed = nn.functional.layer_norm(v, (4,), w["norm.weight"], w["norm.bias"], 1e-5)
+    torch.testing.assert_close(z, normed * w["wte.weight"][:1] + w["norm.bias"])

@@ -9,9 +9,11 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from torch import fx, nn
+from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError
+from onnxport.graph.bodies import all_initializers
 from onnxport.graph.external_data import atomic_file
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
@@ -27,7 +29,8 @@ def build(model: ir.Model) -> nn.Module:
 
     It takes the graph's inputs (without those that have an initializer) positionally in graph order and gives one value or
     a tuple in graph output order. Floating-point initializers are its parameters, under their own names; layers that
-    torch has are those modules.
+    torch has are those modules. Names that a module can't hold are mapped one to one (see `Paths`); `input_names` and
+    `output_names` are the graph's own.
 
     Raises:
         UnsupportedOperator: operators without a form in torch, all of them at once.
@@ -35,12 +38,20 @@ def build(model: ir.Model) -> nn.Module:
     recorder = RootRecorder(Sizes())
     xp = TorchNamespace(recorder)
     walk = Walk(model, xp, maps.pytorch_native)
+    recorder.reserve(all_initializers(walk.model))
     inputs = [_input(xp, value) for value in walk.inputs]
     outputs = [_output(xp, item, value) for item, value in zip(walk.run(inputs), walk.outputs, strict=True)]
     recorder.finish(outputs[0] if len(outputs) == 1 else tuple(outputs))
     layers.recognise(recorder)
     module = complete(recorder, model.graph.name or "Model").eval()
-    module.onnxport_inputs = [(_boundary_dtype(value), dims_of(value)) for value in walk.inputs]
+    kept = {
+        "input_names": [value.name or "" for value in walk.inputs],
+        "output_names": [value.name or "" for value in walk.outputs],
+        "onnxport_inputs": [(_boundary_dtype(value), dims_of(value)) for value in walk.inputs],
+    }
+    module.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = kept  # a copy of the module has them too
+    for name, content in kept.items():
+        setattr(module, name, content)
     return module
 
 

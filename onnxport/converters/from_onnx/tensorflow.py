@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import tensorflow as tf
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError, UnsupportedOperator
-from onnxport.graph.bodies import bodies
+from onnxport.graph.bodies import all_initializers
+from onnxport.graph.names import NameAuthority
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
@@ -28,6 +31,7 @@ class OnnxModule(tf.Module):
     Attributes:
         input_names: names of the graph's inputs.
         output_names: names of the graph's outputs.
+        argument_names: names of the inputs in a SavedModel's signature: the graph's own where Python can say them as keywords.
         variables_by_name: the model's weights under their ONNX names.
     """
 
@@ -37,27 +41,29 @@ class OnnxModule(tf.Module):
         self.input_names = [value.name or "" for value in walk.inputs]
         self.output_names = [value.name or "" for value in walk.outputs]
         self.variables_by_name: dict[str, tf.Variable] = {}
-        self._constants: dict[str, tf.Tensor] = {}
-        for value in _initializers(walk.model):
-            self._hold(value)
-        self._specs = [_spec(value, name) for value, name in zip(walk.inputs, self.input_names, strict=True)]
+        names = NameAuthority()
+        held = {value: self._hold(value, names) for value in all_initializers(walk.model)}
+        self.argument_names = _argument_names(self.input_names)
+        self._specs = [_spec(value, name) for value, name in zip(walk.inputs, self.argument_names, strict=True)]
         self._walk = walk
-        self._namespace = TensorFlowNamespace()
+        self._namespace = TensorFlowNamespace(held)
         self._deciding: list[int] = []
         self._by_values: dict[tuple[Any, ...], Any] = {}
         self._call = self._traced()
 
-    def _hold(self, value: ir.Value) -> None:
+    def _hold(self, value: ir.Value, names: NameAuthority) -> tf.Variable | tf.Tensor:
         tensor = value.const_value
         assert tensor is not None
-        name = value.name or ""
         dtype = ir.DataType(tensor.dtype)
         array = tensor.numpy()
         if dtype == ir.DataType.STRING or not (held_in(dtype).is_floating or held_in(dtype).is_complex):
-            self._constants[name] = tensor_of(array, dtype)
-        else:
-            held = held_array(array, dtype)
-            self.variables_by_name[name] = tf.Variable(held, trainable=True, name=_identifier(name))
+            return tensor_of(array, dtype)
+        name = value.name or "unnamed"
+        variable = tf.Variable(held_array(array, dtype), trainable=True, name=names.unique(_identifier(name)))
+        # The initializers of two branches may have one name.
+        key = next(key for key in _numbered(name) if key not in self.variables_by_name)
+        self.variables_by_name[key] = variable
+        return variable
 
     def _traced(self) -> Any:
         """The model as a traced function of all its inputs, or one that traces for the values of some."""
@@ -78,7 +84,7 @@ class OnnxModule(tf.Module):
     def _run(self, *inputs: Any) -> Any:
         """The walk, in whatever graph is being traced."""
         walk = self._walk
-        walk.xp = self._namespace = TensorFlowNamespace({**self._constants, **self.variables_by_name})
+        walk.xp = self._namespace = TensorFlowNamespace(self._namespace.parameters)
         outputs = [_declared(item, value) for item, value in zip(walk.run(list(inputs)), walk.outputs, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -113,7 +119,7 @@ class OnnxModule(tf.Module):
         return self._call(*(_fitted(item, spec) for item, spec in zip(inputs, self._specs, strict=True)))
 
     def signature(self) -> Any:
-        """The model as a function of keyword tensors that gives a dict, both named as in the graph.
+        """The model as a function of keyword tensors (`argument_names`) that gives a dict, named as in the graph.
 
         Raises:
             UnsupportedOperator: values of its inputs decide what the graph does, which one traced function can't follow.
@@ -123,7 +129,7 @@ class OnnxModule(tf.Module):
             raise UnsupportedOperator(
                 f"the values of {names} decide what the model computes: a SavedModel can't hold it"
             )
-        keys = self.input_names
+        keys = self.argument_names
 
         def serving(**inputs: tf.Tensor) -> dict[str, Any]:
             result = self._call(*(inputs[name] for name in keys))
@@ -147,14 +153,6 @@ def build(model: ir.Model) -> OnnxModule:
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """Writes an imported model as a SavedModel directory; its serving signature has the graph's own input and output names."""
     tf.saved_model.save(obj, os.fspath(path), signatures={"serving_default": obj.signature()})
-
-
-def _initializers(model: ir.Model) -> list[ir.Value]:
-    found = list(model.graph.initializers.values())
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        for body in bodies(node):
-            found.extend(body.initializers.values())
-    return found
 
 
 def _spec(value: ir.Value, name: str) -> tf.TensorSpec | None:
@@ -194,7 +192,26 @@ def _fitted(item: Any, spec: tf.TensorSpec | None) -> Any:
     return tf.constant(array if array.dtype == wanted else array.astype(wanted))
 
 
+def _argument_names(names: Sequence[str]) -> list[str]:
+    """Names as keywords of a function: those that can stay as they are, the others cleaned and unlike them."""
+    kept = {
+        name
+        for name in names
+        if name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name != "self"
+    }
+    given = NameAuthority()
+    for name in kept:
+        given.reserve(name)
+    return [name if name in kept else given.unique(_identifier(name or "input")) for name in names]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}_{i}" for i in count(1))
+
+
 def _identifier(name: str) -> str:
     """A name that TensorFlow accepts for a module, which must be a Python identifier, and for a variable."""
     cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return cleaned if re.match(r"[A-Za-z]", cleaned) else f"v{cleaned}"
+    usable = re.match(r"[A-Za-z]", cleaned) and not keyword.iskeyword(cleaned) and cleaned != "self"
+    return cleaned if usable else f"v{cleaned}"

@@ -40,7 +40,7 @@ class Parameter:
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
-        return (self.name, self.steps)
+        return (self.value, self.steps)
 
     def array(self) -> np.ndarray[Any, Any]:
         """Its content in the element type that Keras holds."""

@@ -97,6 +97,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def plain_name(name: str) -> str:
+    """A name of an ONNX model as one that Keras accepts and its files hold: printable, without "/" or quotes."""
+    text = "".join(c if c.isprintable() and c not in "\"'\\" else "_" for c in name)
+    return text.replace("/", ".").strip(".")
+
+
 @keras.saving.register_keras_serializable(package=PACKAGE)
 class Primitive(keras.layers.Layer):
     """One primitive of the array namespace.
@@ -109,6 +115,8 @@ class Primitive(keras.layers.Layer):
 
     def __init__(self, function: str, arguments: Any, keywords: Any, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+        if function not in FUNCTIONS and (function.startswith("_") or not hasattr(Namespace, function)):
+            raise UnsupportedOperator(f"{function!r} is no primitive of onnxport")
         self.function = function
         self.arguments = arguments
         self.keywords = keywords
@@ -148,7 +156,7 @@ class Weight(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.shape, self.element_type, self.weight_name = tuple(shape), element_type, weight_name
         self.value = self.add_weight(
-            name=(weight_name or "value").replace("/", "."),
+            name=plain_name(weight_name) or "value",
             shape=self.shape,
             dtype=element_type,
             initializer="zeros",

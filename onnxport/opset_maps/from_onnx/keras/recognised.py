@@ -136,7 +136,7 @@ def dense(xp: KerasArrays, x: Any, kernel: Any, bias: Any = None) -> Any:
     def with_bias(added: Parameter) -> Any:
         if added.shape[-1:] != (units,) or int(np.prod(added.shape)) != units or len(added.shape) > xp.ndim(x):
             return None
-        xp.names.discard(layer.name)  # the layer without bias has no other use
+        xp.names.release(layer.name)  # the layer without bias has no other use
         return dense(xp, x, kernel, added)
 
     if bias is None:

@@ -10,9 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.names import NameAuthority
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.parameters import Parameter, shape_of
-from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays
+from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Tensor
 
@@ -34,7 +35,7 @@ class Recording(Namespace):
     def __init__(self) -> None:
         super().__init__()
         self.eager = backend_arrays()
-        self.names: set[str] = set()
+        self.names = NameAuthority()
         self.anchor: Tensor | None = None
         self._made: list[Any] = []
         self._order: dict[int, int] = {}
@@ -43,12 +44,7 @@ class Recording(Namespace):
 
     def layer_name(self, name: str) -> str:
         """A layer name that Keras accepts and no other layer of the model has."""
-        base = name.replace("/", ".").strip(".") or "layer"
-        found, count = base, 1
-        while found in self.names:
-            found, count = f"{base}_{count}", count + 1
-        self.names.add(found)
-        return found
+        return self.names.unique(plain_name(name) or "layer")
 
     def apply(self, layer: Any, *tensors: Any, listed: bool = False) -> Any:
         """A layer on symbolic tensors (a list of them where the layer takes one); the results are known as made here."""
@@ -125,7 +121,7 @@ class Recording(Namespace):
             raise UnsupportedOperator("a graph without inputs makes no Keras model")
         if array.dtype.kind in "OSU":
             raise UnsupportedOperator("a Keras model holds no strings")
-        layer = Weight(array.shape, array.dtype.name, name, name=self.layer_name(name), trainable=trainable)
+        layer = Weight(array.shape, array.dtype.name, plain_name(name), name=self.layer_name(name), trainable=trainable)
         layer.value.assign(array)
         return self.apply(layer, self.anchor)
 

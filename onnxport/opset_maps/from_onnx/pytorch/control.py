@@ -14,13 +14,13 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.call import Call
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
+from onnxport.opset_maps.from_onnx.pytorch.paths import is_constant
 from onnxport.opset_maps.from_onnx.pytorch.tracing import (
     Recorder,
     Sizes,
     Traced,
     dims_of,
     example,
-    is_constant,
     leaves,
     merged,
 )
@@ -36,14 +36,23 @@ _MOST_TRACES = 4
 def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
     """The module of a finished graph."""
     root = nn.Module()
-    for node in recorder.graph.nodes:
-        if node.op in ("get_attr", "call_module"):
-            place(root, node.target, recorder.attributes.get(node.target))
+    # A layer stands at its path before parameters that lie in it are looked at; else an empty module would hold them.
+    for kind in ("call_module", "get_attr"):
+        for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
+            place(root, target, recorder.attributes.get(target))
     found = fx.GraphModule(root, recorder.graph, name)
-    for buffer in found._buffers:
-        if is_constant(buffer):  # a GraphModule makes every buffer persistent
-            found._non_persistent_buffers_set.add(buffer)
+    _without_constants(found)
+    found._deepcopy_hooks.append(_without_constants)
     return found
+
+
+def _without_constants(module: nn.Module) -> None:
+    """Leaves constants of the program out of the state dict: a GraphModule, and its copy, makes every buffer persistent."""
+    module._non_persistent_buffers_set.update(name for name in module._buffers if is_constant(name))
+
+
+def _depth(target: str) -> int:
+    return target.count(".")
 
 
 def place(root: nn.Module, target: str, value: Any) -> None:

@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, is_constant
+from onnxport.opset_maps.from_onnx.pytorch.paths import is_constant
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import torch
 from torch import fx
 from torch.fx.proxy import TracerBase
 
+from onnxport.opset_maps.from_onnx.pytorch.paths import Paths
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 World = Any  # a meta tensor, a Python number, a device, or a tuple or list of such
@@ -151,6 +152,7 @@ class Recorder(TracerBase):
 
     Attributes:
         attributes: modules, parameters and buffers of the graph's module by target.
+        paths: which of its targets are taken.
         captures: values of the enclosing graph that this one takes after its own inputs.
         ranks: rank of each node that is known to be a tensor.
     """
@@ -161,6 +163,7 @@ class Recorder(TracerBase):
         self.sizes = sizes
         self.outer = outer
         self.attributes: dict[str, Any] = {}
+        self.paths = Paths()
         self.captures: list[Traced] = []
         self.ranks: dict[fx.Node, int] = {}
         self._captured: dict[fx.Node, Traced] = {}
@@ -178,7 +181,9 @@ class Recorder(TracerBase):
             self.graph.inserting_after(place) if place is not None else self.graph.inserting_before(_first(self.graph))
         )
         with scope:
-            node = self.graph.placeholder(_identifier(name))
+            text = "self_" if name == "self" else name or "input"
+            node = self.graph.create_node("placeholder", text, name=text)
+        node.target = node.name  # which fx has made an identifier that no other value and no global of its source has
         self._last_placeholder = node
         return Traced(node, self, worlds, opaque)
 
@@ -206,11 +211,8 @@ class Recorder(TracerBase):
             return self.graph.create_node("get_attr", target)
 
     def free_target(self, base: str) -> str:
-        """`base`, numbered where an attribute has that name or lies below it."""
-        names = {target.partition(".")[0] for target in self.attributes}
-        if base not in names:
-            return base
-        return next(name for i in count(1) if (name := f"{base}_{i}") not in names)
+        """`base`, numbered where an attribute has that name or lies below it; it is taken then."""
+        return self.paths.take(base)
 
     def constant(self, value: Any) -> fx.Node:
         """The node of a constant tensor or other object, a buffer that the state dict leaves out."""
@@ -352,11 +354,6 @@ def _first(graph: fx.Graph) -> fx.Node:
     return next(iter(graph.nodes), graph._root)
 
 
-def _identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "input"
-    return f"_{text}" if text[0].isdigit() else text
-
-
 # -- what a call gives in the two worlds ---------------------------------------------------------------------------------
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -477,8 +474,3 @@ def dims_of(value: ir.Value) -> list[int | str | None] | None:
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-
-
-def is_constant(target: str) -> bool:
-    """Whether an attribute is a constant of the program, which is no part of the state dict."""
-    return target.startswith("_constant_")

@@ -20,27 +20,26 @@ class TensorFlowArrays(Control):
     """The primitives on ``tf.Tensor``, eager or symbolic.
 
     Attributes:
-        parameters: the model's initializers by name: variables, or constants where they are no numbers to be trained.
+        parameters: the model's initializers: variables, or constants where they are no numbers to be trained.
         deferred: how many operators were refused for want of a value that only the running model has.
     """
 
     framework = "tensorflow"
 
-    def __init__(self, parameters: Mapping[str, tf.Variable | tf.Tensor] | None = None) -> None:
+    def __init__(self, parameters: Mapping[ir.Value, tf.Variable | tf.Tensor] | None = None) -> None:
         super().__init__()
         self.parameters = parameters or {}
         self.deferred = 0
-        self._reads: dict[tuple[str, tf.Graph | None], tf.Tensor] = {}
+        self._reads: dict[tuple[ir.Value, tf.Graph | None], tf.Tensor] = {}
 
     def parameter(self, value: ir.Value) -> Tensor:
-        name = value.name or ""
-        held = self.parameters[name]
+        held = self.parameters[value]
         if isinstance(held, tf.Tensor):
             return held
         place = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        if (name, place) not in self._reads:
-            self._reads[name, place] = held.read_value()
-        return self._reads[name, place]
+        if (value, place) not in self._reads:
+            self._reads[value, place] = held.read_value()
+        return self._reads[value, place]
 
     # -- elementwise ---------------------------------------------------------------------------------------------------
 

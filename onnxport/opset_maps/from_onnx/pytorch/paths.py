@@ -1,0 +1,113 @@
+"""Where a module holds a model's initializers: names of a file as dotted paths that torch can hold, one to one.
+
+torch.fx writes the paths into the source of a module's ``forward``. What would not be a plain string or attribute there, or
+would take the place of something that a module is made of, gets another name; every other name stays exactly as it is.
+"""
+
+from __future__ import annotations
+
+import keyword
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from itertools import count
+
+import onnx_ir as ir
+import torch
+from torch import fx
+
+# Attributes that an imported module has beside torch's own, and the receiver in the generated source.
+_OWN = ("input_names", "output_names", "self")
+_PRIVATE = ("_constant_", "onnxport_", "__")
+
+
+def is_constant(target: str) -> bool:
+    """Whether an attribute is a constant of the program, which is no part of the state dict."""
+    return target.startswith("_constant_")
+
+
+def is_constant_name(name: str) -> bool:
+    """Whether an initializer is a constant that onnxport wrote (``const``, ``const_1``), not a weight."""
+    head, _, tail = name.partition("_")
+    return head == "const" and (not tail or tail.isdigit())
+
+
+class Paths:
+    """Paths of initializers in one module.
+
+    >>> first, second, third = (ir.val(name) for name in ("fc.weight", 'a"b', "a_b"))
+    >>> paths = Paths([first, second, third])
+    >>> paths.of(first), paths.of(second), paths.of(third)
+    ('fc.weight', 'a_b_1', 'a_b')
+    """
+
+    def __init__(self, values: Iterable[ir.Value] = ()) -> None:
+        self._paths: dict[ir.Value, str] = {}
+        self._leaves: set[str] = set()
+        self._containers: set[str] = set()
+        self._next: dict[str, int] = {}
+        weights = [value for value in values if not is_constant_name(value.name or "")]
+        # Names that can stay are taken first, so that no cleaned name is before them.
+        kept = [value for value in weights if value.name and cleaned(value.name) == value.name]
+        self._containers.update(container for value in kept for container in _containers(value.name or ""))
+        for value in kept:
+            self.of(value)
+        for value in weights:
+            self.of(value)
+
+    def of(self, value: ir.Value) -> str:
+        """The path of an initializer."""
+        if value not in self._paths:
+            self._paths[value] = self.take(cleaned(value.name or ""))
+        return self._paths[value]
+
+    def take(self, base: str) -> str:
+        """`base`, numbered where something has that path, lies below it or stands in its way."""
+        path = base
+        if not self._free(path):
+            numbers = count(self._next.get(base, 1))
+            path = next(
+                path
+                for number in numbers
+                for path in (f"{base}_{number}", f"{base.replace('.', '_')}_{number}")
+                if self._free(path)
+            )
+            self._next[base] = next(numbers)
+        self._leaves.add(path)
+        self._containers.update(_containers(path))
+        return path
+
+    def _free(self, path: str) -> bool:
+        if path in self._leaves or path in self._containers:
+            return False
+        return self._leaves.isdisjoint(_containers(path))
+
+
+def cleaned(name: str) -> str:
+    """A name as a path of parts that torch and Python's source can hold.
+
+    >>> cleaned("layer1.0.conv1.weight"), cleaned("onnx::MatMul_3"), cleaned("a..b"), cleaned("block.class.training")
+    ('layer1.0.conv1.weight', 'onnx::MatMul_3', 'a__b', 'block.class_.training_')
+    """
+    parts = name.split(".")
+    if not all(parts):
+        parts = ["_".join(parts)]
+    return ".".join(map(_part, parts))
+
+
+def _part(part: str) -> str:
+    # Python reads identifiers in normal form KC (PEP 3131): other spellings would be another attribute.
+    text = "".join(c if c.isprintable() and c not in "\"'\\" else "_" for c in unicodedata.normalize("NFKC", part))
+    text = text.replace(".", "_") or "unnamed"
+    reserved = keyword.iskeyword(text) or text in _attributes() or text.startswith(_PRIVATE)
+    return f"{text.lstrip('_') or 'unnamed'}_" if reserved else text
+
+
+@cache
+def _attributes() -> frozenset[str]:
+    """What a module has that no parameter may replace."""
+    return frozenset({*dir(torch.nn.Module()), *dir(fx.GraphModule(torch.nn.Module(), fx.Graph())), *_OWN})
+
+
+def _containers(path: str) -> list[str]:
+    return [path[:end] for end, c in enumerate(path) if c == "."]
