@@ -88,7 +88,11 @@ class InvalidInputError(OnnxportError, ValueError):
 
 
 class UntrustedFileError(OnnxportError):
-    """Loading the file would run code from it (a pickle, a Keras Lambda) and the caller has not allowed that."""
+    """Loading or running the file would run code of its own, and the caller has not allowed that.
+
+    The message names what in the file would do so, and the consent that covers it: ``allow_pickle`` for pickles and pickled
+    parts, ``allow_code`` for everything else (see SECURITY.md).
+    """
 
 
 class MissingDependencyError(OnnxportError, ImportError):

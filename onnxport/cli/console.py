@@ -24,7 +24,12 @@ MISMATCH = 1
 REFUSED = 2
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-AllowPickle = Annotated[bool, typer.Option("--allow-pickle", help="Load .pkl and .joblib files, which run code.")]
+AllowPickle = Annotated[
+    bool, typer.Option("--allow-pickle", help="Load pickles and files with pickled parts, which run code.")
+]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let a file run code of its own: only for files that you trust.")
+]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import describe
-from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say, words
+from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say, words
 from onnxport.cli.inputs import dynamic_shapes, estimator_options
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
@@ -77,6 +77,7 @@ class Order:
     atol: Atol = None
     optimize: Annotated[bool, typer.Option(help="Bake batch norms and transposes into the weights.")] = False
     allow_pickle: AllowPickle = False
+    allow_code: AllowCode = False
     as_json: Json = False
     expected: Framework | None = None
 
@@ -156,6 +157,7 @@ def carry_out(order: Order) -> dict[str, Any]:
         options=estimator_options(order.option),
         optimize="inference" if order.optimize else "none",
         allow_pickle=order.allow_pickle,
+        allow_code=order.allow_code,
         rtol=order.rtol,
         atol=order.atol,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onnxport.cli import describe
-from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
 from onnxport.cli.convert import Inputs, InputShape, Signature, Weights
 from onnxport.cli.source import resolve
 
@@ -20,6 +20,7 @@ def inspect(
     weights: Weights = None,
     signature: Signature = None,
     allow_pickle: AllowPickle = False,
+    allow_code: AllowCode = False,
     as_json: Json = False,
 ) -> None:
     """Shows inputs, outputs, opsets, operators, weights and where the model came from."""
@@ -28,7 +29,12 @@ def inspect(
 
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
         hub = convert(
-            source.model, inputs=source.inputs, validate=False, signature=signature, allow_pickle=allow_pickle
+            source.model,
+            inputs=source.inputs,
+            validate=False,
+            signature=signature,
+            allow_pickle=allow_pickle,
+            allow_code=allow_code,
         )
         found = {
             "model": model,

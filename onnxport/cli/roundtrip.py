@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onnxport import frameworks
-from onnxport.cli.console import AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
 from onnxport.cli.convert import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError
@@ -28,6 +28,7 @@ def roundtrip(
     rtol: Rtol = None,
     atol: Atol = None,
     allow_pickle: AllowPickle = False,
+    allow_code: AllowCode = False,
     as_json: Json = False,
 ) -> None:
     """Converts a model to ONNX, from there to a framework and back to ONNX; exit code 1 where a leg changes the numbers."""
@@ -41,6 +42,7 @@ def roundtrip(
             target_opset=opset,
             signature=signature,
             allow_pickle=allow_pickle,
+            allow_code=allow_code,
         )
     if as_json:
         found = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]

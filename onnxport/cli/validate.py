@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onnxport.cli.console import MISMATCH, AllowPickle, Json, outcome, say, words
+from onnxport.cli.console import MISMATCH, AllowCode, AllowPickle, Json, outcome, say, words
 from onnxport.cli.convert import Atol, Inputs, InputShape, Methods, Rtol, Signature, SourceArgument, Weights
 from onnxport.cli.source import resolve
 
@@ -24,6 +24,7 @@ def validate(
     atol: Atol = None,
     html: Annotated[Path | None, typer.Option(help="Also write the report as an HTML page.")] = None,
     allow_pickle: AllowPickle = False,
+    allow_code: AllowCode = False,
     as_json: Json = False,
 ) -> None:
     """Runs both models on the same inputs and compares; exit code 1 where they differ."""
@@ -40,6 +41,7 @@ def validate(
             rtol=rtol,
             atol=atol,
             allow_pickle=allow_pickle,
+            allow_code=allow_code,
         )
         if html is not None:
             report.to_html(html)

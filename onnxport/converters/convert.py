@@ -44,6 +44,7 @@ def convert(
     options: Mapping[str, Any] | None = None,
     optimize: Optimize = "none",
     allow_pickle: bool = False,
+    allow_code: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Any:
@@ -68,7 +69,8 @@ def convert(
             ``{"raw_scores": True}``, ``{"zipmap": True}`` (or ``"columns"``), and for a step of a pipeline, by its path,
             ``{"scale": {"output": True}}``: what it gives, as an output too.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
-        allow_pickle: allow `model` to be a pickle file, which runs code when it is loaded.
+        allow_pickle: allow `model` to be a pickle file or to hold pickled parts, which run code when they are loaded.
+        allow_code: allow a file to run code of its own: operators that read or write files, functions by name, shared objects.
         rtol: relative tolerance instead of the derived budget.
         atol: absolute tolerance instead of the derived budget.
 
@@ -82,7 +84,7 @@ def convert(
         TracingError: the source framework can't trace the model.
         InvalidModelError: a file is corrupt or of another kind.
         InvalidInputError: inputs or options do not fit.
-        UntrustedFileError: `model` is a pickle and `allow_pickle` is not set.
+        UntrustedFileError: `model` is a file that would run code, and the consent that the error names is not given.
         MissingDependencyError: a framework is not installed.
     """
     target = frameworks.canonical(to)
@@ -102,7 +104,7 @@ def convert(
     if options and source != "sklearn":
         raise InvalidInputError(f"options= are for scikit-learn's estimators; this is a model of {source}")
     with _old_objects_left_alone():
-        live = load(model, source, allow_pickle=allow_pickle)
+        live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
         hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
         if optimize == "inference":
             bake(hub.model)
@@ -128,19 +130,20 @@ def _old_objects_left_alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-def load(model: Any, framework: Framework, *, allow_pickle: bool = False) -> Any:
+def load(model: Any, framework: Framework, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The live model of a path; anything else as it is. Boosters of scikit-learn's neighbours become estimators.
 
     Raises:
         InvalidModelError: the file is corrupt or of another kind.
-        UntrustedFileError: the file is a pickle and `allow_pickle` is not set.
+        UntrustedFileError: the file would run code, and the consent that the error names is not given.
     """
     if isinstance(model, (str, os.PathLike)) and framework != "onnx":
         if framework == "keras":
             _module(
                 "onnxport.opset_maps.from_onnx.keras.primitives", framework
             )  # the layers of models that were ONNX before
-        model = _module(f"onnxport.tracing.{framework}", framework).load(model, allow_pickle=allow_pickle)
+        tracing = _module(f"onnxport.tracing.{framework}", framework)
+        model = tracing.load(model, allow_pickle=allow_pickle, allow_code=allow_code)
     if framework == "sklearn":
         return _module("onnxport.tracing.sklearn_boosters", framework).as_estimator(model)
     return model

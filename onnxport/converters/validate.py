@@ -32,6 +32,7 @@ def validate(
     methods: Sequence[str] | None = None,
     seed: int = 0,
     allow_pickle: bool = False,
+    allow_code: bool = False,
 ) -> Report:
     """Whether `converted` gives what `source` gives; nothing is raised on a mismatch, the report says so.
 
@@ -46,17 +47,18 @@ def validate(
         signature: which signature of a SavedModel.
         methods: which methods of an estimator.
         seed: for inputs that are drawn.
-        allow_pickle: allow either side to be a pickle file, which runs code when it is loaded.
+        allow_pickle: allow either side to be a pickle file or to hold pickled parts, which run code when they are loaded.
+        allow_code: allow either side to be a file that runs code of its own.
 
     Raises:
         InvalidModelError: a file is corrupt or of another kind.
         InvalidInputError: the inputs do not fit the source.
-        UntrustedFileError: a side is a pickle and `allow_pickle` is not set.
+        UntrustedFileError: a side is a file that would run code, and the consent that the error names is not given.
         MissingDependencyError: a framework is not installed.
     """
     examples = leaves_of(inputs, kwargs)
-    left = _party(source, examples, allow_pickle)
-    right = _party(converted, examples, allow_pickle)
+    left = _party(source, examples, allow_pickle, allow_code)
+    right = _party(converted, examples, allow_pickle, allow_code)
     hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
     return compare(
         left,
@@ -69,9 +71,9 @@ def validate(
     )
 
 
-def _party(model: Any, examples: Sequence[Any], allow_pickle: bool) -> Party:
+def _party(model: Any, examples: Sequence[Any], allow_pickle: bool, allow_code: bool) -> Party:
     framework = frameworks.of_object(model, examples)
-    live = load(model, framework, allow_pickle=allow_pickle)
+    live = load(model, framework, allow_pickle=allow_pickle, allow_code=allow_code)
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     if framework == "onnx":
         live = as_onnx_model(live)

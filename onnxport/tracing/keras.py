@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".keras", ".h5", ".hdf5")
 
 
-def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The model in a ``.keras`` or HDF5 file.
 
     Args:

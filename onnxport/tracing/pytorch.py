@@ -69,7 +69,7 @@ class Traced:
         return replace(self, program=program, notes=(*self.notes, note))
 
 
-def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> ExportedProgram:
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> ExportedProgram:
     """The exported program in a ``.pt2`` file.
 
     Raises:

@@ -17,7 +17,7 @@ from onnxport.tracing import sklearn_boosters
 from onnxport.tracing.sklearn_trust import is_trusted, unsound_tree
 
 
-def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The estimator in a ``.skops`` file, in one that XGBoost or LightGBM wrote, or in a pickle where that is allowed.
 
     Pickles are ``.pkl``, ``.pickle`` and ``.joblib``.

@@ -11,18 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import first_line, of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
+from onnxport.tracing.tensorflow_trust import check_graph_def, check_saved_model
 
 
-def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The live model of a SavedModel directory, or the `GraphDef` of a frozen ``.pb`` file.
 
+    Args:
+        path: the directory or file.
+        allow_pickle: of no meaning here.
+        allow_code: allow operators that do more than compute: reading and writing files, calling Python.
+
     Raises:
+        UntrustedFileError: loading or running it would do more than compute, and `allow_code` is not set.
         InvalidModelError: it is neither, or corrupt.
     """
     place = Path(path)
@@ -31,26 +40,40 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
             f"{str(path)!r}: TFLite files are not supported yet; convert the model that it was made from"
         )
     if place.is_dir():
-        return _load_saved_model(place)
+        return _load_saved_model(place, allow_code)
     if place.name in ("saved_model.pb", "saved_model.pbtxt"):
-        return _load_saved_model(place.parent)
-    graph = tf.compat.v1.GraphDef()
-    try:
-        graph.ParseFromString(place.read_bytes())
-    except (DecodeError, OSError) as error:
-        raise InvalidModelError(f"{str(path)!r} is corrupt or no frozen GraphDef: {error}") from error
+        return _load_saved_model(place.parent, allow_code)
+    graph = _parsed(place, tf.compat.v1.GraphDef(), "frozen GraphDef")
     if not graph.node:
         raise InvalidModelError(f"{str(path)!r} is no frozen GraphDef: it holds no node")
+    if not allow_code:
+        check_graph_def(place, graph)
     return graph
 
 
-def _load_saved_model(place: Path) -> Any:
-    if not (place / "saved_model.pb").exists() and not (place / "saved_model.pbtxt").exists():
+def _load_saved_model(place: Path, allow_code: bool) -> Any:
+    binary, text = place / "saved_model.pb", place / "saved_model.pbtxt"
+    if not binary.exists() and not text.exists():
         raise InvalidModelError(f"the directory {str(place)!r} is no SavedModel: it holds no saved_model.pb")
+    saved = _parsed(binary if binary.exists() else text, SavedModel(), "SavedModel")
+    if not allow_code:
+        check_saved_model(place, saved)
     try:
         return tf.saved_model.load(str(place))
     except Exception as error:  # TensorFlow raises many types for a damaged file
         raise InvalidModelError(f"the SavedModel {str(place)!r} can't be loaded: {first_line(error)}") from error
+
+
+def _parsed(place: Path, message: Any, kind: str) -> Any:
+    if not place.is_file():
+        raise InvalidModelError(f"no file {str(place)!r}")
+    try:
+        if place.suffix == ".pbtxt":
+            return text_format.Parse(place.read_bytes(), message)
+        message.ParseFromString(place.read_bytes())
+    except (DecodeError, text_format.ParseError, OSError, ValueError) as error:
+        raise InvalidModelError(f"{str(place)!r} is corrupt or no {kind}: {error}") from error
+    return message
 
 
 def trace(

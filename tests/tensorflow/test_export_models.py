@@ -273,7 +273,7 @@ def test_assertions_and_prints_are_left_out():
     ("write", "words"),
     [
         (lambda path: path.mkdir(), "no SavedModel"),
-        (lambda path: (path.mkdir(), (path / "saved_model.pb").write_bytes(b"\x00garbage")), "can't be loaded"),
+        (lambda path: (path.mkdir(), (path / "saved_model.pb").write_bytes(b"\x00garbage")), "corrupt"),
     ],
 )
 def test_directories_that_are_no_saved_model(tmp_path, write, words):

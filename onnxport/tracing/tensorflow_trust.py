@@ -1,0 +1,347 @@
+"""Which operators a SavedModel or a frozen graph from a file may hold: what computes, not what acts on the machine.
+
+Loading a SavedModel runs the initialisers of its resources, and proving a conversion runs its functions. Both run only
+operators without side effects, and those on variables, tables, lists and random states, which live in the process.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
+from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
+
+from onnxport.errors import InvalidModelError, UntrustedFileError
+
+# Operators with a state of their own that stays in the process.
+_STATEFUL = re.compile(
+    r"_Arg|_Retval|_?If|_?While|Case|StatefulPartitionedCall|Assert|Print|CheckNumerics(V2)?|DeepCopy|Empty|GuaranteeConst"
+    r"|Variable(V2)?|TemporaryVariable|VarHandleOp|ReadVariableOp|Assign(Add|Sub)?VariableOp|VarIsInitializedOp|VariableShape"
+    r"|DestroyResourceOp|DisableCopyOnRead|IsResourceHandleRefCounting|MakeWeakResourceHandle"
+    r"|Resource(Gather(Nd)?|Scatter\w+|StridedSliceAssign|CountUpTo|(Sparse)?Apply\w+)"
+    r"|TensorArray\w*|Stack(Push|Pop|Close)?(V2)?"
+    r"|(Anonymous)?(Mutable(Dense)?)?HashTable(OfTensors)?(V2)?|LookupTable(Find|Insert|Remove|Size|Export|Import)(V2)?"
+    r"|InitializeTableV2|InitializeTableFromTextFileV2"
+    r"|Random(Uniform(Int)?|StandardNormal|Gamma|Poisson(V2)?|Shuffle|Crop)|(Parameterized)?TruncatedNormal|Multinomial"
+    r"|Stateful(Uniform\w*|StandardNormal\w*|TruncatedNormal|RandomBinomial)|StatelessRandomGetAlg|NonDeterministicInts"
+    r"|Rng(Skip|ReadAndSkip)|\w*CandidateSampler|SampleDistortedBoundingBox(V2)?|Skipgram|CudnnRNN\w*|BoostedTrees\w+"
+    r"|AddSparseToTensorsMap|AddManySparseToTensorsMap|TakeManySparseFromTensorsMap"
+)
+# Operators that TensorFlow calls stateless though they read, write, call or trace.
+_ACTING = re.compile(
+    r"ReadFile|MatchingFiles|\w*Reader\w*|InitializeTableFromTextFile|PyFuncStateless|Debug\w+|CopyHost|Copy|\w*Dataset\w*"
+    r"|Xla(Launch|CustomCall|Host)\w*|TPU\w*|RegisterDataset\w*|ShardedFilespec|SparseCore\w*|\w*Summary(V2)?|Iterator\w*"
+)
+_TEXT_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
+_LOGGED = re.compile(r"stdout|stderr|log\((info|warning|error)\)")
+_BYTES = 300 << 20
+_NODES = 1_000_000
+_WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
+
+
+def check_saved_model(folder: Path, saved: Any) -> None:
+    """Looks through a parsed ``SavedModel`` before TensorFlow loads it.
+
+    Args:
+        folder: where it stands.
+        saved: the parsed ``saved_model.pb``.
+
+    Raises:
+        UntrustedFileError: loading or running it would do more than compute.
+        InvalidModelError: it is damaged.
+    """
+    size = sum(item.stat().st_size for item in folder.rglob("*") if item.is_file())
+    _check_variables(folder, size)
+    objects = len(saved.meta_graphs) == 1 and saved.meta_graphs[0].HasField("object_graph_def")
+    for meta in saved.meta_graphs:
+        _check_assets(folder, meta)
+        graph = _Library(str(folder), meta.graph_def, size)
+        saver = _saver_nodes(graph, meta, by_objects=objects)
+        called = {name for node in meta.graph_def.node if node.name not in saver for name in graph.calls(node)}
+        called |= set(meta.object_graph_def.concrete_functions)
+        called |= {item for node in meta.object_graph_def.nodes for item in node.function.concrete_functions}
+        called |= {node.bare_concrete_function.concrete_function_name for node in meta.object_graph_def.nodes}
+        known = _assets_of(meta)
+        # TensorFlow runs no node outside of functions of a model of objects: what their calls are given does not matter.
+        outside = frozenset(node.name for node in meta.graph_def.node) if objects else known
+        graph.check([node for node in meta.graph_def.node if node.name not in saver], "", outside)
+        for name in graph.reached(called):
+            graph.check(graph.functions[name].node_def, name, known)
+        _check_captured(graph, meta)
+
+
+def check_graph_def(path: Path, definition: Any) -> None:
+    """Looks through a frozen ``GraphDef`` before TensorFlow imports it.
+
+    Raises:
+        UntrustedFileError: running it would do more than compute.
+        InvalidModelError: it is damaged.
+    """
+    graph = _Library(str(path), definition, path.stat().st_size)
+    graph.check(definition.node, "", frozenset())
+    for name, function in graph.functions.items():
+        graph.check(function.node_def, name, frozenset())
+
+
+@dataclass
+class _Library:
+    """A graph's functions, and the checks of their nodes."""
+
+    title: str
+    definition: Any
+    file_bytes: int
+
+    def __post_init__(self) -> None:
+        self.functions: dict[str, Any] = {item.signature.name: item for item in self.definition.library.function}
+        self._constants = 0
+        self._check_depth()
+
+    def _check_depth(self) -> None:
+        """No function reaches itself, and all calls written out are no more nodes than a model has."""
+        sizes: dict[str, int] = {}
+        for root in self.functions:
+            waiting = [(root, False)]
+            open_names: set[str] = set()
+            while waiting:
+                name, done = waiting.pop()
+                if done:
+                    open_names.discard(name)
+                    nodes = self.functions[name].node_def
+                    sizes[name] = len(nodes) + sum(sizes[item] for node in nodes for item in self.calls(node))
+                    if sizes[name] > _NODES:
+                        raise InvalidModelError(
+                            f"{self.title!r} is hostile: function {name!r} comes to {sizes[name]:,} nodes with all it calls"
+                        )
+                elif name in open_names:
+                    raise InvalidModelError(f"{self.title!r} is damaged: function {name!r} calls itself")
+                elif name not in sizes:
+                    open_names.add(name)
+                    waiting.append((name, True))
+                    waiting += [
+                        (item, False)
+                        for node in self.functions[name].node_def
+                        for item in self.calls(node)
+                        if item not in sizes
+                    ]
+
+    def calls(self, node: Any) -> Iterator[str]:
+        """Functions that a node may call."""
+        if node.op in self.functions:
+            yield node.op
+        for attribute in node.attr.values():
+            for item in (attribute.func, *attribute.list.func):
+                if item.name in self.functions:
+                    yield item.name
+
+    def reached(self, names: Iterable[str]) -> set[str]:
+        """`names` that are functions, and all that they call."""
+        waiting, seen = [name for name in names if name in self.functions], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += [item for node in self.functions[name].node_def for item in self.calls(node)]
+        return seen
+
+    def check(self, nodes: Iterable[Any], function: str, assets: frozenset[str]) -> None:
+        """Refuses nodes that act, text files that are no assets, and constants larger than the file could hold."""
+        nodes = list(nodes)
+        sources = {node.name: node for node in nodes}
+        for node in nodes:
+            self._check_constant(node, function)
+            if node.op in self.functions or not _acts(node):
+                if any(_TEXT_FILE.fullmatch(item.op) for name in self.calls(node) for item in self.body(name)):
+                    self._check_path(node, node.input, function, sources, assets)
+                continue
+            if _TEXT_FILE.fullmatch(node.op):
+                self._check_path(node, node.input[1:2], function, sources, assets)
+                continue
+            raise UntrustedFileError(
+                f"{self.title!r}: operator {node.op} (node {_where(node, function)}) does more than compute, and loading or "
+                f"validating the model may run it; {_WAY_OUT}"
+            )
+
+    def body(self, name: str) -> list[Any]:
+        return [node for item in self.reached([name]) for node in self.functions[item].node_def]
+
+    def _check_path(
+        self, node: Any, inputs: Iterable[str], function: str, sources: Mapping[str, Any], assets: frozenset[str]
+    ) -> None:
+        """What names a table's text file: an asset of the model, or the argument that stands for one."""
+        for text in inputs:
+            name = text.lstrip("^").partition(":")[0]
+            origin = sources.get(name)
+            while origin is not None and origin.op in ("Identity", "PlaceholderWithDefault") and origin.input:
+                if origin.name in assets:
+                    break
+                name = origin.input[0].lstrip("^").partition(":")[0]
+                origin = sources.get(name)
+            if origin is None and function:  # an argument
+                continue
+            if name in assets or (origin is not None and not _gives_text(origin)):
+                continue
+            raise UntrustedFileError(
+                f"{self.title!r}: operator {node.op} (node {_where(node, function)}) reads a file that is no asset of the "
+                f"model; {_WAY_OUT}"
+            )
+
+    def _check_constant(self, node: Any, function: str) -> None:
+        for attribute in node.attr.values():
+            for tensor in (attribute.tensor, *attribute.list.tensor):
+                if not tensor.dtype:
+                    continue
+                dims = [dim.size for dim in tensor.tensor_shape.dim]
+                count = 1
+                for size in dims:
+                    count *= size
+                if tensor.tensor_shape.unknown_rank or any(size < 0 for size in dims):
+                    raise InvalidModelError(
+                        f"{self.title!r} is damaged: the constant of node {_where(node, function)} has shape {dims}"
+                    )
+                self._constants += count * _width(tensor.dtype)
+                if self._constants > 4 * self.file_bytes + _BYTES:
+                    raise InvalidModelError(
+                        f"{self.title!r} is damaged or hostile: with the constant {dims} of node {_where(node, function)} its "
+                        f"constants take {self._constants:,} bytes, the file holds {self.file_bytes:,}"
+                    )
+
+
+def _where(node: Any, function: str) -> str:
+    return f"{node.name!r} of function {function!r}" if function else repr(node.name)
+
+
+def _acts(node: Any) -> bool:
+    """Whether a node's operator does more than compute; one that TensorFlow does not know can't run at all."""
+    definition = op_def_registry.get(node.op)
+    if definition is None:
+        return False
+    if node.op == "PrintV2":
+        stream = node.attr["output_stream"].s.decode(errors="replace")
+        return bool(stream) and _LOGGED.fullmatch(stream) is None
+    if _TEXT_FILE.fullmatch(node.op):
+        return True
+    return _STATEFUL.fullmatch(node.op) is None if definition.is_stateful else _ACTING.fullmatch(node.op) is not None
+
+
+def _gives_text(node: Any) -> bool:
+    """Whether a node's first result may be a string."""
+    definition = op_def_registry.get(node.op)
+    if definition is None or not definition.output_arg:
+        return True
+    result = definition.output_arg[0]
+    kind = result.type or node.attr[result.type_attr].type if not result.type_list_attr else tf.string.as_datatype_enum
+    return kind in (0, tf.string.as_datatype_enum)
+
+
+def _width(dtype: int) -> int:
+    try:
+        return max(tf.dtypes.as_dtype(dtype).size or 1, 1)
+    except TypeError:
+        return 1
+
+
+def _saver_nodes(graph: _Library, meta: Any, *, by_objects: bool) -> set[str]:
+    """Nodes that only save or restore variables: TensorFlow does not run them when it loads a model of objects.
+
+    A model of TensorFlow 1 is restored by its own nodes: there only what saves is left out, and RestoreV2 with the name that
+    TensorFlow feeds.
+    """
+    nodes = {node.name: node for node in meta.graph_def.node}
+    saver = meta.saver_def
+    saving = _ancestors(nodes, [saver.save_tensor_name])
+    restoring = _ancestors(nodes, [saver.restore_op_name])
+    roots = [name for name in nodes if name not in saving | restoring]
+    for signature in meta.signature_def.values():
+        roots += [info.name for info in (*signature.outputs.values(), *signature.inputs.values())]
+    for collection in meta.collection_def.values():
+        roots += [*collection.node_list.value]
+    shared = _ancestors(nodes, roots)
+    if by_objects:
+        return (saving | restoring) - shared
+    fed = saver.filename_tensor_name.partition(":")[0]
+    restores = {
+        name
+        for name in restoring - shared
+        if nodes[name].op == "RestoreV2" and nodes[name].input and nodes[name].input[0].partition(":")[0] == fed
+    }
+    return (saving - restoring - shared) | restores
+
+
+def _ancestors(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
+    waiting, seen = [name.lstrip("^").partition(":")[0] for name in names], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in seen:
+            seen.add(name)
+            waiting += [item.lstrip("^").partition(":")[0] for item in nodes[name].input]
+    return seen
+
+
+def _asset_files(meta: Any) -> list[tuple[str, str]]:
+    """Tensor and file name of each asset."""
+    found = [(item.tensor_info.name, item.filename) for item in meta.asset_file_def]
+    if "saved_model_assets" in meta.collection_def:  # where TensorFlow 1 lists them
+        for item in meta.collection_def["saved_model_assets"].any_list.value:
+            asset = AssetFileDef()
+            item.Unpack(asset)
+            found.append((asset.tensor_info.name, asset.filename))
+    return found
+
+
+def _assets_of(meta: Any) -> frozenset[str]:
+    return frozenset(name.partition(":")[0] for name, _ in _asset_files(meta) if name)
+
+
+def _check_assets(folder: Path, meta: Any) -> None:
+    for _, name in _asset_files(meta):
+        inside = PurePosixPath(name)
+        place = folder / "assets" / name
+        if inside.is_absolute() or ".." in inside.parts or not place.resolve().is_relative_to(folder.resolve()):
+            raise UntrustedFileError(
+                f"{str(folder)!r}: the asset {name!r} stands outside of the model's folder; {_WAY_OUT}"
+            )
+
+
+def _check_captured(graph: _Library, meta: Any) -> None:
+    """Functions that read a table's text file get its name from an asset, not from a constant."""
+    objects = meta.object_graph_def.nodes
+    constants = {node.name: node for node in meta.graph_def.node if node.op == "Const"}
+    for name, function in meta.object_graph_def.concrete_functions.items():
+        if not any(_TEXT_FILE.fullmatch(node.op) for node in graph.body(name)):
+            continue
+        for index in function.bound_inputs:
+            held = objects[index] if 0 <= index < len(objects) else None
+            kind = held.WhichOneof("kind") if held is not None else None
+            origin = constants.get(held.constant.operation) if held is not None and kind == "constant" else None
+            if kind in ("asset", "resource", "variable") or (origin is not None and not _gives_text(origin)):
+                continue
+            raise UntrustedFileError(
+                f"{graph.title!r}: function {name!r} reads a file that is no asset of the model; {_WAY_OUT}"
+            )
+
+
+def _check_variables(folder: Path, file_bytes: int) -> None:
+    """The variables take no more memory than the folder's files can fill."""
+    prefix = folder / "variables" / "variables"
+    if not prefix.with_suffix(".index").exists():
+        return
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        kinds = reader.get_variable_to_dtype_map()
+        sizes = {
+            name: math.prod(dims) * (kinds[name].size or 1) for name, dims in reader.get_variable_to_shape_map().items()
+        }
+    except Exception as error:  # TensorFlow raises many types for a damaged file
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InvalidModelError(f"{str(prefix)!r} is damaged: {reason}") from error
+    if sum(sizes.values()) > 4 * file_bytes + _BYTES:
+        name = max(sizes, key=sizes.__getitem__)
+        raise InvalidModelError(
+            f"{str(folder)!r} is damaged: its variable {name!r} takes {sizes[name]:,} bytes, all files hold {file_bytes:,}"
+        )
