@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from onnxport.errors import InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError
 
 Framework = Literal["onnx", "pytorch", "tensorflow", "keras", "sklearn"]
 
@@ -52,19 +52,50 @@ _OF_SUFFIX: dict[str, Framework] = {
 }
 
 
+# Formats that results are written in, the usual one first; a SavedModel is a folder of any other name.
+WRITTEN: dict[Framework, tuple[str, ...]] = {
+    "onnx": (".onnx",),
+    "pytorch": (".pt2", ".pt", ".pth", ".safetensors"),
+    "tensorflow": (),
+    "keras": (".keras",),
+    "sklearn": (".skops",),
+}
+
+
 def canonical(name: str) -> Framework:
     """The framework that `name` or an alias of it means.
 
     Raises:
-        ValueError: no such framework.
+        InvalidInputError: no such framework.
 
     >>> canonical("tf")
     'tensorflow'
     """
-    try:
-        return ALIASES[name]
-    except KeyError:
-        raise ValueError(f"unknown framework {name!r}: one of {', '.join(sorted(ALIASES))}") from None
+    if not isinstance(name, str) or name not in ALIASES:
+        raise InvalidInputError(f"unknown framework {name!r}: one of {', '.join(sorted(ALIASES))}")
+    return ALIASES[name]
+
+
+def check_place(path: str | os.PathLike[str], target: Framework) -> None:
+    """Refuses a place that no result can be written to in the target's format, before any work is done.
+
+    Raises:
+        InvalidInputError: the suffix is another format's, the folder is missing, or a file and a folder would collide.
+    """
+    place = Path(path)
+    suffix = place.suffix.lower()
+    known = WRITTEN[target]
+    if known and suffix not in known:
+        raise InvalidInputError(f"{str(path)!r}: a result in {target} is written as {', '.join(known)}, not {suffix!r}")
+    others = {item for suffixes in WRITTEN.values() for item in suffixes} | set(_OF_SUFFIX)
+    if not known and suffix in others:
+        raise InvalidInputError(f"{str(path)!r}: a SavedModel is a folder; its name does not end in {suffix!r}")
+    if not place.parent.is_dir():
+        raise InvalidInputError(f"there is no folder {str(place.parent)!r} to write {place.name!r} to")
+    if known and place.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is a folder: name a file")
+    if not known and place.exists() and not place.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is a file: a SavedModel is a folder")
 
 
 def of_path(path: str | os.PathLike[str]) -> Framework:

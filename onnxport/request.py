@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from onnxport.errors import InvalidInputError
 
@@ -23,26 +23,64 @@ class Request:
             of strings; None where the source has a signature.
         kwargs: example keyword inputs.
         dynamic_shapes: dimensions that may vary, in torch.export's notation; a plain string names a dimension.
-        target_opset: version of ai.onnx.
+        target_opset: version of ai.onnx; None where the user leaves it to us.
         input_names: names for the graph's inputs, in order.
         output_names: names for the graph's outputs, in order.
+        cut_inputs: values of an ONNX graph that become its inputs.
+        cut_outputs: values of an ONNX graph that become its outputs.
         signature: which signature of a SavedModel.
         methods: which inference methods of an estimator.
         options: per-step options of an estimator's conversion.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights.
+
+    Raises:
+        InvalidInputError: an option has a value that it can't have for any model.
     """
 
     inputs: Any = None
     kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Any = None
-    target_opset: int = DEFAULT_OPSET
+    target_opset: int | None = None
     input_names: Sequence[str] | None = None
     output_names: Sequence[str] | None = None
+    cut_inputs: Sequence[str] | None = None
+    cut_outputs: Sequence[str] | None = None
     signature: str | None = None
     methods: Sequence[str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     optimize: Optimize = "none"
 
     def __post_init__(self) -> None:
-        if self.target_opset not in OPSETS:
-            raise InvalidInputError(f"target_opset={self.target_opset}: between {OPSETS.start} and {OPSETS.stop - 1}")
+        opset = self.target_opset
+        if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS):
+            raise InvalidInputError(
+                f"target_opset={opset!r}: a version of ai.onnx from {OPSETS.start} to {OPSETS.stop - 1}"
+            )
+        if self.optimize not in get_args(Optimize):
+            raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
+        for name in ("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"):
+            _check_names(name, getattr(self, name))
+        both = set(self.input_names or ()) & set(self.output_names or ())
+        if both:
+            raise InvalidInputError(
+                f"input_names and output_names both hold {min(both)!r}; a graph tells values apart by their names"
+            )
+
+    @property
+    def opset(self) -> int:
+        """The version of ai.onnx to write."""
+        return DEFAULT_OPSET if self.target_opset is None else self.target_opset
+
+
+def _check_names(option: str, names: Sequence[str] | None) -> None:
+    if names is None:
+        return
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidInputError(f"{option}={names!r}: a list of names, such as [{names!r}]")
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"{option}[{place}] is {name!r}: each is a string that is not empty")
+        if name in names[:place]:
+            raise InvalidInputError(f"{option}: {name!r} is given twice; each needs a name of its own")
+    if not names:
+        raise InvalidInputError(f"{option} is empty: leave it out, or name at least one")

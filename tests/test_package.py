@@ -33,7 +33,7 @@ CONVERTERS = {
     "hummingbird",
 }
 
-# Which rooms a file in a room may know; everyone knows the plain modules errors, frameworks, model and request.
+# Which rooms a file in a room may know; everyone knows the plain modules errors, frameworks, model, options and request.
 ROOMS = {
     "graph": {"graph"},
     "opset_maps": {"opset_maps", "graph"},
@@ -42,7 +42,7 @@ ROOMS = {
     "converters": {"converters", "tracing", "opset_maps", "validation", "graph"},
     "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
 }
-PLAIN = {"errors", "frameworks", "model", "request"}
+PLAIN = {"errors", "frameworks", "model", "options", "request"}
 
 
 def imported(path):

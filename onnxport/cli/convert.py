@@ -15,35 +15,22 @@ from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say, words
 from onnxport.cli.inputs import dynamic_shapes, estimator_options
+from onnxport.cli.options import (
+    Atol,
+    Inputs,
+    InputShape,
+    Methods,
+    Opset,
+    Rtol,
+    Signature,
+    SourceArgument,
+    Weights,
+    refuse,
+    shown,
+)
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
-
-# What a result is called when the command line does not say.
-_SUFFIX: dict[Framework, str] = {
-    "onnx": ".onnx",
-    "pytorch": ".pt2",
-    "tensorflow": "_saved_model",
-    "keras": ".keras",
-    "sklearn": ".skops",
-}
-
-SourceArgument = Annotated[
-    str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")
-]
-Weights = Annotated[Path | None, typer.Option(help="Weights for a factory: .safetensors, .pt or .weights.h5.")]
-Inputs = Annotated[
-    str | None,
-    typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs."),
-]
-InputShape = Annotated[
-    list[str] | None, typer.Option(help="Draw an example input of this shape: x=1x3x224x224:float32. Repeatable.")
-]
-Opset = Annotated[int | None, typer.Option(help="Version of ai.onnx, 13 to 28; 21 by default.")]
-Rtol = Annotated[float | None, typer.Option(help="Relative tolerance, instead of the derived budget.")]
-Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of the derived budget.")]
-Methods = Annotated[list[str] | None, typer.Option(help="Inference methods of an estimator. Repeatable.")]
-Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
 
 
 @dataclass(frozen=True)
@@ -61,6 +48,12 @@ class Order:
     input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
     dynamic: Annotated[list[str] | None, typer.Option(help="A dimension that may vary: x:0=batch. Repeatable.")] = None
+    cut_inputs: Annotated[
+        list[str] | None, typer.Option(help="Values of an ONNX graph to begin at: they become its inputs.")
+    ] = None
+    cut_outputs: Annotated[
+        list[str] | None, typer.Option(help="Values of an ONNX graph to end at: they become its outputs.")
+    ] = None
     inputs: Inputs = None
     input_shape: InputShape = None
     weights: Weights = None
@@ -106,7 +99,7 @@ def command(
             annotation=types[item.name],
         )
         for item in fields(Order)
-        if item.name not in fixed
+        if item.name not in fixed and shown(item.name, expected, target)
     ]
     convert.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     convert.__annotations__ = {item.name: item.annotation for item in options}
@@ -132,6 +125,8 @@ def carry_out(order: Order) -> dict[str, Any]:
     from onnxport.converters.convert import convert as convert_model
 
     target = _target(order)
+    if order.output is not None:
+        _check_output(order.output, target)
     model = resolve(order.source, weights=order.weights, inputs=order.inputs, input_shapes=order.input_shape or ())
     if order.expected is not None and model.framework != order.expected:
         raise InvalidModelError(f"{order.source!r} is a model of {model.framework}, not of {order.expected}")
@@ -140,7 +135,8 @@ def carry_out(order: Order) -> dict[str, Any]:
             f"a PyTorch model carries no signature: give example inputs with --inputs or --input-shape, or let "
             f"{order.source!r} return (model, inputs)"
         )
-    place = _place(order, model, target)
+    refuse(vars(order), model, target)
+    place = order.output or _free_place(model, target)
     started = time.perf_counter()
     result = convert_model(
         model.model,
@@ -150,6 +146,8 @@ def carry_out(order: Order) -> dict[str, Any]:
         target_opset=order.opset,
         input_names=words(order.input_names),
         output_names=words(order.output_names),
+        cut_inputs=words(order.cut_inputs),
+        cut_outputs=words(order.cut_outputs),
         output=place,
         validate=order.validate,
         signature=order.signature,
@@ -175,30 +173,39 @@ def carry_out(order: Order) -> dict[str, Any]:
 
 
 def _target(order: Order) -> Framework:
+    """The framework that --to names, else the one whose files end as --output does, else ONNX."""
     if order.to is not None:
         try:
             return frameworks.canonical(order.to)
-        except ValueError as error:
+        except InvalidInputError as error:
             raise InvalidInputError(f"--to: {error}") from None
-    suffix = order.output.suffix.lower() if order.output else ""
-    for framework, usual in _SUFFIX.items():
-        if suffix == usual:
-            return framework
-    return "onnx"
-
-
-def _place(order: Order, model: Source, target: Framework) -> Path:
-    """Where the result goes; a name that the user did not choose never replaces a file."""
     if order.output is None:
-        place = Path(f"{model.name}{_SUFFIX[target]}")
-        if place.exists():
-            raise InvalidInputError(f"{str(place)!r} exists: name the result with --output")
-        return place
-    if not order.output.parent.is_dir():
-        raise InvalidInputError(f"--output: there is no folder {str(order.output.parent)!r}")
-    if target != "tensorflow" and order.output.is_dir():
-        raise InvalidInputError(f"--output: {str(order.output)!r} is a folder")
-    return order.output
+        return "onnx"
+    suffix = order.output.suffix.lower()
+    for framework, suffixes in frameworks.WRITTEN.items():
+        if suffix in suffixes:
+            return framework
+    known = ", ".join(item for suffixes in frameworks.WRITTEN.values() for item in suffixes)
+    raise InvalidInputError(
+        f"--output: {str(order.output)!r} does not say what to convert to: it ends in none of {known}; a SavedModel's folder "
+        "needs --to tensorflow"
+    )
+
+
+def _check_output(place: Path, target: Framework) -> None:
+    try:
+        frameworks.check_place(place, target)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"--output: {error}") from None
+
+
+def _free_place(model: Source, target: Framework) -> Path:
+    """A place named after the model; a name that the user did not choose never replaces a file."""
+    suffix = next(iter(frameworks.WRITTEN[target]), "_saved_model")
+    place = Path(f"{model.name}{suffix}")
+    if place.exists():
+        raise InvalidInputError(f"{str(place)!r} exists: name the result with --output")
+    return place
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from onnxport.cli import describe
 from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
-from onnxport.cli.convert import Inputs, InputShape, Signature, Weights
+from onnxport.cli.options import Inputs, InputShape, Signature, Weights, refuse
 from onnxport.cli.source import resolve
 
 
@@ -28,6 +28,7 @@ def inspect(
         from onnxport.converters.convert import convert
 
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        refuse({"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code}, source, "onnx")
         hub = convert(
             source.model,
             inputs=source.inputs,

@@ -8,7 +8,7 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
-from onnxport.cli.convert import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights
+from onnxport.cli.options import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights, refuse
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError
 
@@ -34,6 +34,15 @@ def roundtrip(
     """Converts a model to ONNX, from there to a framework and back to ONNX; exit code 1 where a leg changes the numbers."""
     with outcome(as_json, f"{model} through {through} ..."):
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        given = {
+            "opset": opset,
+            "signature": signature,
+            "allow_pickle": allow_pickle,
+            "allow_code": allow_code,
+            "rtol": rtol,
+            "atol": atol,
+        }
+        refuse(given, source, "onnx")
         legs = travel(
             source,
             through,
@@ -64,7 +73,7 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
 
     try:
         framework = frameworks.canonical(through)
-    except ValueError as error:
+    except InvalidInputError as error:
         raise InvalidInputError(f"--through: {error}") from None
     if framework == "onnx":
         raise InvalidInputError("--through: name a framework; the trip begins and ends in ONNX")

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from onnxport.cli.console import MISMATCH, AllowCode, AllowPickle, Json, outcome, say, words
-from onnxport.cli.convert import Atol, Inputs, InputShape, Methods, Rtol, Signature, SourceArgument, Weights
+from onnxport.cli.options import (
+    Atol,
+    Inputs,
+    InputShape,
+    Methods,
+    Rtol,
+    Signature,
+    SourceArgument,
+    Weights,
+    refuse_between,
+)
 from onnxport.cli.source import resolve
 
 
@@ -32,9 +42,19 @@ def validate(
         from onnxport.converters.validate import validate as compare
 
         model = resolve(source, weights=weights, inputs=inputs, input_shapes=input_shape or ())
+        other = resolve(converted)
+        given = {
+            "signature": signature,
+            "methods": methods,
+            "rtol": rtol,
+            "atol": atol,
+            "allow_pickle": allow_pickle,
+            "allow_code": allow_code,
+        }
+        refuse_between(given, model, other)
         report = compare(
             model.model,
-            resolve(converted).model,
+            other.model,
             inputs=model.inputs,
             signature=signature,
             methods=words(methods),

@@ -11,11 +11,13 @@ from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
-from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
+from onnxport.converters.foreign_keywords import explained
+from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
-from onnxport.request import DEFAULT_OPSET, Optimize, Request
+from onnxport.options import check, check_tolerances, kind_of
+from onnxport.request import Optimize, Request
 from onnxport.tracing.onnx import as_onnx_model
 
 # The package that a framework needs, as it is imported, and its distribution.
@@ -27,6 +29,7 @@ _PACKAGES = {
 }
 
 
+@explained
 def convert(
     model: Any,
     to: str = "onnx",
@@ -37,6 +40,8 @@ def convert(
     target_opset: int | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    cut_inputs: Sequence[str] | None = None,
+    cut_outputs: Sequence[str] | None = None,
     output: str | os.PathLike[str] | None = None,
     validate: bool = True,
     signature: str | None = None,
@@ -57,10 +62,14 @@ def convert(
             graph input a column) or a list of strings. May be left out where the model has a signature.
         kwargs: example keyword inputs.
         dynamic_shapes: dimensions that may vary, in torch.export's notation, plain strings as names:
-            ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it.
-        target_opset: version of ai.onnx, 13 to 28; by default 21, which deployed runtimes load.
+            ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it. Of an ONNX model the
+            dimensions to name (``"batch"``) or to fix (``4``); the others stay as they are.
+        target_opset: version of ai.onnx, 13 to 28; by default 21, which deployed runtimes load. On the way to another
+            framework that of the graph in between. An ONNX model keeps its own by default.
         input_names: names of the graph's inputs, in order; by default those of the callable's parameters.
         output_names: names of the graph's outputs, in order; by default their paths in the output's structure.
+        cut_inputs: names of values of an ONNX graph that become its inputs; what comes before them is left out.
+        cut_outputs: names of values of an ONNX graph that become its outputs; what comes after them is left out.
         output: also save the result there.
         validate: run source and result on the inputs, and on a second batch size where the batch is dynamic.
         signature: which signature of a SavedModel.
@@ -88,21 +97,38 @@ def convert(
         MissingDependencyError: a framework is not installed.
     """
     target = frameworks.canonical(to)
+    source = frameworks.of_object(model, _leaves(inputs, kwargs))
+    given = {
+        "kwargs": kwargs or None,
+        "dynamic_shapes": dynamic_shapes,
+        "target_opset": target_opset,
+        "output_names": output_names,
+        "cut_inputs": cut_inputs,
+        "cut_outputs": cut_outputs,
+        "signature": signature,
+        "methods": methods,
+        "options": options or None,
+        "allow_pickle": True if allow_pickle and isinstance(model, (str, os.PathLike)) else None,
+        "allow_code": True if allow_code and isinstance(model, (str, os.PathLike)) else None,
+    }
+    check([name for name, value in given.items() if value is not None], kind_of(model, source), target)
+    check_tolerances(rtol, atol, validate=validate)
     request = Request(
         inputs=inputs,
         kwargs=kwargs,
         dynamic_shapes=dynamic_shapes,
-        target_opset=target_opset or DEFAULT_OPSET,
+        target_opset=target_opset,
         input_names=input_names,
         output_names=output_names,
+        cut_inputs=cut_inputs,
+        cut_outputs=cut_outputs,
         signature=signature,
         methods=methods,
         options=options or {},
         optimize=optimize,
     )
-    source = frameworks.of_object(model, _leaves(inputs, kwargs))
-    if options and source != "sklearn":
-        raise InvalidInputError(f"options= are for scikit-learn's estimators; this is a model of {source}")
+    if output is not None:
+        frameworks.check_place(output, target)
     with _old_objects_left_alone():
         live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
         hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)

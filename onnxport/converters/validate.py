@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from onnxport import frameworks
 from onnxport.converters.convert import load
-from onnxport.errors import InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.options import check_sides, check_tolerances, kind_of
 from onnxport.tracing.onnx import as_onnx_model
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
@@ -56,7 +57,23 @@ def validate(
         UntrustedFileError: a side is a file that would run code, and the consent that the error names is not given.
         MissingDependencyError: a framework is not installed.
     """
+    check_tolerances(rtol, atol)
     examples = leaves_of(inputs, kwargs)
+    named = any(isinstance(model, (str, os.PathLike)) for model in (source, converted))
+    given = {
+        "kwargs": kwargs or None,
+        "signature": signature,
+        "methods": methods,
+        "allow_pickle": True if allow_pickle and named else None,
+        "allow_code": True if allow_code and named else None,
+    }
+    check_sides(
+        [name for name, value in given.items() if value is not None],
+        kind_of(source, frameworks.of_object(source, examples)),
+        kind_of(converted, frameworks.of_object(converted, examples)),
+    )
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InvalidInputError(f"seed={seed!r}: a whole number, 0 or more")
     left = _party(source, examples, allow_pickle, allow_code)
     right = _party(converted, examples, allow_pickle, allow_code)
     hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)

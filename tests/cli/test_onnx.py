@@ -57,6 +57,26 @@ REFUSED = [
     (["validate", "net.onnx", "missing.onnx"], "missing.onnx"),
     (["validate", "net.onnx", "net.onnx", "--inputs", "missing.npz"], "missing.npz"),
     (["convert", "net.onnx", "--weights", "w.pt"], "--weights belongs to"),
+    (["convert", "net.onnx", "-o", "model.txt"], "--output: 'model.txt' does not say what to convert to"),
+    (["convert", "net.onnx", "-o", "model"], "--output: 'model' does not say what to convert to"),
+    (["convert", "net.onnx", "--to", "onnx", "-o", "model.txt"], "--output: 'model.txt'"),
+    (["convert", "net.onnx", "--to", "keras", "-o", "other.onnx"], "--output: 'other.onnx'"),
+    (["convert", "net.onnx", "-o", "no/folder/other.onnx"], "--output: there is no folder"),
+    (["convert", "net.onnx", "--methods", "predict"], "--methods means nothing for an ONNX model to ONNX"),
+    (["convert", "net.onnx", "--option", "zipmap=true"], "--option means nothing"),
+    (["convert", "net.onnx", "--signature", "s"], "--signature means nothing"),
+    (["convert", "net.onnx", "--allow-pickle"], "--allow-pickle means nothing"),
+    (["convert", "net.onnx", "--allow-code"], "--allow-code means nothing"),
+    (["convert", "net.onnx", "--to", "keras", "--opset", "17"], "--opset means nothing"),
+    (["convert", "net.onnx", "--rtol", "-1"], "--rtol is -1.0"),
+    (["convert", "net.onnx", "--atol", "nan"], "--atol is nan"),
+    (["convert", "net.onnx", "--atol", "1e-3", "--no-validate"], "--atol means nothing without a validation"),
+    (["validate", "net.onnx", "net.onnx", "--rtol", "-1"], "--rtol is -1.0"),
+    (["validate", "net.onnx", "net.onnx", "--methods", "predict"], "--methods means nothing"),
+    (["validate", "net.onnx", "net.onnx", "--signature", "s"], "--signature means nothing"),
+    (["inspect", "net.onnx", "--signature", "s"], "--signature means nothing"),
+    (["roundtrip", "net.onnx", "--through", "keras", "--signature", "s"], "--signature means nothing"),
+    (["roundtrip", "net.onnx", "--through", "keras", "--rtol", "inf"], "--rtol is inf"),
 ]
 
 
@@ -75,6 +95,27 @@ def test_a_wrong_option_is_a_usage_error(run):
     assert run("convert").code == 2
     assert run("convert", "net.onnx", "--nothing").code == 2
     assert run("nothing").code == 2
+
+
+ABSENT = [
+    (
+        "onnx2keras",
+        ["--opset", "--methods", "--signature", "--option", "--output-names", "--weights", "--allow-pickle"],
+    ),
+    ("onnx2torch", ["--opset", "--methods", "--output-names"]),
+    ("torch2onnx", ["--methods", "--signature", "--option", "--cut-inputs", "--cut-outputs"]),
+    ("tf2onnx", ["--methods", "--option", "--weights", "--cut-outputs"]),
+    ("keras2onnx", ["--methods", "--signature"]),
+    ("sklearn2onnx", ["--signature", "--dynamic", "--weights"]),
+]
+
+
+@pytest.mark.parametrize(("alias", "flags"), ABSENT, ids=[row[0] for row in ABSENT])
+def test_an_alias_has_only_options_that_do_something(run, alias, flags):
+    listed = run(alias, "--help").out
+    for flag in flags:
+        assert f"{flag} " not in listed
+        assert run(alias, "model", flag, "1").code == 2
 
 
 def test_a_file_agrees_with_itself_and_not_with_another(run, saved, tmp_path):

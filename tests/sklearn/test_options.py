@@ -97,9 +97,9 @@ def test_output_names_are_the_users(model):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"output_names": ["y", "y"]}, "two of the output names are 'y'"),
+        ({"output_names": ["y", "y"]}, "output_names: 'y' is given twice"),
         ({"output_names": ["X", "p"]}, "'X' is the name of an input"),
-        ({"input_names": ["y"], "output_names": ["y", "p"]}, "'y' is the name of an input"),
+        ({"input_names": ["y"], "output_names": ["y", "p"]}, "both hold 'y'"),
     ],
 )
 def test_names_that_can_not_all_be_given_are_refused(model, names, said):

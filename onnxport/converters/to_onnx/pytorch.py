@@ -60,7 +60,7 @@ def _lowered(traced: Traced, request: Request) -> OnnxModel:
 
 
 def _write(traced: Traced, request: Request) -> OnnxModel:
-    op = OpBuilder(request.target_opset)
+    op = OpBuilder(request.opset)
     lowering = Lowering(op, traced)
     notes = list(traced.notes)
     inputs = _named([path for _, path in traced.inputs], request.input_names, "input")

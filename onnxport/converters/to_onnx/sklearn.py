@@ -56,7 +56,7 @@ def export(model: Any, request: Request) -> OnnxModel:
         raise InvalidInputError(
             f"output_names: {both!r} is the name of an input; a graph tells values apart by their names"
         )
-    op = OpBuilder(request.target_opset)
+    op = OpBuilder(request.opset)
     values = [
         op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)
     ]

@@ -81,7 +81,7 @@ def lower(program: Program, request: Request) -> OnnxModel:
     Raises:
         UnsupportedOperator: operators without an ONNX form, all of them at once.
     """
-    op = OpBuilder(request.target_opset)
+    op = OpBuilder(request.opset)
     for port in (*program.inputs, *program.outputs):
         _check_port(port.name, port.dtype)
     inputs = {port.tensor.name: op.input(port.name, port.dtype, port.shape) for port in program.inputs}

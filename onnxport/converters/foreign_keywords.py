@@ -1,0 +1,43 @@
+"""Keywords of other converters, and what they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+# By keyword: which function takes it, and how the same is said to `onnxport.convert`.
+_HERE: dict[str, tuple[str, str]] = {
+    "opset_version": ("torch.onnx.export", "target_opset=17"),
+    "opset": ("tf2onnx.convert", "target_opset=17"),
+    "dynamic_axes": ("torch.onnx.export", 'dynamic_shapes={"x": {0: "batch"}}'),
+    "args": ("torch.onnx.export", "inputs=(x,)"),
+    "f": ("torch.onnx.export", 'output="model.onnx"'),
+    "do_constant_folding": ("torch.onnx.export", 'optimize="inference"'),
+    "input_signature": ("tf2onnx.convert", "inputs=(x,), with dynamic_shapes= for dimensions that vary"),
+    "output_path": ("tf2onnx.convert", 'output="model.onnx"'),
+    "initial_types": ("skl2onnx.convert_sklearn", "inputs=, a few rows of a table"),
+    "final_types": ("skl2onnx.convert_sklearn", "output_names=[...]"),
+    "target_opsets": ("skl2onnx", "target_opset=17"),
+    "dummy_input": ("other converters", "inputs=(x,)"),
+    "example_inputs": ("other converters", "inputs=(x,)"),
+}
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def explained(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`function`, whose error for a keyword of another converter says what the keyword is called here."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for name in kwargs:
+            if name in _HERE:
+                owner, here = _HERE[name]
+                raise TypeError(
+                    f"{function.__name__}() takes no {name!r}, a keyword of {owner}: here it is written {here}"
+                )
+        return function(*args, **kwargs)
+
+    return call
