@@ -27,6 +27,7 @@ from onnxport.tracing import pytorch_fakes
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
+    apart,
     bind,
     default_dims,
     doubled_ones,
@@ -185,6 +186,7 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
 def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out."""
     pytorch_fakes.register()
+    call = apart(call)
     printed, complained = io.StringIO(), io.StringIO()
     with (
         torch.no_grad(),

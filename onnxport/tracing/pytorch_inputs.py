@@ -296,6 +296,20 @@ def _lookup(given: Any, key: str, index: int) -> Any:
     return None
 
 
+def apart(call: Call) -> Call:
+    """The call with a tensor object of its own for each argument, on the same storage.
+
+    torch.export takes one tensor object for one value, wherever it stands: among the arguments, the parameters and the
+    constants of the model.
+    """
+
+    def own(item: Any) -> Any:
+        return item.detach().requires_grad_(item.requires_grad) if isinstance(item, torch.Tensor) else item
+
+    args, kwargs = pytree.tree_map(own, (call.args, call.kwargs))
+    return Call(call.module, args, kwargs)
+
+
 def doubled_ones(call: Call, dims: Dims) -> Call:
     """The call with every varying dimension of size 1 repeated: torch.export takes sizes 0 and 1 for constants.
 
