@@ -87,6 +87,17 @@ class InvalidInputError(OnnxportError, ValueError):
     """Example inputs or options do not fit the model."""
 
 
+class SavingError(OnnxportError, OSError):
+    """A file or folder can't be written: what stood there is untouched, and nothing is left beside it."""
+
+    def __init__(self, message: str, number: int | None = None, path: str = "") -> None:
+        super().__init__(message)
+        self.errno, self.filename = number, path
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class UntrustedFileError(OnnxportError):
     """Loading or running the file would run code of its own, and the caller has not allowed that.
 

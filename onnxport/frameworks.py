@@ -23,6 +23,9 @@ ALIASES: dict[str, Framework] = {
     "scikit-learn": "sklearn",
 }
 
+# A directory is a SavedModel where it holds one of these.
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
 _OF_PACKAGE: dict[str, Framework] = {
     "torch": "pytorch",
     "tensorflow": "tensorflow",
@@ -108,7 +111,7 @@ def of_path(path: str | os.PathLike[str]) -> Framework:
     if not place.exists():
         raise InvalidModelError(f"no file or directory {str(path)!r}")
     if place.is_dir():
-        if (place / "saved_model.pb").exists() or (place / "saved_model.pbtxt").exists():
+        if any((place / name).exists() for name in SAVED_MODEL_FILES):
             return "tensorflow"
         raise InvalidModelError(f"the directory {str(path)!r} is no SavedModel: it holds no saved_model.pb")
     found = _OF_SUFFIX.get(place.suffix.lower())

@@ -126,11 +126,19 @@ class OnnxModel:
         return name in columns and shape is not None and shape.rank() == 2 and shape[1] == 1
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
-        """Writes the model to `path`, whole or not at all; weights beyond 2 GB go to ``<path>.data``.
+        """Writes the model to `path`, whole or not at all; weights beyond 2 GB go to a data file beside it.
+
+        The data file's name, ``<name>.<16 hexadecimal digits>.data``, follows from what it holds: a model that stood there
+        stays whole until the new one takes its place, and then its data file is removed. Permissions and symbolic links are
+        kept.
 
         Args:
             path: file to write.
-            external_data: True puts the weights into ``<path>.data`` whatever their size, False never.
+            external_data: True puts the weights into the data file whatever their size, False never.
+
+        Raises:
+            SavingError: the files can't be written; what stood there is untouched.
+            InvalidInputError: `external_data` is False for weights that one file can't hold.
         """
         save_file(self.model, path, external_data=external_data)
 

@@ -14,6 +14,7 @@ from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
 from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
+from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances, kind_of
@@ -95,6 +96,7 @@ def convert(
         InvalidInputError: inputs or options do not fit.
         UntrustedFileError: `model` is a file that would run code, and the consent that the error names is not given.
         MissingDependencyError: a framework is not installed.
+        SavingError: `output` can't be written; what stood there is untouched.
     """
     target = frameworks.canonical(to)
     source = frameworks.of_object(model, _leaves(inputs, kwargs))
@@ -129,6 +131,7 @@ def convert(
     )
     if output is not None:
         frameworks.check_place(output, target)
+        check_output(target, output)
     with _old_objects_left_alone():
         live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
         hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
@@ -175,8 +178,24 @@ def load(model: Any, framework: Framework, *, allow_pickle: bool = False, allow_
     return model
 
 
+def check_output(framework: Framework, path: str | os.PathLike[str]) -> None:
+    """Refuses a path that a model of `framework` can't be written to, before the work is done.
+
+    Raises:
+        SavingError: its folder is missing or can't be written to, or something of another kind stands there.
+    """
+    if framework == "tensorflow":
+        check_folder(path, marks=frameworks.SAVED_MODEL_FILES)
+    else:
+        check_target(path)
+
+
 def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> None:
-    """Writes a converted model in its framework's own format."""
+    """Writes a converted model in its framework's own format, in one step.
+
+    Raises:
+        SavingError: it can't be written; what stood there is untouched.
+    """
     if framework == "onnx":
         result.save(path)
     else:

@@ -1,29 +1,33 @@
-"""Writing model files: streaming, atomic, with external data where one file can't hold the weights.
+"""Writing model files: streamed, in one step, with external data where one file can't hold the weights.
 
-onnx-ir's own serialisation holds every weight once more in the protobuf message and again in its bytes. Here a single
-file is written as the wire format wants it, the message without the weights first and then tensor after tensor from the
-framework's own storage, so that memory stays at the model's size.
+onnx-ir's own serialisation holds every weight once more in the protobuf message and again in its bytes. Here the message is
+written without the weights, and they follow tensor after tensor from the framework's own storage, so that memory stays at the
+model's size. Saving does not change the model, not even for a moment: several threads may save it at once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
 
+import onnx
 import onnx_ir as ir
 
+from onnxport.errors import InvalidInputError
+from onnxport.graph.atomic import Save, saving
+from onnxport.graph.mapped import map_weights
+from onnxport.graph.parts import data_name
 from onnxport.graph.protos import to_proto
 
 # Protobuf refuses messages of 2 GiB; the margin is for the graph itself.
 SINGLE_FILE_LIMIT = (1 << 31) - (64 << 20)
 # Tensors up to this size stay in the message: shape inference and optimisers read them there.
 _INLINE_BYTES = 1024
-
-Progress = Callable[[str, int, int], None]
+# Offsets in a data file: onnx.proto recommends whole pages for tensors that are mapped; small ones need their own alignment.
+_PAGE, _PAGED_BYTES, _ALIGNED = 4096, 1 << 20, 64
 
 
 def weight_bytes(model: ir.Model) -> int:
@@ -36,79 +40,110 @@ def weight_bytes(model: ir.Model) -> int:
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
     """Writes `model` to `path`, whole or not at all.
 
+    An external data file has a name of its own for what it holds, so that the model that stood there and its data stay whole
+    until the new model file is in place; then they are removed.
+
     Args:
-        model: the model; it is not changed.
+        model: the model; its values do not change.
         path: file to write; an existing one is replaced once the new one is complete.
-        external_data: weights in a file of their own, ``<path>.data``; by default only where they exceed what one
-            protobuf file can hold (2 GiB).
+        external_data: weights in a file of their own beside it, ``<name>.<16 hexadecimal digits>.data``; by default only where
+            they exceed what one protobuf file can hold (2 GiB).
 
     Raises:
-        OSError: the folder can't be written.
+        SavingError: the files can't be written; what stood there is untouched.
+        InvalidInputError: `external_data` is False for weights that one file can't hold.
     """
-    target = Path(path)
-    if external_data is None:
-        external_data = weight_bytes(model) > SINGLE_FILE_LIMIT
-    if external_data:
-        _save_external(model, target)
-        return
-    with atomic_file(target) as file:
-        _write_single(model, file)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under `path` when the block ends well, and leaves nothing behind when it does not."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    large = weight_bytes(model) > SINGLE_FILE_LIMIT
+    if large and external_data is False:
+        raise InvalidInputError(
+            f"external_data=False: the weights take {weight_bytes(model) / 1e9:.1f} GB and a protobuf file holds 2 GB; "
+            "leave it out"
+        )
+    map_weights(model)
+    with saving(path) as files:
+        if external_data or large:
+            _write_external(model, files)
+        else:
+            file = files.part()
+            _write_single(model, file)
+            files.place(file, files.target.name)
 
 
 def _nbytes(tensor: ir.TensorProtocol) -> int:
     return int(tensor.nbytes)
 
 
-def _save_external(model: ir.Model, target: Path) -> None:
-    """The data file is complete under its name before the model that points to it appears."""
-    location = f"{target.name}.data"
-    values = [value for value in model.graph.initializers.values() if value.const_value is not None]
-    originals = [value.const_value for value in values]
-    offset = 0
-    try:
-        with atomic_file(target.parent / location) as file:
-            for value, tensor in zip(values, originals, strict=True):
-                if tensor is None or not _streams(tensor):
-                    continue
-                _write_raw(tensor, file)
-                length = file.tell() - offset
-                value.const_value = ir.ExternalTensor(
-                    location,
-                    offset,
-                    length,
-                    tensor.dtype,
-                    shape=ir.Shape(tensor.shape.numpy()),
-                    name=value.name or "",
-                    base_dir=target.parent,
-                )
-                offset += length
-        with atomic_file(target) as file:
-            file.write(to_proto(model).SerializeToString(deterministic=True))
-    finally:
-        for value, tensor in zip(values, originals, strict=True):
-            value.const_value = tensor
+def _write_external(model: ir.Model, files: Save) -> None:
+    """The data file is placed before the model that points to it."""
+    streamed = _streamed(model)
+    places: dict[str, tuple[int, int]] = {}
+    location = ""
+    if streamed:
+        file = files.part()
+        digest = hashlib.sha256()
+        for name, tensor in streamed.items():
+            step = _PAGE if _nbytes(tensor) >= _PAGED_BYTES else _ALIGNED
+            end = file.tell()
+            start = -(-end // step) * step
+            file.write(bytes(start - end))
+            _write_raw(tensor, file)
+            places[name] = start, file.tell() - start
+            for chunk in _read_back(file, end):
+                digest.update(chunk)
+        location = data_name(files.target, digest.hexdigest())
+        files.place(file, location)
+    model_file = files.part()
+    proto = _proto(model, {name: (location, *place) for name, place in places.items()})
+    model_file.write(proto.SerializeToString(deterministic=True))
+    files.place(model_file, files.target.name)
+
+
+def _read_back(file: BinaryIO, start: int) -> Iterator[bytes]:
+    """What was just written: tensors write themselves, straight from their storage."""
+    file.flush()
+    end = file.tell()
+    while start < end:
+        chunk = os.pread(file.fileno(), min(1 << 20, end - start), start)
+        if not chunk:
+            raise OSError(f"the file ends at {start} of {end} bytes")
+        yield chunk
+        start += len(chunk)
+
+
+def _streamed(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+    """The main graph's initializers that do not stand in the message, by name."""
+    return {
+        name: value.const_value
+        for name, value in model.graph.initializers.items()
+        if value.const_value is not None and _streams(value.const_value)
+    }
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """Something of onnx-ir's with other values of some of its attributes, for onnx-ir's serialisation."""
+
+    inner: Any
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return self.other[name] if name in self.other else getattr(self.inner, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.inner)
+
+
+def _proto(model: ir.Model, places: Mapping[str, tuple[str, int, int]]) -> onnx.ModelProto:
+    """The message of a model in which the initializers in `places` are references to a data file."""
+    initializers: dict[str, Any] = dict(model.graph.initializers)
+    for name, (location, offset, length) in places.items():
+        tensor = initializers[name].const_value
+        stub = ir.ExternalTensor(
+            location, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name
+        )
+        initializers[name] = _Outline(initializers[name], {"const_value": stub, "shape": None, "type": None})
+    graph = _Outline(model.graph, {"initializers": initializers})
+    return to_proto(cast(ir.Model, _Outline(model, {"graph": graph})))
 
 
 # Field numbers of onnx.proto: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data.
@@ -121,50 +156,32 @@ def _write_single(model: ir.Model, file: BinaryIO) -> None:
     Protobuf merges fields in any order (encoding specification, "message structure"), so what a reader sees is the same
     as from one serialised message.
     """
-    initializers = model.graph.initializers
-    everything = dict(initializers)
-    streamed = [value for value in everything.values() if value.const_value is not None and _streams(value.const_value)]
-    try:
-        for value in streamed:
-            initializers.pop(value.name or "")
-        proto = to_proto(model)
-    finally:
-        initializers.clear()
-        initializers.update(everything)
+    streamed = _streamed(model)
+    proto = _proto(model, dict.fromkeys(streamed, ("", 0, 0)))
+    kept = [item for item in proto.graph.initializer if item.name not in streamed]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
     graph = proto.graph.SerializeToString(deterministic=True)
     proto.ClearField("graph")
-    headers = [_tensor_header(value) for value in streamed]
-    sizes = [
-        len(header) + _nbytes(value.const_value)
-        for header, value in zip(headers, streamed, strict=True)
-        if value.const_value is not None
-    ]
-    total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in sizes)
+    headers = {name: _tensor_header(name, tensor) for name, tensor in streamed.items()}
+    sizes = {name: len(headers[name]) + _nbytes(tensor) for name, tensor in streamed.items()}
+    total = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, size)) + size for size in sizes.values())
     file.write(proto.SerializeToString(deterministic=True))
     file.write(_tag(_MODEL_GRAPH, total))
     file.write(graph)
-    for header, size, value in zip(headers, sizes, streamed, strict=True):
-        file.write(_tag(_GRAPH_INITIALIZER, size))
-        file.write(header)
-        if value.const_value is not None:
-            _write_raw(value.const_value, file)
+    for name, tensor in streamed.items():
+        file.write(_tag(_GRAPH_INITIALIZER, sizes[name]))
+        file.write(headers[name])
+        _write_raw(tensor, file)
 
 
 def _streams(tensor: ir.TensorProtocol) -> bool:
-    """Large tensors, and those that lie in another model's data file, which this model must not point to."""
-    if isinstance(tensor, ir.ExternalTensor):
-        return True
     return tensor.dtype != ir.DataType.STRING and _nbytes(tensor) > _INLINE_BYTES
 
 
-def _tensor_header(value: ir.Value) -> bytes:
+def _tensor_header(name: str, tensor: ir.TensorProtocol) -> bytes:
     """All fields of the TensorProto but the bytes of raw_data, whose tag and length close the header."""
-    tensor = value.const_value
-    if tensor is None:
-        raise ValueError(f"initializer {value.name!r} has no value")
-    from onnx import TensorProto
-
-    header = TensorProto(name=value.name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
+    header = onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
     return header.SerializeToString(deterministic=True) + _tag(_TENSOR_RAW_DATA, _nbytes(tensor))
 
 
@@ -189,10 +206,15 @@ def _varint(number: int) -> bytes:
 
 def _write_raw(tensor: ir.TensorProtocol, file: BinaryIO) -> None:
     start = file.tell()
-    if hasattr(tensor, "tofile"):
-        tensor.tofile(file)
-    else:
-        file.write(tensor.tobytes())
+    try:
+        if hasattr(tensor, "tofile"):
+            tensor.tofile(file)
+        else:
+            file.write(tensor.tobytes())
+    except OSError as error:
+        if error.errno is None:  # NumPy counts what it could not write, and does not say why
+            os.write(file.fileno(), b"\0")
+        raise
     written = file.tell() - start
     if written != _nbytes(tensor):
         raise OSError(f"tensor {tensor.name!r} wrote {written} bytes instead of {_nbytes(tensor)}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from onnxport.errors import OnnxportError
+
 _TYPE = "onnxport.type"
 
 
@@ -26,8 +28,15 @@ def from_proto(proto: onnx.ModelProto) -> ir.Model:
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """The protobuf message of a model."""
-    proto: onnx.ModelProto = ir.serde.serialize_model(model)
+    """The protobuf message of a model.
+
+    Raises:
+        InvalidModelError: weights in a data file were changed since the model was loaded.
+    """
+    try:
+        proto: onnx.ModelProto = ir.serde.serialize_model(model)
+    except ir.serde.SerdeError as error:
+        raise _own_error(error) or error from None
     types = {
         value.name: value.meta[_TYPE] for value in (*model.graph.inputs, *model.graph.outputs) if _TYPE in value.meta
     }
@@ -35,6 +44,13 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         if item.name in types:
             item.type.CopyFrom(types[item.name])
     return proto
+
+
+def _own_error(error: BaseException | None) -> OnnxportError | None:
+    """The error of ours that onnx-ir has wrapped into its own."""
+    while error is not None and not isinstance(error, OnnxportError):
+        error = error.__cause__
+    return error
 
 
 def set_type(value: ir.Value, kind: onnx.TypeProto) -> None:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from onnxport.errors import InvalidModelError
+from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
 
@@ -18,9 +19,15 @@ from onnxport.model import OnnxModel
 def load_model(path: str | os.PathLike[str]) -> ir.Model:
     """The model in a file; external weights are memory-mapped, and only from the model's own folder.
 
+    The mapping holds what belonged to the model when it was loaded, also after the file is replaced.
+
     Raises:
         InvalidModelError: the file is missing, truncated or no ONNX model, or its weights lie outside its folder.
     """
+    return settled(Path(path), lambda: _load(path))
+
+
+def _load(path: str | os.PathLike[str]) -> ir.Model:
     place = Path(path)
     if not place.is_file():
         raise InvalidModelError(f"no file {str(path)!r}")
@@ -30,13 +37,24 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         raise InvalidModelError(f"{str(path)!r} is truncated or no ONNX model: {error}") from error
     if not proto.HasField("graph") or not proto.ir_version:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
+    place = _beside_data(proto, place)
     _check_external(proto, place)
     try:
         model = from_proto(proto)
     except Exception as error:  # whatever a malformed graph makes of the reader
         raise InvalidModelError(f"{str(path)!r} holds a malformed graph: {error}") from error
-    ir.external_data.set_base_dir(model.graph, place.parent)
+    map_weights(model, place.parent)
     return model
+
+
+def _beside_data(proto: onnx.ModelProto, place: Path) -> Path:
+    """The model's path, or where the symbolic link there leads: its data stand beside one of the two."""
+    locations = {
+        item.value for tensor in proto.graph.initializer for item in tensor.external_data if item.key == "location"
+    }
+    if place.is_symlink() and not all((place.parent / location).exists() for location in locations):
+        return place.resolve()
+    return place
 
 
 def _check_external(proto: onnx.ModelProto, place: Path) -> None:

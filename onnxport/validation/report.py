@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxport.graph.external_data import atomic_file
+from onnxport.graph.atomic import atomic_file
 from onnxport.validation.comparison import OutputReport
 
 

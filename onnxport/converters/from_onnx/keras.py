@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.atomic import atomic_path
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.keras.coding import keras_dtype
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
@@ -51,8 +52,13 @@ def build(model: ir.Model) -> OnnxModel:
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Writes an imported model as a ``.keras`` file."""
-    obj.save(os.fspath(path))
+    """Writes an imported model as a ``.keras`` file.
+
+    Raises:
+        SavingError: it can't be written; what stood there is untouched.
+    """
+    with atomic_path(path) as place:
+        obj.save(os.fspath(place))
 
 
 def _input(xp: KerasNamespace, value: ir.Value) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import onnx_ir as ir
 import torch
@@ -13,8 +16,8 @@ from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError
+from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
-from onnxport.graph.external_data import atomic_file
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
 from onnxport.opset_maps.from_onnx.pytorch.control import graph_module
@@ -98,10 +101,10 @@ def save(module: Any, path: str | os.PathLike[str]) -> None:
         case ".pt2":
             inputs, dynamic = _example_call(module)
             program = torch.export.export(module, inputs, dynamic_shapes=dynamic)
-            with atomic_file(place) as file:
+            with _archive(place) as file:
                 torch.export.save(program, file)
         case ".pt" | ".pth":
-            with atomic_file(place) as file:
+            with _archive(place) as file:
                 torch.save(module.state_dict(), file)
         case ".safetensors":
             from safetensors.torch import save as serialized
@@ -114,6 +117,45 @@ def save(module: Any, path: str | os.PathLike[str]) -> None:
             raise InvalidInputError(
                 f"a PyTorch model is saved as .pt2 (exported program), .pt or .pth (state dict) or .safetensors, not {suffix!r}"
             )
+
+
+@contextmanager
+def _archive(place: Path) -> Iterator[BinaryIO]:
+    """A file for torch's archives, which appears under `place` when all of it is written."""
+    with atomic_file(place) as file:
+        patient = _Patient(file)
+        yield cast(BinaryIO, patient)
+        if patient.error is not None:
+            raise patient.error
+
+
+class _Patient(io.RawIOBase):
+    """Keeps the first error of a file until its writer is done: torch's archive writer ends the process on one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.error: OSError | None = None
+        self._file = file
+
+    def writable(self) -> bool:
+        """It is written to, and no more."""
+        return True
+
+    def seekable(self) -> bool:
+        """Its position can be set, as torch does at the start."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Sets the position."""
+        return self._file.seek(offset, whence)
+
+    def write(self, data: Any, /) -> int:
+        """Writes, unless that has failed before."""
+        try:
+            if self.error is None:
+                self._file.write(data)
+        except OSError as error:
+            self.error = error
+        return memoryview(data).nbytes
 
 
 def _example_call(module: nn.Module) -> tuple[tuple[Any, ...], Any]:

@@ -14,7 +14,9 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.converters.from_onnx.walk import Walk
-from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, SavingError, UnsupportedOperator
+from onnxport.frameworks import SAVED_MODEL_FILES
+from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.names import NameAuthority
 from onnxport.opset_maps import maps
@@ -151,8 +153,24 @@ def build(model: ir.Model) -> OnnxModule:
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Writes an imported model as a SavedModel directory; its serving signature has the graph's own input and output names."""
-    tf.saved_model.save(obj, os.fspath(path), signatures={"serving_default": obj.signature()})
+    """Writes an imported model as a SavedModel directory; its serving signature has the graph's own input and output names.
+
+    An existing SavedModel is replaced in one step; files beside it in the directory that are not TensorFlow's stay.
+
+    Raises:
+        SavingError: it can't be written, or the directory holds something else; what stood there is untouched.
+        UnsupportedOperator: the model is none that a SavedModel can hold.
+    """
+    check_folder(path, marks=SAVED_MODEL_FILES)
+    signature = obj.signature()
+    with atomic_folder(path, marks=SAVED_MODEL_FILES, own=_SAVED_MODEL_ENTRIES) as folder:
+        try:
+            tf.saved_model.save(obj, os.fspath(folder), signatures={"serving_default": signature})
+        except tf.errors.OpError as error:  # what its file system says: a full disk, no permission
+            raise SavingError(f"can't write {os.fspath(path)!r}: {error.message}", None, os.fspath(path)) from error
+
+
+_SAVED_MODEL_ENTRIES = frozenset({*SAVED_MODEL_FILES, "variables", "assets", "fingerprint.pb", "keras_metadata.pb"})
 
 
 def _spec(value: ir.Value, name: str) -> tf.TensorSpec | None:

@@ -1,0 +1,215 @@
+"""Parts of a save: files and folders under names that say so, locked while their writer lives, swept when it does not."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: nothing is swept there
+    fcntl = None  # type: ignore[assignment]
+
+# How long a data file outlives the model that named it: readers open it right after they have read the model.
+_GRACE = 0.1
+_LOCK_PATIENCE = 10.0
+# A file name has 255 bytes at most, and ours add up to 24 to the target's.
+_LONGEST_STEM = 200
+# Kinds of file in which the name of a data file may stand.
+_MODEL_SUFFIXES = frozenset({".onnx", ".ort", ".pb", ".pbtxt", ".onnxtxt", ".textproto", ".json"})
+
+
+def data_name(target: Path, digest: str) -> str:
+    """The name of a model's data file: the model's, and what the file holds."""
+    return f"{_stem(target)}.{digest[:16]}.data"
+
+
+def fresh_name(target: Path) -> Path:
+    """A name for a part of a save of `target`."""
+    return target.parent / f".{_stem(target)}.{secrets.token_hex(4)}.part"
+
+
+def new_file(target: Path, mode: int) -> tuple[int, Path]:
+    """A new locked file beside `target`, open for reading and writing; its permissions are `mode` without the umask."""
+    return _new(target, lambda path: os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _CLOEXEC, mode))
+
+
+@contextmanager
+def new_folder(target: Path, mode: int) -> Iterator[Path]:
+    """A new locked folder beside `target`; what stands under its name when the block ends is removed."""
+
+    def made(path: Path) -> int:
+        path.mkdir(mode)
+        return os.open(path, os.O_RDONLY)
+
+    handle, path = _new(target, made)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(handle)
+
+
+@contextmanager
+def folder_locked(folder: Path) -> Iterator[bool]:
+    """What is renamed and removed in `folder` is so by one saver after the other; False where that can't be had."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # a folder that may be written to but not listed
+        yield False
+        return
+    try:
+        yield _wait_for_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in `folder` durable, where its file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def sweep(target: Path, keep: Collection[str] = ()) -> None:
+    """Removes what earlier saves of `target` left: parts of dead writers, and data files that no model names.
+
+    Args:
+        target: the file or folder that was saved.
+        keep: names of data files that are in use.
+    """
+    folder = target.parent
+    if any(True for _ in _data_files(target, keep)):
+        time.sleep(_GRACE)
+    with folder_locked(folder) as locked:
+        if not locked:
+            return
+        for path in _named(folder, rf"\.{re.escape(_stem(target))}\.[a-z0-9_]{{8}}\.part"):
+            _remove_dead(path)
+        data = list(_data_files(target, keep))
+        used = _used({path.name for path in data}, folder) if data else set()
+        for path in data:
+            if path.name not in used:
+                with suppress(OSError):
+                    path.unlink()
+
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_SAFE_OPEN = os.O_RDONLY | _CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def _stem(target: Path) -> str:
+    name = target.name
+    return name if len(os.fsencode(name)) <= _LONGEST_STEM else hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+
+
+def _new(target: Path, make: Callable[[Path], int]) -> tuple[int, Path]:
+    while True:
+        path = fresh_name(target)
+        try:
+            handle = make(path)
+        except FileExistsError:
+            continue
+        if _try_lock(handle) and _is_at(handle, path):
+            return handle, path
+        os.close(handle)  # another saver took it for a dead one's before it was locked
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _try_lock(handle: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _wait_for_lock(handle: int) -> bool:
+    if fcntl is None:
+        return False
+    end = time.monotonic() + _LOCK_PATIENCE
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:  # a file system without locks
+            return False
+        else:
+            return True
+    return False
+
+
+def _named(folder: Path, pattern: str) -> Iterator[Path]:
+    fits = re.compile(pattern)
+    for name in sorted(os.listdir(folder)):
+        if fits.fullmatch(name):
+            yield folder / name
+
+
+def _data_files(target: Path, keep: Collection[str]) -> Iterator[Path]:
+    for path in _named(target.parent, rf"{re.escape(_stem(target))}\.[0-9a-f]{{16}}\.data"):
+        if path.name not in keep and stat.S_ISREG(path.lstat().st_mode):
+            yield path
+
+
+def _remove_dead(path: Path) -> None:
+    """Removes a part whose writer no longer holds its lock."""
+    try:
+        handle = os.open(path, _SAFE_OPEN)
+    except OSError:  # gone, a link, or another user's
+        return
+    try:
+        if not _try_lock(handle):
+            return
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
+
+
+def _used(names: set[str], folder: Path) -> set[str]:
+    """Which of the names stand in a model file of the folder: a copy of a model has the data file in common with it."""
+    found: set[str] = set()
+    for entry in os.scandir(folder):
+        if os.path.splitext(entry.name)[1].lower() not in _MODEL_SUFFIXES or not entry.is_file():
+            continue
+        try:
+            found |= _standing_in(Path(entry.path), names - found)
+        except OSError:  # what can't be read may name all of them
+            return names
+    return found
+
+
+def _standing_in(path: Path, names: set[str]) -> set[str]:
+    with path.open("rb") as file:
+        if not names or not os.fstat(file.fileno()).st_size:
+            return set()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            return {name for name in names if text.find(name.encode()) >= 0}

@@ -1,0 +1,65 @@
+"""Models of other frameworks are saved in one step too."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+
+import onnxport
+from onnxport.converters.convert import save
+from onnxport.errors import InvalidInputError, SavingError
+from tests.graph.test_saving import full_disk, generation
+
+PLACES = [
+    ("pytorch", "m.pt2"),
+    ("pytorch", "m.pt"),
+    ("pytorch", "m.safetensors"),
+    ("keras", "m.keras"),
+    ("tensorflow", "saved"),
+]
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("to", "name"), PLACES)
+def test_the_old_model_stays_whole_until_the_new_one_is(tmp_path, to, name):
+    place = tmp_path / name
+    models = [onnxport.convert(generation(number, rows=40_000).model, to, validate=False) for number in (1, 2)]
+    save(models[0], to, place)
+    mode = 0o750 if place.is_dir() else 0o600
+    place.chmod(mode)
+    before = contents(tmp_path)
+    with pytest.raises(SavingError, match=name), full_disk(100_000):
+        save(models[1], to, place)
+    assert contents(tmp_path) == before
+    assert os.listdir(tmp_path) == [name]
+    save(models[1], to, place)
+    assert contents(tmp_path).keys() == before.keys()
+    assert contents(tmp_path) != before
+    assert os.listdir(tmp_path) == [name]
+    assert stat.S_IMODE(place.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(("to", "name"), [("onnx", "m.onnx"), *PLACES])
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_place_that_takes_nothing_is_refused_before_the_work(tmp_path, to, name, missing, monkeypatch):
+    monkeypatch.setattr("onnxport.converters.convert.load", lambda *args, **kwargs: pytest.fail("the work has begun"))
+    place = tmp_path / "missing" / name if missing else tmp_path / name
+    if not missing:
+        place.mkdir()
+        (place / "notes.txt").write_text("mine")
+    with pytest.raises((InvalidInputError, SavingError), match="no folder" if missing else "folder"):
+        onnxport.convert(generation(1).model, to, output=place)
+
+
+def test_a_saved_model_directory_keeps_the_users_files(tmp_path):
+    place = tmp_path / "saved"
+    save(onnxport.convert(generation(1).model, "tensorflow", validate=False), "tensorflow", place)
+    (place / "README.md").write_text("mine")
+    save(onnxport.convert(generation(2).model, "tensorflow", validate=False), "tensorflow", place)
+    assert (place / "README.md").read_text() == "mine"
+    given = np.ones((1, 3), np.float32)
+    assert onnxport.validate(generation(2).model, place, inputs=(given,)).passed
