@@ -19,11 +19,13 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.pt2_archive._package import load_pt2  # torch.export.load falls back to pickles; this does not
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.tracing import pytorch_fakes
+from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
@@ -73,16 +75,28 @@ class Traced:
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> ExportedProgram:
     """The exported program in a ``.pt2`` file.
 
+    Args:
+        path: the file.
+        allow_pickle: allow pickled parts beyond tensors, such as example inputs of the user's own classes.
+        allow_code: allow everything that torch.export.load takes: pickles, compiled code, functions by name.
+
     Raises:
+        UntrustedFileError: loading or running it would run code of its own, and the consent is not given.
         InvalidModelError: the file is missing or corrupt, or holds no exported program.
     """
-    if not os.path.isfile(path):
-        raise InvalidModelError(f"no file {os.fspath(path)!r}")
+    place = os.fspath(path)
+    if not os.path.isfile(place):
+        raise InvalidModelError(f"no file {place!r}")
+    if not allow_code:
+        check_archive(place, allow_pickle=allow_pickle)
     try:
-        return torch.export.load(os.fspath(path))
+        if allow_code:
+            return torch.export.load(place)
+        programs = load_pt2(place).exported_programs
+        return programs["model"]
     except Exception as error:  # the archive reader raises whatever a broken archive makes of it
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InvalidModelError(f"{os.fspath(path)!r} is truncated or no torch.export program: {reason}") from error
+        raise InvalidModelError(f"{place!r} is truncated or no torch.export program: {reason}") from error
 
 
 def trace(

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from onnxport.errors import InvalidInputError, InvalidModelError, MissingDependencyError, UntrustedFileError
+from onnxport.tracing.archives import check_zip
 
 
 def load_weights(module: torch.nn.Module, path: Path) -> None:
@@ -43,6 +44,7 @@ def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
+    check_zip(repr(str(path)), path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

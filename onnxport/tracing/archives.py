@@ -1,0 +1,49 @@
+"""Zip archives of models: names and sizes, checked before anything is unpacked."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from onnxport.errors import InvalidModelError
+
+_BYTES = 300 << 20
+_RECORDS = 200_000
+
+
+def check_zip(title: str, source: Path | bytes, *, packed: int = 1) -> None:
+    """Refuses an archive that unpacks to more than its size allows, or whose names lead out of it or repeat.
+
+    Args:
+        title: what the error calls it.
+        source: the file or its bytes; what is no archive passes.
+        packed: how many times its size it may unpack to, beyond 1 MB where that is 1 and 300 MB where it is more.
+
+    Raises:
+        InvalidModelError: it does, or its directory is damaged.
+    """
+    held = len(source) if isinstance(source, bytes) else os.path.getsize(source)
+    allowed = packed * held + (_BYTES if packed > 1 else 1 << 20)
+    stream = io.BytesIO(source) if isinstance(source, bytes) else source
+    if not zipfile.is_zipfile(stream):
+        return
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            records = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
+        raise InvalidModelError(f"{title} is damaged: its archive can't be read: {error}") from error
+    total = sum(item.file_size for item in records)
+    if total > allowed or len(records) > _RECORDS:
+        raise InvalidModelError(
+            f"{title} is damaged or hostile: it unpacks to {total:,} bytes in {len(records):,} parts, the file has {held:,}"
+        )
+    seen = set[str]()
+    for item in records:
+        inside = PurePosixPath(item.filename.replace("\\", "/"))
+        if inside.is_absolute() or ".." in inside.parts or item.filename in seen:
+            raise InvalidModelError(
+                f"{title} is damaged or hostile: its part {item.filename!r} is out of place or repeated"
+            )
+        seen.add(item.filename)
