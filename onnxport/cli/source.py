@@ -149,9 +149,8 @@ def _load_weights(model: Any, framework: Framework, path: Path) -> None:
 
         load_weights(model, path)
     elif framework == "keras":
-        try:
-            model.load_weights(path)
-        except (OSError, ValueError) as error:
-            raise InvalidModelError(f"the weights in {str(path)!r} do not fit: {error}") from error
+        from onnxport.tracing.keras import load_weights as load_keras_weights
+
+        load_keras_weights(model, path)
     else:
         raise InvalidInputError(f"--weights: {framework} models hold their own")

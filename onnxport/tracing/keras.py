@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UntrustedFileError
+from onnxport.tracing.keras_trust import check_file, check_weights
 
 if TYPE_CHECKING:
     from onnxport.tracing.tensorflow_program import Program
@@ -23,10 +24,11 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
 
     Args:
         path: the file.
-        allow_pickle: allow the file to hold code: a Lambda layer's function is stored as marshalled bytecode.
+        allow_pickle: allow the file to hold the code of Lambda layers, which is stored as marshalled bytecode.
+        allow_code: allow everything that Keras takes: classes by name, vocabularies and models in other files.
 
     Raises:
-        UntrustedFileError: the file holds a Lambda's code, and `allow_pickle` is not set.
+        UntrustedFileError: loading or running it would do more than compute, and the consent is not given.
         InvalidModelError: the file is missing, corrupt, or holds no Keras model.
     """
     place = Path(path)
@@ -34,15 +36,33 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         raise InvalidModelError(f"no file {str(path)!r}")
     if place.suffix.lower() not in _SUFFIXES:
         raise InvalidModelError(f"{str(path)!r} is no Keras file: the suffix is none of {', '.join(_SUFFIXES)}")
+    if not allow_code:
+        check_file(place, allow_pickle=allow_pickle)
     try:
-        return keras.saving.load_model(place, compile=False, safe_mode=not allow_pickle)
+        return keras.saving.load_model(place, compile=False, safe_mode=not (allow_pickle or allow_code))
     except Exception as error:  # Keras lets through what zipfile, h5py and json raise
         message = (str(error).strip() or type(error).__name__).splitlines()[0]
         if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
             raise UntrustedFileError(
-                f"{str(path)!r} holds the code of a Lambda layer, which loading would run; pass allow_pickle=True if you trust it"
+                f"{str(path)!r} holds the code of a Lambda layer, which loading would run; pass allow_pickle=True "
+                "(--allow-pickle) only for files that you trust"
             ) from error
         raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {message}") from error
+
+
+def load_weights(model: Any, path: Path) -> None:
+    """Loads the weights in a ``.weights.h5`` file into `model`.
+
+    Raises:
+        UntrustedFileError: the file takes data from other files.
+        InvalidModelError: the file is corrupt, or its arrays are not the model's.
+    """
+    if path.suffix.lower() in (".h5", ".hdf5"):
+        check_weights(path)
+    try:
+        model.load_weights(path)
+    except Exception as error:  # Keras lets through what h5py raises
+        raise InvalidModelError(f"the weights in {str(path)!r} do not fit: {error}") from error
 
 
 def backend() -> str:

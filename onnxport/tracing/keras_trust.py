@@ -1,0 +1,257 @@
+"""What a Keras file may say: layers and functions of Keras that compute, weights of its own, no code and no other file.
+
+A configuration names classes and functions, which Keras imports and calls; a layer may name a vocabulary or a model in another
+file; an HDF5 file may link to others, and packed weights may unpack to any size.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+from keras.src.backend.common import global_state  # where Keras keeps variables that wait for their first value
+from keras.src.legacy.saving import saving_options, saving_utils
+from keras.src.saving import serialization_lib
+
+from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.tracing.archives import check_zip
+
+_BYTES = 300 << 20
+_WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
+_LAMBDA_WAY_OUT = "pass allow_pickle=True (--allow-pickle) only for files that you trust"
+
+# Parts of Keras whose classes and functions only compute.
+_PARTS = frozenset(
+    "activations applications constraints dtype_policies initializers layers legacy losses metrics models ops optimizers "
+    "quantizers random regularizers".split()
+)
+_NOT_COMPUTING = frozenset(
+    "get deserialize serialize load_model save_model clone_model model_from_json TFSMLayer TorchModuleWrapper JaxLayer "
+    "FlaxLayer".split()
+)
+_MARKERS = frozenset(
+    "__keras_tensor__ __tensor__ __numpy__ __bytes__ __ellipsis__ __slice__ __tuple__ TensorShape".split()
+)
+_FILES = frozenset(("vocabulary", "filepath", "file_path", "idf_weights"))
+
+
+def check_file(path: Path, *, allow_pickle: bool) -> None:
+    """Looks through a ``.keras`` or HDF5 file before Keras loads it.
+
+    Args:
+        path: the file.
+        allow_pickle: the code of Lambda layers is allowed.
+
+    Raises:
+        UntrustedFileError: loading or running it would do more than compute.
+        InvalidModelError: it is damaged, or takes more memory than its size allows.
+    """
+    title = repr(str(path))
+    if path.suffix.lower() != ".keras":
+        with _opened(title, path) as store:
+            config = store.attrs.get("model_config")
+        check_weights(path)
+        if config is None:
+            raise InvalidModelError(f"{title} holds no Keras model: it has no attribute model_config")
+        _check_config(title, path, _parsed(title, config), allow_pickle, legacy=True)
+        return
+    if not zipfile.is_zipfile(path):
+        raise InvalidModelError(f"{title} is truncated or no .keras file: it is no zip archive")
+    check_zip(title, path, packed=4)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            config = archive.read("config.json")
+            weights = "model.weights.h5"
+            if weights in archive.namelist():
+                with archive.open(weights) as stream, _opened(f"{title} ({weights})", stream) as store:
+                    _check_store(f"{title} ({weights})", store, path.stat().st_size)
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        if isinstance(error, InvalidModelError):
+            raise
+        raise InvalidModelError(f"{title} is damaged: {str(error).strip() or type(error).__name__}") from error
+    _check_config(title, path, _parsed(title, config), allow_pickle, legacy=False)
+
+
+def check_weights(path: Path) -> None:
+    """Looks through an HDF5 file of weights.
+
+    Raises:
+        UntrustedFileError: it takes data from other files.
+        InvalidModelError: it is damaged, or unpacks to more than its size allows.
+    """
+    title = repr(str(path))
+    with _opened(title, path) as store:
+        _check_store(title, store, path.stat().st_size)
+
+
+def _opened(title: str, source: Any) -> Any:
+    try:
+        return h5py.File(source, "r")
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise InvalidModelError(f"{title} is truncated or no HDF5 file: {error}") from error
+
+
+def _check_store(title: str, store: Any, file_bytes: int) -> None:
+    """Links stay inside of the file, and its arrays within what it can hold."""
+    total = 0
+    waiting, seen = [store["/"]], set[int]()
+    try:
+        while waiting:
+            group = waiting.pop()
+            address = h5py.h5o.get_info(group.id).addr
+            if address in seen:
+                continue
+            seen.add(address)
+            for name in group:
+                link = group.get(name, getlink=True)
+                if isinstance(link, h5py.ExternalLink):
+                    raise UntrustedFileError(
+                        f"{title}: {group.name}/{name} is a link to another file, {link.filename!r}; {_WAY_OUT}"
+                    )
+                if isinstance(link, h5py.SoftLink):
+                    raise InvalidModelError(f"{title} is no file of Keras: {group.name}/{name} is a link")
+                item = group[name]
+                if isinstance(item, h5py.Group):
+                    waiting.append(item)
+                elif isinstance(item, h5py.Dataset):
+                    if item.external or item.is_virtual:
+                        raise UntrustedFileError(
+                            f"{title}: the data of {item.name!r} stands in another file; {_WAY_OUT}"
+                        )
+                    total += math.prod(item.shape or ()) * item.dtype.itemsize
+                    if total > 4 * file_bytes + _BYTES:
+                        raise InvalidModelError(
+                            f"{title} is damaged or hostile: with {item.name!r} its arrays take {total:,} bytes, the file has "
+                            f"{file_bytes:,}"
+                        )
+    except (UntrustedFileError, InvalidModelError):
+        raise
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidModelError(f"{title} is damaged: {error}") from error
+
+
+def _parsed(title: str, text: Any) -> Any:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidModelError(f"{title} is damaged: its configuration is no JSON: {error}") from error
+    if not isinstance(found, dict) or "class_name" not in found:
+        raise InvalidModelError(f"{title} is damaged: its configuration names no class")
+    return found
+
+
+def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickle: bool, *, legacy: bool) -> None:
+    for where, item in _items(config):
+        if "class_name" in item:
+            _check_class(title, where, item, allow_pickle, legacy)
+        for key in _FILES & item.keys():
+            if isinstance(item[key], str) and item[key]:
+                raise UntrustedFileError(f"{title}: {key} of {where} is read from the file {item[key]!r}; {_WAY_OUT}")
+    limit = 4 * path.stat().st_size + _BYTES
+    if 4 * _most_numbers(config) > limit:
+        _check_size(title, config, limit, legacy, safe_mode=not allow_pickle)
+
+
+def _items(config: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every dictionary of nested JSON, with the name of the layer that it stands in."""
+    waiting: list[tuple[str, Any]] = [("the model", config)]
+    while waiting:
+        where, item = waiting.pop()
+        if isinstance(item, dict):
+            name = item.get("name")
+            where = repr(name) if isinstance(name, str) else where
+            yield where, item
+            waiting += [(where, child) for child in item.values()]
+        elif isinstance(item, list):
+            waiting += [(where, child) for child in item]
+
+
+def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: bool, legacy: bool) -> None:
+    name, module = item["class_name"], item.get("module")
+    inner = item.get("config")
+    if name == "__lambda__" or (
+        name == "Lambda" and isinstance(inner, dict) and isinstance(inner.get("function"), list)
+    ):
+        if allow_pickle:
+            return
+        raise UntrustedFileError(
+            f"{title} holds the code of a Lambda layer ({where}), which loading would run; {_LAMBDA_WAY_OUT}"
+        )
+    if name in _MARKERS:
+        return
+    if name == "function":
+        name = inner
+    if not isinstance(name, str) or not (module is None or isinstance(module, str)):
+        raise InvalidModelError(f"{title} is damaged: {where} names the class {name!r} of the module {module!r}")
+    registered = item.get("registered_name") or name
+    if (
+        keras.saving.get_registered_object(str(registered)) is not None
+        or keras.saving.get_registered_object(name) is not None
+    ):
+        return  # a class that is imported here already
+    parts = (module or "").split(".")
+    part = parts[2] if parts[:2] == ["keras", "src"] and len(parts) > 2 else parts[1] if len(parts) > 1 else ""
+    known = parts == ["keras"] or (parts[0] == "keras" and part in _PARTS) or module in ("builtins", None)
+    if known and name not in _NOT_COMPUTING:
+        return
+    if name in _NOT_COMPUTING or parts[0] == "keras":
+        raise UntrustedFileError(f"{title}: {module or 'keras'}.{name} (in {where}) does more than compute; {_WAY_OUT}")
+    raise UntrustedFileError(
+        f"{title}: {where} is of the class {module}.{name}, which is not Keras's own: import what registers it with "
+        f"keras.saving.register_keras_serializable, or {_WAY_OUT}"
+    )
+
+
+def _most_numbers(config: Any) -> int:
+    """No fewer than the numbers that the model's variables hold, from the whole numbers in its configuration."""
+    largest, total = 1, 0
+    for _, item in _items(config):
+        sizes = [*_sizes(item)]
+        largest = max([largest, *sizes])
+        total += math.prod(size for size in sizes if size > 1) if len(sizes) < 100 else sum(sizes)
+    return total * largest
+
+
+def _sizes(item: Mapping[str, Any]) -> Iterator[int]:
+    waiting = [value for value in item.values() if not isinstance(value, dict)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300:
+            yield abs(int(value))
+        elif isinstance(value, list):
+            waiting += [child for child in value if not isinstance(child, dict)]
+
+
+def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode: bool) -> None:
+    """Builds the model without values for its variables, and adds up their sizes."""
+    waiting = global_state.get_global_attribute("uninitialized_variables", [], set_to_default=True)
+    before = list(waiting)
+    try:
+        with (
+            keras.StatelessScope(initialize_variables=False),
+            saving_options.keras_option_scope(use_legacy_config=True) if legacy else nullcontext(),
+            serialization_lib.SafeModeScope(safe_mode),
+        ):
+            if legacy:
+                saving_utils.model_from_config(dict(config))
+            else:
+                serialization_lib.deserialize_keras_object({**config, "compile_config": None}, safe_mode=safe_mode)
+        made = waiting[len(before) :]
+        sizes = {item.path: math.prod(item.shape) * 4 for item in made}
+    except Exception as error:  # Keras raises many types for a damaged configuration
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InvalidModelError(f"{title} can't be loaded as a Keras model: {reason}") from error
+    finally:
+        waiting[:] = before
+    if sum(sizes.values()) > limit:
+        name = max(sizes, key=sizes.__getitem__)
+        raise InvalidModelError(
+            f"{title} is damaged or hostile: its variable {name!r} takes {sizes[name]:,} bytes, more than the file can hold"
+        )
