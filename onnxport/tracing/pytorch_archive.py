@@ -94,7 +94,7 @@ def _check_payloads(title: str, config: str, found: Any, records: dict[str, int]
         raise InvalidModelError(f"{title} is damaged: the record {config!r} lists no tensors")
     total = 0
     for name, entry in entries.items():
-        meta = entry.get("tensor_meta") if isinstance(entry, dict) else None
+        meta: Any = entry.get("tensor_meta") if isinstance(entry, dict) else None
         record = f"{config.rpartition('/')[0]}/{entry.get('path_name')}" if isinstance(entry, dict) else ""
         if record not in records:
             raise InvalidModelError(f"{title} is damaged: the tensor {name!r} has no record {record!r}")

@@ -152,7 +152,7 @@ def _check_signature(title: str, signature: Any) -> None:
         if not (isinstance(name, str) and is_identifier(name)):
             raise _refused(title, f"the parameter {_short(name)} would be written into Python source")
     for key in ("in_spec", "out_spec"):
-        text = signature.get(key)
+        text: Any = signature.get(key)
         try:
             _, tree = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
