@@ -115,6 +115,10 @@ class MissingDependencyError(OnnxportError, ImportError):
         return cls(f"this conversion needs {package}, which is not installed: pip install 'onnxport[{extra}]'")
 
 
+class FallbackWarning(UserWarning):
+    """onnxruntime can't load a model that is run: ONNX's reference evaluator, which is slow, runs it instead."""
+
+
 class ValidationError(OnnxportError):
     """The converted model does not give the source's numbers; `report` says where and by how much."""
 

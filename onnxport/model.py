@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import FallbackWarning, InvalidInputError
 from onnxport.graph.external_data import save as save_file
 from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
+from onnxport.graph.runtimes import Runtime
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -27,13 +29,24 @@ class OnnxModel:
     Attributes:
         model: the `onnx_ir.Model`; its initializers are views on the source model's storage.
         report: the validation's report; None where validation was switched off.
-        notes: what the conversion has to say: how the model was traced, which dimensions could not be made dynamic.
+        notes: what the conversion has to say: how the model was traced, which dimensions could not be made dynamic, what was
+            written for the runtime.
+        runtime: what runs the model: ``"onnxruntime"``, or ``"reference"``, ONNX's reference evaluator.
     """
 
-    def __init__(self, model: ir.Model, *, report: Report | None = None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        *,
+        report: Report | None = None,
+        notes: tuple[str, ...] = (),
+        runtime: Runtime = "onnxruntime",
+    ) -> None:
         self.model = model
         self.report = report
         self.notes = notes
+        self.runtime = runtime
+        self._warned = False
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OnnxModel:
@@ -69,8 +82,10 @@ class OnnxModel:
 
     @cached_property
     def session(self) -> Session:
-        """The model in onnxruntime (in ONNX's reference evaluator where onnxruntime has no kernel)."""
-        return Session(self.model)
+        """The model in its `runtime`; where onnxruntime can't load it, in ONNX's reference evaluator, and
+        `Session.fallback_reason` says why.
+        """
+        return Session(self.model, runtime=self.runtime)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Runs the model.
@@ -85,6 +100,9 @@ class OnnxModel:
 
         Raises:
             InvalidInputError: number, names, types or shapes of the inputs do not fit.
+
+        Warns:
+            FallbackWarning: once, where onnxruntime can't load the model.
         """
         names = self.input_names
         table = inputs[0] if len(inputs) == 1 and not named else None
@@ -95,6 +113,13 @@ class OnnxModel:
         if len(inputs) > len(names):
             raise InvalidInputError(
                 f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given"
+            )
+        if self.session.fallback_reason and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"onnxruntime can't run the model, ONNX's reference evaluator does: {self.session.fallback_reason}",
+                FallbackWarning,
+                stacklevel=2,
             )
         outputs = self.session.run({**dict(zip(names, inputs, strict=False)), **named})
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from onnxport.errors import InvalidInputError
+from onnxport.graph.runtimes import NEWEST_OPSET, RUNTIMES, Runtime
 
 DEFAULT_OPSET = 21
 OPSETS = range(13, 29)
@@ -32,6 +33,7 @@ class Request:
         methods: which inference methods of an estimator.
         options: per-step options of an estimator's conversion.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights.
+        runtime: what the graph is written for.
 
     Raises:
         InvalidInputError: an option has a value that it can't have for any model.
@@ -49,6 +51,7 @@ class Request:
     methods: Sequence[str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     optimize: Optimize = "none"
+    runtime: Runtime = "onnxruntime"
 
     def __post_init__(self) -> None:
         opset = self.target_opset
@@ -58,6 +61,8 @@ class Request:
             )
         if self.optimize not in get_args(Optimize):
             raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
+        if self.runtime not in RUNTIMES:
+            raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         for name in ("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"):
             _check_names(name, getattr(self, name))
         both = set(self.input_names or ()) & set(self.output_names or ())
@@ -70,6 +75,11 @@ class Request:
     def opset(self) -> int:
         """The version of ai.onnx to write."""
         return DEFAULT_OPSET if self.target_opset is None else self.target_opset
+
+    @property
+    def runs_in(self) -> Runtime:
+        """What runs the result: onnxruntime loads no opset above `NEWEST_OPSET`."""
+        return "reference" if self.opset > NEWEST_OPSET else self.runtime
 
 
 def _check_names(option: str, names: Sequence[str] | None) -> None:

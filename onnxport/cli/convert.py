@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 
@@ -31,6 +31,7 @@ from onnxport.cli.options import (
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
+from onnxport.graph.runtimes import Runtime
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ class Order:
     rtol: Rtol = None
     atol: Atol = None
     optimize: Annotated[bool, typer.Option(help="Bake batch norms and transposes into the weights.")] = False
+    runtime: Annotated[
+        str, typer.Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
+    ] = "onnxruntime"
     allow_pickle: AllowPickle = False
     allow_code: AllowCode = False
     as_json: Json = False
@@ -154,6 +158,7 @@ def carry_out(order: Order) -> dict[str, Any]:
         methods=words(order.methods),
         options=estimator_options(order.option),
         optimize="inference" if order.optimize else "none",
+        runtime=cast(Runtime, order.runtime),
         allow_pickle=order.allow_pickle,
         allow_code=order.allow_code,
         rtol=order.rtol,

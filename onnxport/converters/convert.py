@@ -16,6 +16,7 @@ from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
+from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances, kind_of
 from onnxport.request import Optimize, Request
@@ -49,6 +50,7 @@ def convert(
     methods: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     optimize: Optimize = "none",
+    runtime: Runtime = "onnxruntime",
     allow_pickle: bool = False,
     allow_code: bool = False,
     rtol: float | None = None,
@@ -79,6 +81,8 @@ def convert(
             ``{"raw_scores": True}``, ``{"zipmap": True}`` (or ``"columns"``), and for a step of a pipeline, by its path,
             ``{"scale": {"output": True}}``: what it gives, as an output too.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
+        runtime: ``"onnxruntime"`` writes what its versions from 1.20 on load and run, by composition or casts, which the
+            report's notes name; ``"reference"`` the most direct standard graph, run by ONNX's reference evaluator.
         allow_pickle: allow `model` to be a pickle file or to hold pickled parts, which run code when they are loaded.
         allow_code: allow a file to run code of its own: operators that read or write files, functions by name, shared objects.
         rtol: relative tolerance instead of the derived budget.
@@ -128,6 +132,7 @@ def convert(
         methods=methods,
         options=options or {},
         optimize=optimize,
+        runtime=runtime,
     )
     if output is not None:
         frameworks.check_place(output, target)

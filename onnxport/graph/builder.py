@@ -401,7 +401,7 @@ class OpBuilder:
         for index, item in enumerate(outputs):
             value = item
             if value not in own or value in finals:
-                value = self._identity(value)
+                value = self.identity(value)
             if output_names is not None:
                 value.name = output_names[index]
             finals.append(value)
@@ -410,15 +410,26 @@ class OpBuilder:
             finals,
             nodes=self.nodes,
             initializers=self._root.initializers if self._is_main else (),
-            opset_imports={"": self.opset, **self._root.domains} if self._is_main else {},
+            opset_imports=self.opset_imports if self._is_main else {},
             name=name,
         )
 
-    def _identity(self, value: ir.Value) -> ir.Value:
+    def identity(self, value: ir.Value) -> ir.Value:
+        """`value` as this graph's own: the result of an Identity, also of a constant."""
         node = self._make("Identity", [value], [], "", 1, None)
         node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
         self.nodes.append(node)
         return node.outputs[0]
+
+    @property
+    def opset_imports(self) -> dict[str, int]:
+        """The domains of the nodes written so far, and their versions."""
+        return {"": self.opset, **self._root.domains}
+
+    @property
+    def initializers(self) -> list[ir.Value]:
+        """The model's constants and parameters so far."""
+        return self._root.initializers
 
     # -- provenance and names ------------------------------------------------------------------------------------------
 
@@ -454,6 +465,17 @@ class OpBuilder:
         root = self._root
         before = root.source, root.metadata, root.results
         root.source, root.metadata, root.results = source, source.metadata(), tuple(results)
+        try:
+            yield self
+        finally:
+            root.source, root.metadata, root.results = before
+
+    @contextmanager
+    def instead_of(self, node: ir.Node) -> Iterator[Self]:
+        """All nodes written inside come from where `node` came from, and are named after it."""
+        root = self._root
+        before = root.source, root.metadata, root.results
+        root.source, root.metadata, root.results = Source(node.op_type, node.name or ""), dict(node.metadata_props), ()
         try:
             yield self
         finally:

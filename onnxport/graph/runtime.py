@@ -17,9 +17,8 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save, weight_bytes
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
+from onnxport.graph.runtimes import Runtime
 
-# The newest ai.onnx opset that onnxruntime 1.31 loads.
-ORT_MAX_OPSET = 26
 _IN_MEMORY_LIMIT = 64 << 20
 
 
@@ -30,22 +29,32 @@ class Session:
         model: an `onnx_ir.Model`, `onnx.ModelProto` or path of an ``.onnx`` file.
         threads: intra-op threads; 0 leaves it to the runtime.
         optimize: let onnxruntime optimise the graph; False runs it node by node as written.
+        runtime: ``"onnxruntime"``, and where that can't load the model ONNX's reference evaluator; ``"reference"``, that alone.
 
     Attributes:
         backend: ``"onnxruntime"`` or ``"onnx.reference"``.
-        fallback_reason: why onnxruntime does not run it; empty where it does.
+        fallback_reason: why onnxruntime, which was asked for, does not run it; empty where it does or was not asked for.
 
     Raises:
         InvalidModelError: neither runtime can load the model.
     """
 
     def __init__(
-        self, model: ir.Model | onnx.ModelProto | str | os.PathLike[str], *, threads: int = 0, optimize: bool = True
+        self,
+        model: ir.Model | onnx.ModelProto | str | os.PathLike[str],
+        *,
+        threads: int = 0,
+        optimize: bool = True,
+        runtime: Runtime = "onnxruntime",
     ) -> None:
         self.backend = "onnxruntime"
         self.fallback_reason = ""
         self._run: Any
-        self._errors: tuple[type[Exception], ...] = _ort_errors()
+        self._errors: tuple[type[Exception], ...] = ()
+        if runtime == "reference":
+            self._open_reference(model)
+            return
+        self._errors = _ort_errors()
         try:
             self._open_onnxruntime(model, threads, optimize)
         except self._errors as error:
@@ -90,9 +99,8 @@ class Session:
         try:
             evaluator = ReferenceEvaluator(proto)
         except Exception as error:  # the evaluator has no error type of its own
-            raise InvalidModelError(
-                f"no runtime loads the model: onnxruntime: {self.fallback_reason}; onnx.reference: {error}"
-            ) from error
+            tried = f"onnxruntime: {self.fallback_reason}; " if self.fallback_reason else ""
+            raise InvalidModelError(f"no runtime loads the model: {tried}onnx.reference: {error}") from error
         self.backend = "onnx.reference"
         self._errors = (Exception,)  # the evaluator has no error type of its own
         initialized = {item.name for item in proto.graph.initializer}
@@ -104,7 +112,7 @@ class Session:
             for item in inputs
             if item.type.HasField("tensor_type")
         }
-        self._run = lambda feeds, names: evaluator.run(names, feeds)
+        self._run = lambda feeds, names: _evaluate(evaluator, feeds, names)
 
     def run(self, feeds: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Any]:
         """Outputs in graph order (or those named) for inputs by name.
@@ -149,6 +157,12 @@ class Session:
         if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):
             return array.astype(wanted)  # Python numbers and widenings, as NumPy itself would
         raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
+
+
+def _evaluate(evaluator: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """Runs the evaluator; what overflows or is not defined is infinite or NaN, as in any runtime, and no warning."""
+    with np.errstate(all="ignore"):
+        return list(evaluator.run(names, feeds))
 
 
 def _run_bits(session: Any, feeds: Mapping[str, Any], names: Sequence[str], types: Mapping[str, str]) -> list[Any]:

@@ -10,6 +10,8 @@ import onnx_ir as ir
 from onnxport import __version__
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
+from onnxport.graph.runtimes import NEWEST_OPSET, Runtime
+from onnxport.graph.runtimes.fitting import fit
 
 # Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
 _MAX_IR_VERSION = 10
@@ -28,6 +30,8 @@ def finish(
     *,
     name: str = "main",
     rewrites: Sequence[Callable[[ir.Model], object]] = (),
+    runtime: Runtime = "onnxruntime",
+    notes: list[str] | None = None,
 ) -> ir.Model:
     """The model that `op` has written, cleaned.
 
@@ -37,14 +41,27 @@ def finish(
         output_names: their exact names, reserved in the naming authority beforehand.
         name: name of the graph.
         rewrites: passes that the source needs before the graph is cleaned.
+        runtime: ``"onnxruntime"`` writes what it loads; ``"reference"`` the most direct graph.
+        notes: what was written for the runtime is added here.
     """
     graph = op.graph(outputs, name=name, output_names=output_names)
     model = ir.Model(graph, ir_version=_MAX_IR_VERSION, producer_name="onnxport", producer_version=__version__)
     for rewrite in rewrites:
         rewrite(model)
     model = clean(model)
+    said = _fitted(model, op) if runtime == "onnxruntime" else ()
+    if notes is not None:
+        notes.extend(said)
     model.ir_version = lowest_ir_version(model)
     return model
+
+
+def _fitted(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
+    if op.opset > NEWEST_OPSET:
+        return (
+            f"opset {op.opset} is beyond {NEWEST_OPSET}, the last that onnxruntime loads: ONNX's reference evaluator runs it",
+        )
+    return fit(model, op)
 
 
 def lowest_ir_version(model: ir.Model) -> int:

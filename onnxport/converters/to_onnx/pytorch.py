@@ -93,7 +93,8 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
-    return OnnxModel(finish(op, values, outputs), notes=tuple(notes))
+    model = finish(op, values, outputs, runtime=request.runtime, notes=notes)
+    return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 
 def _user_outputs(program: torch.export.ExportedProgram) -> list[int]:

@@ -83,10 +83,11 @@ def export(model: Any, request: Request) -> OnnxModel:
             raise InvalidInputError(misfit) from error
         raise
     results = [formed(op, model, output, matrix(op, item)) for output, item in zip(outputs, tables, strict=True)]
-    finished = finish(op, at_output(results), final_names)
+    notes: list[str] = []
+    finished = finish(op, at_output(results), final_names, runtime=request.runtime, notes=notes)
     finished.metadata_props[PRODUCED] = written(outputs, final_names)
     finished.metadata_props["sklearn_version"] = str(getattr(model, "_sklearn_version", None) or sklearn.__version__)
-    return OnnxModel(finished)
+    return OnnxModel(finished, notes=tuple(notes), runtime=request.runs_in)
 
 
 def _misfit(model: Any, columns: Sequence[Column]) -> str:

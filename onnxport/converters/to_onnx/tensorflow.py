@@ -91,7 +91,9 @@ def lower(program: Program, request: Request) -> OnnxModel:
     outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
     rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
-    return OnnxModel(finish(op, outputs, names, rewrites=rewrites), notes=tuple(lowering.notes()))
+    notes = list(lowering.notes())
+    model = finish(op, outputs, names, rewrites=rewrites, runtime=request.runtime, notes=notes)
+    return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 
 def _check_port(name: str, dtype: ir.DataType) -> None:

@@ -11,8 +11,6 @@ from onnx_ir.passes.common import (
 )
 
 from onnxport.graph.passes.identity import RemoveIdentityPass
-from onnxport.graph.passes.precision import KeepDoubleScalesPass
-from onnxport.graph.passes.products import SettleProductsPass
 from onnxport.graph.passes.unused import ReleaseUnusedBodiesPass
 
 # Random operators that onnx-ir's subexpression pass does not know: two equal nodes draw two different values.
@@ -25,8 +23,6 @@ def clean(model: ir.Model) -> ir.Model:
     passes = Sequential(
         RemoveIdentityPass(),
         *(() if random else (CommonSubexpressionEliminationPass(),)),
-        KeepDoubleScalesPass(),
-        SettleProductsPass(),
         ReleaseUnusedBodiesPass(),
         RemoveUnusedNodesPass(),
         RemoveUnusedOpsetsPass(),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
+from onnxport.graph import compositions
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.common import elementwise
 from onnxport.opset_maps.to_onnx.common.special import erf
@@ -48,7 +49,7 @@ def acos(op: OpBuilder, x: ir.Value) -> ir.Value:
 def sinh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """sign(x) (u + u / (u + 1)) / 2 with u = expm1(|x|)."""
     a = op.Abs(x)
-    u = elementwise.expm1(op, op.Min(a, op.const(_ALONE, x.dtype)))
+    u = compositions.expm1(op, op.Min(a, op.const(_ALONE, x.dtype)))
     found = op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
     found = op.Mul(op.Sign(x), op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), found))
     return op.Where(op.Equal(x, 0.0), x, found)
@@ -74,7 +75,7 @@ def asinh(op: OpBuilder, x: ir.Value) -> ir.Value:
     large = op.Greater(a, _LARGE)
     square = elementwise.square(op, op.Where(large, op.const(1.0, x.dtype), a))
     rest = op.Div(square, op.Add(op.Sqrt(op.Add(square, 1.0)), 1.0))
-    found = op.Where(large, _log_of_twice(op, a), elementwise.log1p(op, op.Add(a, rest)))
+    found = op.Where(large, _log_of_twice(op, a), compositions.log1p(op, op.Add(a, rest)))
     return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), found))
 
 
@@ -82,14 +83,14 @@ def acosh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log1p(t + sqrt(t (t + 2))) with t = x - 1; of a large x log(2 x), NaN below 1."""
     large = op.Greater(x, _LARGE)
     t = op.Sub(op.Where(large, op.const(1.0, x.dtype), x), 1.0)
-    found = op.Where(large, _log_of_twice(op, x), elementwise.log1p(op, op.Add(t, op.Sqrt(op.Mul(t, op.Add(t, 2.0))))))
+    found = op.Where(large, _log_of_twice(op, x), compositions.log1p(op, op.Add(t, op.Sqrt(op.Mul(t, op.Add(t, 2.0))))))
     return op.Where(op.Less(x, 1.0), op.const(math.nan, x.dtype), found)
 
 
 def atanh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """sign(x) log1p(2 a / (1 - a)) / 2 with a = |x|."""
     a = op.Abs(x)
-    found = elementwise.log1p(op, op.Div(op.Add(a, a), op.Sub(1.0, a)))
+    found = compositions.log1p(op, op.Div(op.Add(a, a), op.Sub(1.0, a)))
     return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), op.Mul(found, 0.5)))
 
 

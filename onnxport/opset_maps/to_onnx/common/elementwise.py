@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.compositions import expm1, log1p  # noqa: F401  # expm1 is looked up by its row
 from onnxport.opset_maps.elementwise import Row
 from onnxport.opset_maps.to_onnx.common import whole_numbers
 
@@ -152,33 +153,6 @@ def rsqrt(op: OpBuilder, x: ir.Value) -> ir.Value:
 def exp2(op: OpBuilder, x: ir.Value) -> ir.Value:
     """2 to the x."""
     return op.Pow(op.const(2.0, x.dtype), x)
-
-
-def expm1(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """exp(x) - 1 without cancellation: with u = exp(x) rounded, (u - 1) x / log(u); x where u = 1.
-
-    Source: Kahan's formula, in Higham, "Accuracy and Stability of Numerical Algorithms", section 1.14.1.
-    """
-    u = op.Exp(x)
-    difference = op.Sub(u, 1.0)
-    exact = op.Equal(u, 1.0)
-    limit = op.Or(op.Equal(difference, -1.0), op.Equal(difference, u))
-    safe_log = op.Where(exact, op.const(1.0, x.dtype), op.Log(u))
-    return op.Where(exact, x, op.Where(limit, difference, op.Mul(difference, op.Div(x, safe_log))))
-
-
-def log1p(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """log(1 + x), exact for small x: with u = 1 + x rounded, x log(u) / (u - 1), or x where u = 1.
-
-    Source: Kahan's formula, in Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic",
-    theorem 4.
-    """
-    u = op.Add(x, 1.0)
-    difference = op.Sub(u, 1.0)
-    exact = op.Equal(difference, 0.0)
-    unbounded = op.Equal(u, difference)
-    ratio = op.Div(op.Log(u), op.Where(exact, op.const(1.0, x.dtype), difference))
-    return op.Where(exact, x, op.Where(unbounded, op.Log(u), op.Mul(x, ratio)))
 
 
 def log(op: OpBuilder, x: ir.Value) -> ir.Value:

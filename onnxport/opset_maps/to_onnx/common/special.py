@@ -17,7 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common.elementwise import isinf, log1p
+from onnxport.graph.compositions import log1p
+from onnxport.opset_maps.to_onnx.common.elementwise import isinf
 
 Function = Callable[..., ir.Value]
 _DOUBLE = ir.DataType.DOUBLE

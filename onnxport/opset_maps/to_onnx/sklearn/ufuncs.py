@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph import compositions
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.common import double, elementwise, special, whole_numbers
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
@@ -46,7 +47,7 @@ def _heaviside(op: OpBuilder, x: ir.Value, at_zero: ir.Value) -> ir.Value:
 
 def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
     """min(x, 0) - log1p(exp(-|x|))."""
-    tail = elementwise.log1p(op, op.Exp(op.Neg(op.Abs(x))))
+    tail = compositions.log1p(op, op.Exp(op.Neg(op.Abs(x))))
     return op.Sub(op.Min(x, op.const(0.0, x.dtype)), tail)
 
 
@@ -109,11 +110,11 @@ UFUNCS: dict[str, Function] = {
     "exp": _plain("Exp"),
     "exp2": elementwise.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
-    "expm1": elementwise.expm1,
+    "expm1": compositions.expm1,
     "log": _plain("Log"),
     "log2": elementwise.log2,
     "log10": elementwise.log10,
-    "log1p": elementwise.log1p,
+    "log1p": compositions.log1p,
     "logaddexp": elementwise.logaddexp,
     "sin": _plain("Sin"),
     "cos": _plain("Cos"),

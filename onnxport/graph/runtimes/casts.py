@@ -1,0 +1,146 @@
+"""Operators without a kernel for an element type, computed in another type that holds its values exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.runtimes.defect import Defect, Write, Written
+
+_T = ir.DataType
+SMALL = frozenset({_T.INT8, _T.UINT8, _T.INT16, _T.UINT16})
+_LEAST = -(1 << 63)
+
+
+def again(
+    op: OpBuilder, node: ir.Node, inputs: Sequence[ir.Value | None], **changed: Any
+) -> ir.Value | tuple[ir.Value, ...]:
+    """The node once more, on other inputs."""
+    attributes: dict[str, Any] = {name: item.value for name, item in node.attributes.items()}
+    result: ir.Value | tuple[ir.Value, ...] = op.node(
+        node.op_type, *inputs, domain=node.domain, outputs=len(node.outputs), **{**attributes, **changed}
+    )
+    return result
+
+
+def through(wide: ir.DataType, dtypes: frozenset[ir.DataType], operands: Sequence[int] | None = None) -> Write:
+    """Computes a node in `wide`: operands of `dtypes` are cast to it, and results of `dtypes` back."""
+
+    def write(op: OpBuilder, node: ir.Node) -> Written:
+        inputs = [
+            op.cast(value, wide)
+            if value is not None and value.dtype in dtypes and (operands is None or index in operands)
+            else value
+            for index, value in enumerate(node.inputs)
+        ]
+        results = again(op, node, inputs)
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(
+            op.cast(result, old.dtype) if old.dtype in dtypes and old.dtype != result.dtype else result
+            for old, result in zip(node.outputs, results, strict=True)
+        )
+
+    return write
+
+
+def ordered(op: OpBuilder, node: ir.Node) -> Written:
+    """Computes a node on UINT64 in INT64, shifted by 2**63: the shift keeps the order."""
+
+    def shifted(value: ir.Value) -> ir.Value:
+        return op.Add(op.cast(value, _T.INT64), _LEAST)
+
+    inputs = [shifted(value) if value is not None and value.dtype == _T.UINT64 else value for value in node.inputs]
+    results = again(op, node, inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    return tuple(
+        op.cast(op.Add(result, _LEAST), _T.UINT64) if old.dtype == _T.UINT64 else result
+        for old, result in zip(node.outputs, results, strict=True)
+    )
+
+
+def _cast_row(
+    operators: str,
+    dtypes: Sequence[ir.DataType],
+    wide: ir.DataType,
+    *,
+    operands: tuple[int, ...] | None = None,
+    opsets: range = range(13, 27),
+) -> Defect:
+    kinds = frozenset(dtypes)
+    return Defect(
+        tuple(operators.split()),
+        through(wide, kinds, operands),
+        f"{wide.name.lower()} between casts",
+        dtypes=kinds,
+        operands=operands,
+        opsets=opsets,
+    )
+
+
+# Without a kernel for BFLOAT16 in 1.20 or 1.31; results are rounded to it after each operator, as the frameworks do.
+_NO_BFLOAT16 = (
+    "Abs Acos Acosh Add AffineGrid ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Ceil Celu "
+    "Clip Col2Im Conv ConvTranspose Cos Cosh CumProd CumSum DFT DeformConv DepthToSpace Det Div Dropout Einsum Elu Equal "
+    "Erf Exp Expand Floor GRU Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample "
+    "GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization "
+    "LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool MatMul Max MaxPool MaxRoiPool MaxUnpool Mean "
+    "MeanVarianceNormalization Min Mish Mod Mul Multinomial Neg NegativeLogLikelihoodLoss NonZero OneHot PRelu Pad Pow "
+    "RMSNormalization RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
+    "ReduceProd ReduceSum ReduceSumSquare Relu Resize RoiAlign RotaryEmbedding Round STFT Selu Shrink Sigmoid Sign Sin "
+    "Sinh Size Softmax SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu "
+    "Tile TopK Trilu Unique Where"
+)
+_ARITHMETIC = "Add Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Sub"
+_REDUCTIONS = (
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+)
+
+CASTS = (
+    _cast_row(_NO_BFLOAT16, [_T.BFLOAT16], _T.FLOAT),
+    _cast_row(
+        f"{_ARITHMETIC} ArgMax ArgMin Clip CumSum Einsum Neg NonZero Pad Relu TopK Trilu",
+        [_T.INT16, _T.UINT16],
+        _T.INT32,
+    ),
+    _cast_row("Where", [_T.INT16, _T.UINT16], _T.INT32, operands=(1, 2)),
+    _cast_row(f"{_ARITHMETIC} Einsum NonZero TopK Trilu", [_T.INT8], _T.INT32),
+    _cast_row("Where", [_T.INT8], _T.INT32, operands=(1, 2)),
+    _cast_row(f"{_ARITHMETIC} Einsum TopK Trilu", [_T.UINT8], _T.INT32),
+    _cast_row("Relu", [_T.INT16], _T.INT32),
+    _cast_row("Pow", [_T.INT8, _T.UINT8, _T.INT16, _T.UINT16], _T.INT32, operands=(1,)),
+    _cast_row("Pow", [_T.UINT32], _T.INT64, operands=(1,)),
+    _cast_row("Unique", [_T.UINT8, _T.INT16, _T.UINT16, _T.INT32, _T.UINT32], _T.INT64),
+    _cast_row("Unique", [_T.BOOL], _T.INT8),
+    _cast_row("Trilu", [_T.INT32, _T.UINT32, _T.UINT64], _T.INT64, operands=(0,)),
+    _cast_row(
+        "Add ArgMax ArgMin CumSum Div Einsum Equal Gemm Greater GreaterOrEqual Less LessOrEqual Mul NonZero PRelu "
+        f"Sub TopK {_REDUCTIONS}",
+        [_T.UINT32],
+        _T.INT64,
+    ),
+    _cast_row("Where", [_T.UINT32, _T.UINT64], _T.INT64, operands=(1, 2)),
+    _cast_row(
+        "Add CumSum Einsum Equal Gemm Mul NonZero Sub ReduceProd ReduceSum ReduceSumSquare", [_T.UINT64], _T.INT64
+    ),
+    _cast_row("Gemm", [_T.INT32], _T.DOUBLE),
+    Defect(
+        (
+            "ArgMax",
+            "ArgMin",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "ReduceMax",
+            "ReduceMin",
+            "TopK",
+            "Unique",
+        ),
+        ordered,
+        "int64 between shifts by 2**63",
+        dtypes=frozenset({_T.UINT64}),
+    ),
+)

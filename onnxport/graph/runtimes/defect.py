@@ -1,0 +1,105 @@
+"""A defect of a runtime: which nodes it concerns, and what is written instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+
+# What stands for a node: one value, or one for each of its outputs.
+Written = ir.Value | tuple[ir.Value, ...]
+Write = Callable[[OpBuilder, ir.Node], Written]
+
+ALL_OPSETS = range(13, 27)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """Operators that onnxruntime lacks, or gets wrong, for some element types.
+
+    Attributes:
+        operators: operator names in `domain`.
+        write: writes the replacement of one node; it gives one value, or one for each of the node's outputs.
+        instead: the replacement in words, for the report.
+        reason: what goes wrong without it.
+        dtypes: the element types concerned; empty for any.
+        operands: which inputs are looked at; None for all, and for the outputs too.
+        opsets: the opsets concerned.
+        applies: a further condition on the node.
+        link: where the defect is written down in public.
+        domain: the operators' domain.
+    """
+
+    operators: tuple[str, ...]
+    write: Write
+    instead: str
+    reason: str = "onnxruntime has no kernel"
+    dtypes: frozenset[ir.DataType] = frozenset()
+    operands: tuple[int, ...] | None = None
+    opsets: range = ALL_OPSETS
+    applies: Callable[[ir.Node], bool] | None = None
+    link: str = ""
+    domain: str = ""
+
+    def concerns(self, node: ir.Node, opset: int) -> bool:
+        """Whether a node of one of the operators meets the other conditions."""
+        if opset not in self.opsets:
+            return False
+        if self.dtypes and not any(value.dtype in self.dtypes for value in self._values(node)):
+            return False
+        return self.applies is None or self.applies(node)
+
+    def _values(self, node: ir.Node) -> list[ir.Value]:
+        given: Sequence[ir.Value | None] = (
+            (*node.inputs, *node.outputs)
+            if self.operands is None
+            else [node.inputs[index] for index in self.operands if index < len(node.inputs)]
+        )
+        return [value for value in given if value is not None]
+
+
+def operand(node: ir.Node, index: int) -> ir.Value:
+    """An input that the schema requires."""
+    value = node.inputs[index]
+    assert value is not None
+    return value
+
+
+def optional(node: ir.Node, index: int) -> ir.Value | None:
+    """An input that may be left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def real(node: ir.Node, name: str, default: float) -> float:
+    """An attribute that is a number: a float32, as its default."""
+    item = node.attributes.get(name)
+    return float(np.float32(default)) if item is None else item.as_float()
+
+
+def whole(node: ir.Node, name: str, default: int) -> int:
+    """An attribute that is an integer."""
+    item = node.attributes.get(name)
+    return default if item is None else item.as_int()
+
+
+def wholes(node: ir.Node, name: str, default: Sequence[int]) -> list[int]:
+    """An attribute that is a list of integers."""
+    item = node.attributes.get(name)
+    return list(default if item is None else item.as_ints())
+
+
+def text(node: ir.Node, name: str, default: str) -> str:
+    """An attribute that is a string."""
+    item = node.attributes.get(name)
+    return default if item is None else item.as_string()
+
+
+def dims(value: ir.Value | None) -> list[int | None] | None:
+    """The sizes of a value's axes, None for one that is not known; None where the rank is not known."""
+    if value is None or value.shape is None:
+        return None
+    return [size if isinstance(size, int) else None for size in value.shape]

@@ -1,0 +1,119 @@
+"""A graph rewritten by the table of defects."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import onnx_ir as ir
+from onnx_ir.passes import Sequential
+
+from onnxport.graph.bodies import bodies
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.passes.cleanup import clean
+from onnxport.graph.runtimes.casts import CASTS
+from onnxport.graph.runtimes.defect import Defect
+from onnxport.graph.runtimes.double import DOUBLE
+from onnxport.graph.runtimes.others import OTHERS
+from onnxport.graph.runtimes.products import SettleProductsPass
+from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
+from onnxport.graph.runtimes.windows import WINDOWS
+
+DEFECTS: tuple[Defect, ...] = (*OTHERS, *DOUBLE, *WINDOWS, *CASTS)
+
+
+def _by_operator() -> dict[tuple[str, str], list[Defect]]:
+    table: dict[tuple[str, str], list[Defect]] = defaultdict(list)
+    for defect in DEFECTS:
+        for operator in defect.operators:
+            table[defect.domain, operator].append(defect)
+    return dict(table)
+
+
+_BY_OPERATOR = _by_operator()
+
+
+def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
+    """Rewrites the nodes that onnxruntime lacks or gets wrong, in place.
+
+    Args:
+        model: the model, its values typed.
+        op: a builder that knows the model's names and opset.
+
+    Returns:
+        A sentence a kind of rewriting, with the operators and their count.
+    """
+    fitting = _Fitting(op)
+    written = len(op.initializers)
+    fitting.graph(model.graph)
+    for value in op.initializers[written:]:
+        model.graph.register_initializer(value)
+    model.graph.opset_imports.update(op.opset_imports)
+    notes = fitting.notes()
+    if notes:
+        clean(model)  # casts there and back, once more for each use
+    Sequential(KeepDoubleScalesPass(), SettleProductsPass())(model)
+    return notes
+
+
+class _Fitting:
+    """One run over a model."""
+
+    def __init__(self, op: OpBuilder) -> None:
+        self._op = op
+        self._used: dict[Defect, Counter[str]] = {}
+
+    def graph(self, graph: ir.Graph) -> None:
+        """Rewrites a graph and those that its nodes hold."""
+        self._nodes(list(graph), ())
+
+    def _nodes(self, nodes: Iterable[ir.Node], before: tuple[Defect, ...]) -> None:
+        for node in nodes:
+            for body in bodies(node):
+                self.graph(body)
+            for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
+                if defect not in before and defect.concerns(node, self._op.opset):
+                    self._replace(node, defect, before)
+                    break
+
+    def _replace(self, node: ir.Node, defect: Defect, before: tuple[Defect, ...]) -> None:
+        graph = node.graph
+        assert graph is not None
+        inner = self._op.subgraph()
+        with self._op.instead_of(node):
+            written = defect.write(inner, node)
+            results = written if isinstance(written, tuple) else (written,)
+            own = {value for made in inner.nodes for value in made.outputs}
+            results = tuple(value if value in own else inner.identity(value) for value in results)
+        graph.insert_before(node, inner.nodes)
+        for old, new in zip(node.outputs, results, strict=True):
+            _take_the_place(old, new)
+        graph.remove(node, safe=True)
+        if not before:
+            self._used.setdefault(defect, Counter())[node.op_type] += 1
+        self._nodes(inner.nodes, (*before, defect))
+
+    def notes(self) -> tuple[str, ...]:
+        """What was rewritten, a sentence a kind."""
+        return tuple(
+            f"for onnxruntime: {_counted(operators)} written as {defect.instead}, since {defect.reason}"
+            for defect, operators in self._used.items()
+        )
+
+
+def _counted(operators: Counter[str]) -> str:
+    return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in operators.items())
+
+
+def _take_the_place(old: ir.Value, new: ir.Value) -> None:
+    """Uses `new` wherever `old` is used, under the name of `old` where that is the user's."""
+    is_output, name = old.is_graph_output(), old.name
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    if is_output:
+        new.name = name
+    if old.shape is not None:
+        new.shape = old.shape if new.shape is None else _known(new.shape, old.shape)
+
+
+def _known(shape: ir.Shape, other: ir.Shape) -> ir.Shape:
+    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(shape, other, strict=True)])

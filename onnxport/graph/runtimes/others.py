@@ -1,0 +1,272 @@
+"""Single operators that onnxruntime lacks or gets wrong, in any type."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.runtimes.casts import again
+from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, optional, real, text, whole, wholes
+
+_T = ir.DataType
+_BOOL = frozenset({_T.BOOL})
+# Types of OneHot's indices, depth and values that onnxruntime has a kernel for (1.20 to 1.31).
+_ONE_HOT = frozenset(
+    {
+        (_T.INT64, _T.INT64, _T.INT64),
+        (_T.FLOAT, _T.INT64, _T.INT64),
+        (_T.INT64, _T.INT64, _T.STRING),
+        (_T.FLOAT, _T.INT64, _T.STRING),
+        (_T.FLOAT, _T.FLOAT, _T.FLOAT),
+        (_T.INT64, _T.FLOAT, _T.INT32),
+        (_T.INT64, _T.INT64, _T.FLOAT),
+        (_T.INT32, _T.INT32, _T.FLOAT),
+        (_T.INT32, _T.FLOAT, _T.FLOAT),
+        (_T.INT64, _T.FLOAT, _T.FLOAT),
+        (_T.INT64, _T.INT32, _T.FLOAT),
+    }
+)
+_RESIZED = frozenset({_T.FLOAT, _T.FLOAT16, _T.BFLOAT16, _T.INT32, _T.INT8, _T.UINT8})
+
+
+def swish(op: OpBuilder, node: ir.Node) -> Written:
+    """x sigmoid(alpha x)."""
+    x = operand(node, 0)
+    alpha = real(node, "alpha", 1.0)
+    return op.Mul(x, op.Sigmoid(x if alpha == 1.0 else op.Mul(x, alpha)))
+
+
+def where_of_booleans(op: OpBuilder, node: ir.Node) -> Written:
+    """(condition and x) or (not condition and y)."""
+    condition, x, y = operand(node, 0), operand(node, 1), operand(node, 2)
+    return op.Or(op.And(condition, x), op.And(op.Not(condition), y))
+
+
+def relu_of_integers(op: OpBuilder, node: ir.Node) -> Written:
+    """x above 0, else 0."""
+    x = operand(node, 0)
+    zero = op.const(0, x.dtype)
+    return op.Where(op.Greater(x, zero), x, zero)
+
+
+def non_zero(op: OpBuilder, node: ir.Node) -> Written:
+    """NonZero of whether an element is not 0."""
+    return op.NonZero(op.cast(operand(node, 0), _T.BOOL))
+
+
+def one_hot(op: OpBuilder, node: ir.Node) -> Written:
+    """Zeros and ones in INT64, and Where between the two values."""
+    index, depth = (op.cast(operand(node, i), _T.INT64) for i in (0, 1))
+    depth = depth if (dims(depth) or []) == [] else op.Squeeze(depth, op.axes(0))
+    ones = op.OneHot(index, depth, [0, 1], axis=whole(node, "axis", -1))
+    values = operand(node, 2)
+    return op.Where(op.cast(ones, _T.BOOL), op.Gather(values, 1), op.Gather(values, 0))
+
+
+def _has_no_one_hot(node: ir.Node) -> bool:
+    kinds = tuple(_T.FLOAT if item.dtype == _T.FLOAT16 else item.dtype for item in node.inputs if item is not None)
+    return None not in kinds and kinds not in _ONE_HOT
+
+
+def gemm_of_integers(op: OpBuilder, node: ir.Node) -> Written:
+    """alpha A B + beta C by MatMul, Mul and Add."""
+    a, b, c = operand(node, 0), operand(node, 1), optional(node, 2)
+    a = op.Transpose(a, perm=[1, 0]) if whole(node, "transA", 0) else a
+    b = op.Transpose(b, perm=[1, 0]) if whole(node, "transB", 0) else b
+    alpha, beta = real(node, "alpha", 1.0), real(node, "beta", 1.0)
+    result = op.MatMul(a, b)
+    result = result if alpha == 1 else op.Mul(result, op.const(int(alpha), a.dtype))
+    if c is None:
+        return result
+    return op.Add(result, c if beta == 1 else op.Mul(c, op.const(int(beta), a.dtype)))
+
+
+def _has_whole_factors(node: ir.Node) -> bool:
+    return all(real(node, name, 1.0).is_integer() for name in ("alpha", "beta"))
+
+
+def blocks(op: OpBuilder, node: ir.Node) -> Written:
+    """DepthToSpace and SpaceToDepth by Reshape and Transpose (ONNX operator specification)."""
+    x, size = operand(node, 0), whole(node, "blocksize", 1)
+    n, c, h, w = (op.dim(x, axis) for axis in range(4))
+    if node.op_type == "SpaceToDepth":
+        parts = op.Reshape(x, op.shape_vector([n, c, op.Div(h, size), size, op.Div(w, size), size]))
+        moved = op.Transpose(parts, perm=[0, 3, 5, 1, 2, 4])
+        return op.Reshape(moved, op.shape_vector([n, op.Mul(c, size * size), op.Div(h, size), op.Div(w, size)]))
+    depth = op.Div(c, size * size)
+    by_column = text(node, "mode", "DCR") == "CRD"
+    sizes = [n, depth, size, size, h, w] if by_column else [n, size, size, depth, h, w]
+    moved = op.Transpose(
+        op.Reshape(x, op.shape_vector(sizes)), perm=[0, 1, 4, 2, 5, 3] if by_column else [0, 3, 4, 1, 5, 2]
+    )
+    return op.Reshape(moved, op.shape_vector([n, depth, op.Mul(h, size), op.Mul(w, size)]))
+
+
+def resize_of_all_axes(op: OpBuilder, node: ir.Node) -> Written:
+    """Resize with a size or a factor for each axis."""
+    x, region, scales, sizes = (optional(node, index) for index in range(4))
+    assert x is not None
+    rank = len(dims(x) or ())
+    axes = [axis % rank for axis in wholes(node, "axes", [])]
+    place = {axis: i for i, axis in enumerate(axes)}
+    inputs: list[ir.Value | None] = [x, None, None, None]
+    if region is not None:
+        ends = [op.Slice(region, [i], [i + 1]) for i in range(2 * len(axes))]
+        begin = [ends[place[axis]] if axis in place else op.const([0.0], region.dtype) for axis in range(rank)]
+        end = [
+            ends[place[axis] + len(axes)] if axis in place else op.const([1.0], region.dtype) for axis in range(rank)
+        ]
+        inputs[1] = op.Concat(*begin, *end, axis=0)
+    if sizes is not None:
+        given = op.split(sizes, [1] * len(axes), 0)
+        known = op.constant(sizes)
+        whole_sizes: list[int | ir.Value] = [op.dim(x, axis) for axis in range(rank)]
+        for axis, i in place.items():
+            whole_sizes[axis] = given[i] if known is None else int(known[i])
+        inputs[3] = op.shape_vector([_static(op, item) for item in whole_sizes])
+    else:
+        assert scales is not None
+        factors = op.split(scales, [1] * len(axes), 0)
+        one = op.const([1.0], _T.FLOAT)
+        inputs[2] = op.Concat(*(factors[place[axis]] if axis in place else one for axis in range(rank)), axis=0)
+    return again(op, node, inputs, axes=None)
+
+
+def _static(op: OpBuilder, item: int | ir.Value) -> int | ir.Value:
+    known = None if isinstance(item, int) else op.constant(item)
+    return item if known is None else int(known.ravel()[0])
+
+
+def _has_axes(node: ir.Node) -> bool:
+    stretch = text(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+    return "axes" in node.attributes and dims(node.inputs[0]) is not None and stretch
+
+
+def nearest(op: OpBuilder, node: ir.Node) -> Written:
+    """The places of the nearest elements, resized in float32 an axis at a time, and a Gather by them."""
+    x, _, scales, sizes = (optional(node, index) for index in range(4))
+    assert x is not None
+    kept = ("mode", "coordinate_transformation_mode", "nearest_mode")
+    attributes = {name: node.attributes[name].value for name in kept if name in node.attributes}
+    rank = len(dims(x) or ())
+    for axis in range(rank):
+        given = scales if sizes is None else sizes
+        assert given is not None
+        target = op.Slice(given, [axis], [axis + 1])
+        known = op.constant(target)
+        if known is not None and (known[0] == 1.0 if sizes is None else known[0] == (dims(x) or [])[axis]):
+            continue
+        size = op.Squeeze(op.dim(x, axis), op.axes(0))
+        numbers = op.cast(op.Range(op.const(0), size, op.const(1)), _T.FLOAT)
+        places = op.Resize(numbers, None, *((target,) if sizes is None else (None, target)), **attributes)
+        x = op.Gather(x, op.cast(places, _T.INT64), axis=axis)
+    return x
+
+
+def _is_plain_nearest(node: ir.Node) -> bool:
+    x = node.inputs[0]
+    cut = text(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    stretch = text(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+    plain = text(node, "mode", "nearest") == "nearest" and not cut and stretch
+    return plain and x is not None and x.dtype is not None and x.dtype not in _RESIZED and dims(x) is not None
+
+
+def generated(wide: ir.DataType) -> Write:
+    """An operator whose attribute `dtype` names the type of its result, in another type and cast."""
+
+    def write(op: OpBuilder, node: ir.Node) -> Written:
+        result = node.outputs[0].dtype
+        assert result is not None
+        inputs = [
+            op.cast(value, wide) if value is not None and value.dtype in _GENERATED else value for value in node.inputs
+        ]
+        made = again(op, node, inputs, dtype=int(wide))
+        assert isinstance(made, ir.Value)
+        return op.cast(made, result)
+
+    return write
+
+
+_BITS = 24  # of float32's numbers below 1
+
+
+def drawn(op: OpBuilder, node: ir.Node) -> Written:
+    """Uniform numbers from random bits, which are Dropout's mask; normal ones of two uniform ones.
+
+    Source: G. Box and M. Muller, "A note on the generation of random normal deviates", 1958.
+    """
+    result = node.outputs[0]
+    shape = op.shape(operand(node, 0)) if node.op_type.endswith("Like") else op.const(wholes(node, "shape", []))
+    seed = int(real(node, "seed", 0.0)) if "seed" in node.attributes else None
+    first = _uniform(op, shape, seed)
+    if "Uniform" in node.op_type:
+        low, high = real(node, "low", 0.0), real(node, "high", 1.0)
+        made = op.Add(op.Mul(first, op.const(high - low, _T.FLOAT)), op.const(low, _T.FLOAT))
+    else:
+        second = _uniform(op, shape, None if seed is None else seed + 1)
+        length = op.Sqrt(op.Mul(op.Log(op.Sub(op.const(1.0, _T.FLOAT), first)), op.const(-2.0, _T.FLOAT)))
+        normal = op.Mul(length, op.Cos(op.Mul(second, op.const(2 * math.pi, _T.FLOAT))))
+        scale, mean = real(node, "scale", 1.0), real(node, "mean", 0.0)
+        made = op.Add(op.Mul(normal, op.const(scale, _T.FLOAT)), op.const(mean, _T.FLOAT))
+    assert result.dtype is not None
+    return op.cast(made, result.dtype)
+
+
+def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:
+    """Numbers of 24 random bits in [0, 1)."""
+    ones = op.Expand(op.const(1.0, _T.FLOAT), op.Concat(op.const([_BITS]), shape, axis=0))
+    bits = op.Dropout(ones, op.const(0.5, _T.FLOAT), op.const(True), seed=seed, outputs=2)[1]
+    worth = op.const([2.0**-place for place in range(1, _BITS + 1)], _T.FLOAT)
+    column = op.Concat(op.const([_BITS]), op.Expand(op.const(1), op.Shape(shape)), axis=0)
+    return op.reduce("ReduceSum", op.Mul(op.cast(bits, _T.FLOAT), op.Reshape(worth, column)), [0], keepdims=False)
+
+
+_GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.INT16, _T.UINT16, _T.UINT32})
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+OTHERS = (
+    Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
+    Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
+    Defect(("Relu",), relu_of_integers, "Where", dtypes=frozenset({_T.INT64})),
+    Defect(
+        ("NonZero",),
+        non_zero,
+        "NonZero of booleans",
+        dtypes=frozenset({_T.DOUBLE}),
+    ),
+    Defect(("OneHot",), one_hot, "OneHot of int64 and Where", applies=_has_no_one_hot),
+    Defect(
+        ("Gemm",),
+        gemm_of_integers,
+        "MatMul and Add",
+        dtypes=frozenset({_T.INT32, _T.INT64}),
+        applies=_has_whole_factors,
+    ),
+    Defect(
+        ("DepthToSpace", "SpaceToDepth"),
+        blocks,
+        "Reshape and Transpose",
+        dtypes=frozenset(set(_T) - {_T.FLOAT, _T.FLOAT16, _T.DOUBLE, _T.BFLOAT16, _T.UNDEFINED}),
+        operands=(0,),
+    ),
+    Defect(
+        ("Resize",),
+        resize_of_all_axes,
+        "sizes or factors of all axes",
+        reason="onnxruntime's transpose optimiser loses the sizes of the axes",
+        opsets=range(18, 27),
+        applies=_has_axes,
+    ),
+    Defect(("Resize",), nearest, "Gather", applies=_is_plain_nearest),
+    Defect(("EyeLike",), generated(_T.INT64), "int64 and Cast", dtypes=_GENERATED - {_T.FLOAT16, _T.BFLOAT16}),
+    Defect(
+        _RANDOM,
+        drawn,
+        "random bits of Dropout's mask",
+        reason="onnxruntime 1.31 has no kernel from opset 22 on",
+        opsets=range(22, 27),
+    ),
+    Defect(("EyeLike", *_RANDOM), generated(_T.FLOAT), "float32 and Cast", dtypes=frozenset({_T.FLOAT16, _T.BFLOAT16})),
+)
