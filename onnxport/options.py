@@ -76,7 +76,7 @@ def _of(kinds: Iterable[Kind], targets: tuple[Framework, ...] = TARGETS) -> dict
     return dict.fromkeys(kinds, targets)
 
 
-# Options that are not here (inputs, input_names, output, validate, rtol, atol, optimize) mean something everywhere.
+# Options that are not here (inputs, input_names, output, validate, rtol, atol, optimize, runtime) mean something everywhere.
 OPTIONS: tuple[Option, ...] = (
     Option("kwargs", _of(_TENSORS), "an estimator takes one table of samples: pass it as inputs"),
     Option("dynamic_shapes", _of(_TENSORS), "the number of samples varies always, the columns never do"),

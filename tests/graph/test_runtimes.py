@@ -6,7 +6,6 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-import onnxport
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import FallbackWarning, InvalidInputError
 from onnxport.graph.builder import OpBuilder
@@ -14,6 +13,7 @@ from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import RUNTIMES
 from onnxport.graph.runtimes.fitting import DEFECTS
 from onnxport.model import OnnxModel
+from onnxport.request import Request
 
 RNG = np.random.default_rng(0)
 OPSETS = (13, 17, 21, 23, 26)
@@ -235,7 +235,7 @@ def test_reference_is_the_direct_graph_and_an_unknown_runtime_is_refused():
     assert (direct.session.backend, direct.session.fallback_reason) == ("onnx.reference", "")
     direct(REALS)  # without a warning
     with pytest.raises(InvalidInputError, match="runtime='tensorrt': one of 'onnxruntime', 'reference'"):
-        onnxport.convert(lambda x: x, inputs=(np.ones(2),), runtime="tensorrt")
+        Request(runtime="tensorrt")
     assert RUNTIMES == ("onnxruntime", "reference")
 
 
