@@ -7,6 +7,7 @@ import onnxport
 
 NAN, INF = np.nan, np.inf
 FAR = [[NAN, 1, 2, 3, 4], [5, 2, NAN, 4, 9], [1, 2, 3, 4, NAN], [INF, -INF, 1, 2, 3], [-INF, -INF, 1, 0, -7]]
+FLOATS = ("float16", "float32", "float64")
 SMALL = [list(range(-120, 60, 5))]
 TORCH = {
     "clamp from above": (lambda torch, x: x.clamp(max=2), FAR, ("float16", "float32", "float64")),
@@ -18,12 +19,38 @@ TORCH = {
     "log_softmax of columns": (lambda torch, x: x.log_softmax(0), FAR, ("float64",)),
     "log of sigmoid": (lambda torch, x: torch.log(torch.sigmoid(x)), SMALL, ("float32", "float64")),
     "power that wraps around": (lambda torch, x: x**5, SMALL, ("int32", "int64")),
+    "extremes": (lambda torch, x: (x.amax(1), x.amin(0), x.max(), *x.aminmax(dim=1)), FAR, FLOATS),
+    "extremes and places": (lambda torch, x: (*x.max(1), *x.min(1, True), x.argmax(0), x.argmin()), FAR, FLOATS),
+    "norms by the extremes": (lambda torch, x: (x.norm(p=INF, dim=1), x.norm(p=-INF, dim=0)), FAR, ("float32",)),
+    "mean of infinities": (lambda torch, x: torch.var_mean(x, 1), FAR, ("float32", "float64")),
+    "max_pool1d": (lambda torch, x: torch.max_pool1d(x[:, None], 3, 2, 1), FAR, FLOATS),
+    "max_pool2d": (lambda torch, x: torch.max_pool2d(x[None, None], 2, ceil_mode=True), FAR, FLOATS),
+    "max_pool2d with steps": (lambda torch, x: torch.max_pool2d(x[None, None], 2, 1, dilation=2), FAR, FLOATS),
+    "max_pool2d and places": (
+        lambda torch, x: torch.nn.functional.max_pool2d(x[None, None], 3, 1, 1, return_indices=True),
+        FAR,
+        FLOATS,
+    ),
+    "adaptive_max_pool1d": (lambda torch, x: torch.adaptive_max_pool1d(x[:, None], 3), FAR, FLOATS),
+    "adaptive_max_pool2d": (
+        lambda torch, x: torch.nn.functional.adaptive_max_pool2d(x[None, None], 1),
+        FAR,
+        ("float32", "float64"),
+    ),
 }
 TENSORFLOW = {
     "log_softmax": (lambda tf, x: tf.nn.log_softmax(x), FAR, ("float32", "float64")),
     "log of sigmoid": (lambda tf, x: tf.math.log(tf.sigmoid(x)), [list(range(-85, 60, 5))], ("float32", "float64")),
     "relu6 of relu": (lambda tf, x: tf.nn.relu6(tf.nn.relu(x)), FAR, ("float32", "float64")),
     "power that wraps around": (lambda tf, x: tf.pow(x, 5), SMALL, ("int32", "int64")),
+    "extremes": (lambda tf, x: (tf.reduce_max(x, 1), tf.reduce_min(x, 0), tf.reduce_max(x)), FAR, FLOATS),
+    "extremes over axes of the run": (
+        lambda tf, x: tf.reduce_max(x, tf.range(1, tf.rank(x[:, :, None]) - 1)),
+        FAR,
+        ("float32",),
+    ),
+    "places": (lambda tf, x: (tf.argmax(x, 1), tf.argmin(x, 1), tf.argmax(x, 0)), FAR, FLOATS),
+    "max_pool2d": (lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 3, 2, "SAME"), FAR, ("float32", "float64")),
 }
 
 
@@ -31,13 +58,19 @@ def cases(table):
     return [pytest.param(*row[:2], dtype, id=f"{name}-{dtype}") for name, row in table.items() for dtype in row[2]]
 
 
-def check(model: onnxport.OnnxModel, expected: np.ndarray, x: np.ndarray) -> None:
+def check(model: onnxport.OnnxModel, expected, x: np.ndarray) -> None:
     """The framework's numbers, computed by onnxruntime: infinities and NaN at the same places, else up to rounding."""
     assert model.session.backend == "onnxruntime"
     found = model(x)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     rounding = 8 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0
-    np.testing.assert_allclose(found, expected, rtol=rounding, atol=rounding)
+    for have, want in zip(several(found), several(expected), strict=True):
+        want = want.numpy()
+        assert (have.dtype, have.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(have, want, rtol=rounding, atol=rounding)
+
+
+def several(outputs):
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 @pytest.mark.pytorch
@@ -51,7 +84,7 @@ def test_numbers_of_pytorch(function, numbers, dtype):
 
     x = np.array(numbers, dtype)
     model = onnxport.convert(Model(), inputs=(torch.tensor(x),), validate=False)
-    check(model, function(torch, torch.tensor(x)).numpy(), x)
+    check(model, function(torch, torch.tensor(x)), x)
 
 
 @pytest.mark.tensorflow
@@ -60,4 +93,4 @@ def test_numbers_of_tensorflow(function, numbers, dtype):
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
     x = np.array(numbers, dtype)
     lowered = tf.function(lambda x: function(tf, x), input_signature=[tf.TensorSpec([None, x.shape[1]], x.dtype)])
-    check(onnxport.convert(lowered, validate=False), lowered(x).numpy(), x)
+    check(onnxport.convert(lowered, validate=False), lowered(x), x)

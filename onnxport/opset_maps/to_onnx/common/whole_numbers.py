@@ -80,11 +80,6 @@ def power(op: OpBuilder, x: ir.Value, exponent: ir.Value) -> ir.Value:
     return found
 
 
-def over(op: OpBuilder, axes: Sequence[int] | None) -> Reduction:
-    """Reductions over some axes, or all."""
-    return lambda operator, x, keepdims: op.reduce(operator, x, axes, keepdims=keepdims)
-
-
 def reduced(op: OpBuilder, operator: str, x: ir.Value, *, keepdims: bool, reduce: Reduction) -> ir.Value:
     """A reduction: of int64 that can be large by the upper and lower 32 bits, each of which the kernels are right about."""
     if x.dtype != _INT64 or operator not in ("ReduceMax", "ReduceMin", "ReduceSum") or _is_narrow(x):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +16,8 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.lowerings import windows
+from onnxport.opset_maps.lowerings.reductions import first_extreme, over, reduced
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.convolution import batched, spread
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -41,28 +45,50 @@ def _sizes(x: ir.Value, spatial: int) -> list[int | None]:
         built(lambda: nn.MaxPool3d(2, ceil_mode=True), f32(1, 2, 5, 5, 5)),
     ],
 )
-def max_pool(
-    op: OpBuilder,
-    x: ir.Value,
+def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Value:
+    """MaxPool, NaN where a window holds one."""
+    spatial = _spatial(op)
+    x, unbatched = batched(op, x, spatial)
+    made = windows.max_pool(op, x, **_window(spatial, *window, **options))
+    return op.Squeeze(made, op.axes(0)) if unbatched else made
+
+
+@aten.lower(
+    "aten::max_pool1d_with_indices",
+    "aten::max_pool2d_with_indices",
+    "aten::max_pool3d_with_indices",
+    cases=[
+        case(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), f32(2, 3, 9, 8), dynamic=True),
+        case(lambda x: F.max_pool2d(x, (2, 3), ceil_mode=True, return_indices=True), f32(3, 9, 8)),
+        case(lambda x: F.max_pool1d(x, 2, dilation=2, return_indices=True), f32(2, 3, 9)),
+        case(lambda x: F.max_pool3d(x, 2, ceil_mode=True, return_indices=True), f32(1, 2, 5, 5, 5)),
+    ],
+)
+def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> tuple[ir.Value, ...]:
+    """MaxPool, and where in the flattened image each maximum stands; of several NaN the last."""
+    spatial = _spatial(op)
+    x, unbatched = batched(op, x, spatial)
+    made = windows.max_pool_with_places(op, x, **_window(spatial, *window, **options))
+    return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in made)
+
+
+def _window(
+    spatial: int,
     kernel_size: Sequence[int],
     stride: Sequence[int] = (),
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
-) -> ir.Value:
-    """MaxPool."""
-    spatial = _spatial(op)
+) -> dict[str, Any]:
+    """The attributes of ONNX's MaxPool."""
     kernel = spread(kernel_size, spatial)
-    x, unbatched = batched(op, x, spatial)
-    made = op.MaxPool(
-        x,
-        kernel_shape=kernel,
-        strides=spread(stride, spatial) if stride else kernel,
-        pads=spread(padding, spatial) * 2,
-        dilations=spread(dilation, spatial),
-        ceil_mode=int(ceil_mode),
-    )
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+    return {
+        "kernel_shape": kernel,
+        "strides": spread(stride, spatial) if stride else kernel,
+        "pads": spread(padding, spatial) * 2,
+        "dilations": spread(dilation, spatial),
+        "ceil_mode": int(ceil_mode),
+    }
 
 
 @aten.lower(
@@ -128,7 +154,7 @@ def avg_pool(
 )
 def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value:
     """The mean of each of the bins that the output size cuts the axes into."""
-    return _adaptive(op, x, output_size, "GlobalAveragePool", "AveragePool", "ReduceMean")
+    return _adaptive(op, x, output_size, _MEAN)
 
 
 @aten.lower(
@@ -144,7 +170,7 @@ def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) ->
 )
 def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
     """The maximum of each bin, and its place in the image."""
-    values = _adaptive(op, x, output_size, "GlobalMaxPool", "MaxPool", "ReduceMax")
+    values = _adaptive(op, x, output_size, _MAXIMUM)
     return values, _adaptive_places(op, x, output_size)
 
 
@@ -165,29 +191,49 @@ def _adaptive_places(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> 
         ends = [-(-(i + 1) * size // want) for i, size, want in zip(bin_, sizes, wanted, strict=True)]
         piece = op.Reshape(op.Slice(x, starts, ends, axes), flat)
         table = numbers[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))].ravel()
-        places.append(op.Gather(op.const(table), op.ArgMax(piece, axis=-1, keepdims=1), axis=0))
+        index = first_extreme(op, "ArgMax", piece, -1, keepdims=True, last_nan=True)
+        places.append(op.Gather(op.const(table), index, axis=0))
     made = places[0] if len(places) == 1 else op.Concat(*places, axis=-1)
     return op.Reshape(made, op.Concat(*[op.dim(x, i) for i in range(lead)], op.const(wanted), axis=0))
 
 
-def _adaptive(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[int], whole: str, windows: str, reduction: str
-) -> ir.Value:
+@dataclass(frozen=True)
+class _Bins:
+    """How bins are reduced: the whole image, windows of one size, or an axis."""
+
+    whole: Callable[[OpBuilder, ir.Value], ir.Value]
+    equal: Callable[[OpBuilder, ir.Value, list[int]], ir.Value]
+    operator: str
+
+
+_MEAN = _Bins(
+    lambda op, x: op.GlobalAveragePool(x),
+    lambda op, x, kernel: op.AveragePool(x, kernel_shape=kernel, strides=kernel),
+    "ReduceMean",
+)
+_MAXIMUM = _Bins(
+    windows.global_max_pool,
+    lambda op, x, kernel: windows.max_pool(op, x, kernel_shape=kernel, strides=kernel),
+    "ReduceMax",
+)
+
+
+def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], bins: _Bins) -> ir.Value:
     spatial = _spatial(op)
     wanted = spread(output_size, spatial)
     x, unbatched = batched(op, x, spatial)
     sizes = _sizes(x, spatial)
     if all(size == 1 for size in wanted):
-        made = op.node(whole, x)
+        made = bins.whole(op, x)
     elif any(size is None for size in sizes):
         raise UnsupportedOperator("adaptive pooling of a dynamic size")
     elif all(size % want == 0 for size, want in zip(sizes, wanted, strict=True) if size is not None):
         kernel = [size // want for size, want in zip(sizes, wanted, strict=True) if size is not None]
-        made = op.node(windows, x, kernel_shape=kernel, strides=kernel)
+        made = bins.equal(op, x, kernel)
     else:
         made = x
         for i, (size, want) in enumerate(zip(sizes, wanted, strict=True)):
-            made = _binned(op, made, 2 + i, size or 0, want, reduction)
+            made = _binned(op, made, 2 + i, size or 0, want, bins.operator)
     return op.Squeeze(made, op.axes(0)) if unbatched else made
 
 
@@ -197,5 +243,5 @@ def _binned(op: OpBuilder, x: ir.Value, axis: int, size: int, want: int, reducti
     for i in range(want):
         start, end = i * size // want, -(-(i + 1) * size // want)
         piece = op.Slice(x, [start], [end], [axis])
-        bins.append(op.reduce(reduction, piece, [axis], keepdims=True))
+        bins.append(reduced(op, reduction, piece, keepdims=True, reduce=over(op, [axis])))
     return bins[0] if want == 1 else op.Concat(*bins, axis=axis)

@@ -10,6 +10,7 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -38,8 +39,8 @@ def sum_(
     op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """ReduceSum."""
-    over = whole_numbers.over(op, axes_of(x, dim))
-    return whole_numbers.reduced(op, "ReduceSum", op.cast(x, op.result.dtype), keepdims=keepdim, reduce=over)
+    over = reductions.over(op, axes_of(x, dim))
+    return reductions.reduced(op, "ReduceSum", op.cast(x, op.result.dtype), keepdims=keepdim, reduce=over)
 
 
 @aten.lower(
@@ -57,15 +58,9 @@ def mean(
     return _mean(op, op.cast(x, op.result.dtype), axes_of(x, dim), keepdim=keepdim)
 
 
-def _nothing(x: ir.Value, axes: Sequence[int]) -> bool:
-    return x.shape is not None and any(x.shape[axis] == 0 for axis in axes)
-
-
 def _mean(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, keepdim: bool) -> ir.Value:
-    """ReduceMean; of nothing NaN, where runtimes give 0."""
-    if _nothing(x, axes):
-        return op.Div(op.reduce("ReduceSum", x, axes, keepdims=keepdim), 0.0)
-    return op.reduce("ReduceMean", x, axes, keepdims=keepdim)
+    over, count = reductions.over(op, axes), reductions.element_count(op, x, axes)
+    return reductions.mean(op, x, keepdims=keepdim, reduce=over, count=count)
 
 
 def _extreme(op: OpBuilder, name: str, x: ir.Value, axes: Sequence[int], keepdim: bool) -> ir.Value:
@@ -73,7 +68,9 @@ def _extreme(op: OpBuilder, name: str, x: ir.Value, axes: Sequence[int], keepdim
     if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16, ir.DataType.UINT16):
         made = op.reduce(name, op.cast(x, ir.DataType.INT32), axes, keepdims=keepdim)
         return op.cast(made, x.dtype)
-    return whole_numbers.reduced(op, name, x, keepdims=keepdim, reduce=whole_numbers.over(op, axes))
+    if not axes:
+        return x
+    return reductions.reduced(op, name, x, keepdims=keepdim, reduce=reductions.over(op, axes))
 
 
 @aten.lower(
@@ -111,7 +108,7 @@ def _with_index(
 def _arg(op: OpBuilder, name: str, x: ir.Value, dim: int, keepdim: bool) -> ir.Value:
     if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16):  # onnxruntime has no kernel for these
         x = op.cast(x, ir.DataType.INT32)
-    return op.node(name, x, axis=dim, keepdims=int(keepdim))
+    return reductions.first_extreme(op, name, x, dim, keepdims=keepdim)
 
 
 @aten.lower(
@@ -172,7 +169,10 @@ def all_(op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False) ->
 
 def _all_or_any(op: OpBuilder, name: str, x: ir.Value, dim: Dims, keepdim: bool) -> ir.Value:
     numbers = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT32)
-    return op.cast(op.reduce(name, numbers, axes_of(x, dim), keepdims=keepdim), op.result.dtype)
+    found = op.reduce(
+        name, numbers, axes_of(x, dim), keepdims=keepdim
+    )  # of nothing the type's least or greatest number
+    return op.cast(op.Greater(found, 0), op.result.dtype)
 
 
 @aten.lower(
@@ -190,20 +190,15 @@ def variance(
     op: OpBuilder, x: ir.Value, axes: Sequence[int], correction: float, keepdim: bool
 ) -> tuple[ir.Value, ir.Value]:
     """The variance with `correction` taken from the count, and the mean."""
-    if _nothing(x, axes):
-        nan = _mean(op, x, axes, keepdim=keepdim)
-        return nan, nan
-    centre = op.reduce("ReduceMean", x, axes, keepdims=True)
+    over, count = reductions.over(op, axes), reductions.element_count(op, x, axes)
+    centre = reductions.mean(op, x, keepdims=True, reduce=over, count=count)
     gap = op.Sub(x, centre)
     total = op.reduce("ReduceSum", op.Mul(gap, gap), axes, keepdims=keepdim)
-    sizes = [op.dim(x, axis) for axis in axes]
-    count = op.const([1])
-    for size in sizes:
-        count = op.Mul(count, size)
-    least = op.Max(op.Sub(op.cast(count, ir.DataType.DOUBLE), float(correction)), 0.0)
-    divisor = op.Squeeze(op.cast(least, x.dtype or ir.DataType.FLOAT), op.axes(0))
+    number = count if isinstance(count, ir.Value) else op.const(count)
+    divisor = op.Max(op.Sub(op.cast(number, ir.DataType.DOUBLE), float(correction)), 0.0)
     centre = centre if keepdim or not axes else op.Squeeze(centre, op.axes(*axes))
-    return op.Div(total, divisor), centre
+    centre = op.Where(op.IsNaN(total), total, centre)  # beside a variance of NaN, as of infinities, torch's mean is NaN
+    return op.Div(total, op.cast(divisor, x.dtype or ir.DataType.FLOAT)), centre
 
 
 def _variance_arguments(x: ir.Value, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[int], float, bool]:

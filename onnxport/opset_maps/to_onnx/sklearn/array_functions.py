@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
@@ -36,8 +37,8 @@ def _axes(x: Array, axis: Any) -> list[int] | None:
 
 def reduced(x: Array, operator: str, axis: Any, keepdims: bool = False) -> Array:
     """A reduction by its ONNX name."""
-    over = whole_numbers.over(x.op, _axes(x, axis))
-    return x.of(whole_numbers.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
+    over = reductions.over(x.op, _axes(x, axis))
+    return x.of(reductions.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
 
 
 def _array(like: Array, item: Any) -> Array:
@@ -119,7 +120,7 @@ def _argument(operator: str) -> Function:
             raise UnsupportedOperator(f"{operator} over all elements")
         if x.dtype == bool:
             x = x.astype(np.int32)
-        return x.of(x.op.node(operator, x.value, axis=axis % x.ndim, keepdims=0))
+        return x.of(reductions.first_extreme(x.op, operator, x.value, axis % x.ndim, keepdims=False))
 
     return argument
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.reductions import without_nan
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.convolution import padding_attributes
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, rank, spatial, static_ints
@@ -37,6 +38,8 @@ def _pool(
     x = channels_first(op, x, data_format)
     kernel, steps = spatial(ksize, data_format), spatial(strides, data_format)
     pads = padding_attributes(x, kernel, steps, [1] * len(kernel), padding, explicit, data_format)
+    if operator == "MaxPool":  # TensorFlow's kernels pass over NaN and begin with the type's least number
+        x = without_nan(op, x)
     y = op.node(operator, x, kernel_shape=kernel, strides=steps, outputs=1, **pads)
     return channels_as(op, y, data_format)
 

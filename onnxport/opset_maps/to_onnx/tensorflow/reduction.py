@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, i32, i64
+from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
@@ -20,27 +21,33 @@ _REDUCTIONS = {"Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Mi
 
 def reduced(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     """A reduction over axes that are constant, or from opset 18 (ReduceSum: 13) computed."""
+    items = _constant_axes(op, x, axes)
+    if items is not None and not items:
+        return x
+    if items is not None and operator == "ReduceProd":
+        return whole_numbers.product(op, x, items, keepdims=keep_dims)
+    reduce = _over(op, operator, axes) if items is None else reductions.over(op, items)
+    if operator == "ReduceMean":
+        return reductions.mean(op, x, keepdims=keep_dims, reduce=reduce, count=_count(op, x, axes))
+    return reductions.reduced(op, operator, x, keepdims=keep_dims, reduce=reduce)
+
+
+def _constant_axes(op: OpBuilder, x: ir.Value, axes: ir.Value) -> list[int] | None:
     found = op.constant(axes)
-    if found is not None:
-        items = (
-            [int(axis) % max(rank(x), 1) for axis in np.asarray(found).ravel()]
-            if x.shape is not None
-            else found.ravel().tolist()
-        )
-        if operator == "ReduceProd":
-            return whole_numbers.product(op, x, items, keepdims=keep_dims)
-        return whole_numbers.reduced(op, operator, x, keepdims=keep_dims, reduce=whole_numbers.over(op, items))
+    if found is None:
+        return None
+    if x.shape is None:
+        return [int(axis) for axis in found.ravel()]
+    return [int(axis) % max(rank(x), 1) for axis in found.ravel()]
+
+
+def _over(op: OpBuilder, operator: str, axes: ir.Value) -> whole_numbers.Reduction:
+    """Reductions over axes that are computed when the model runs."""
     if op.opset < (13 if operator == "ReduceSum" else 18):
         raise UnsupportedOperator(f"{operator} over axes that are computed when the model runs needs opset 18")
     axes = int64(op, axes)
     axes = op.Reshape(axes, [-1]) if axes.shape is None or axes.shape.rank() != 1 else axes
-    return whole_numbers.reduced(
-        op,
-        operator,
-        x,
-        keepdims=keep_dims,
-        reduce=lambda name, value, keep: op.node(name, value, axes, keepdims=int(keep), noop_with_empty_axes=1),
-    )
+    return lambda name, value, keep: op.node(name, value, axes, keepdims=int(keep), noop_with_empty_axes=1)
 
 
 _NARROW = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
@@ -62,17 +69,35 @@ def _register(name: str, operator: str) -> None:
         if name == "Mean" and not (input.dtype and input.dtype.is_floating_point()):
             return _integer_mean(op, input, axis, keep_dims)
         if input.dtype in _NARROW:
-            return op.cast_like(reduced(op, operator, op.cast(input, ir.DataType.INT32), axis, keep_dims), input)
-        return reduced(op, operator, input, axis, keep_dims)
+            found = op.cast_like(reduced(op, operator, op.cast(input, ir.DataType.INT32), axis, keep_dims), input)
+        else:
+            found = reduced(op, operator, input, axis, keep_dims)
+        return _or_of_nothing(op, operator, input, axis, found)
 
     lower.__doc__ = f"ONNX {operator}."
 
 
+def _or_of_nothing(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, found: ir.Value) -> ir.Value:
+    """`found`, or where no whole number was reduced the least number as their maximum, the greatest as their minimum."""
+    if operator not in ("ReduceMax", "ReduceMin") or x.dtype is None or not x.dtype.is_integer():
+        return found
+    count = _count(op, x, axes)
+    if isinstance(count, int) and count:
+        return found
+    limits = np.iinfo(x.dtype.numpy())
+    limit = op.const(limits.min if operator == "ReduceMax" else limits.max, x.dtype)
+    return op.Where(op.Equal(count, 0), limit, found)
+
+
+def _count(op: OpBuilder, x: ir.Value, axes: ir.Value) -> ir.Value | int:
+    items = _constant_axes(op, x, axes)
+    return reductions.element_count(op, x, int64(op, axes) if items is None else items)
+
+
 def _integer_mean(op: OpBuilder, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
-    """The sum divided by the count, rounded toward zero as TensorFlow does."""
+    """The sum divided by the count, rounded toward zero as TensorFlow does; of nothing 0."""
     total = reduced(op, "ReduceSum", op.cast(x, ir.DataType.INT64), axes, keep_dims)
-    ones = op.Expand(op.const(1), op.shape(x))
-    return op.cast_like(op.Div(total, reduced(op, "ReduceSum", ones, axes, keep_dims)), x)
+    return op.cast_like(op.Div(total, op.Max(op.const(1), _count(op, x, axes))), x)
 
 
 for _name, _operator in _REDUCTIONS.items():
@@ -96,12 +121,15 @@ def all_(op: OpBuilder, input: ir.Value, axis: ir.Value, *, keep_dims: bool = Fa
 @tensorflow.lower("Any", cases=[case(lambda x: tf.reduce_any(x, axis=1, keepdims=True), boolean(4, 2))])
 def any_(op: OpBuilder, input: ir.Value, axis: ir.Value, *, keep_dims: bool = False) -> ir.Value:
     """The greatest of the elements as integers."""
-    return op.cast(reduced(op, "ReduceMax", op.cast(input, ir.DataType.INT32), axis, keep_dims), ir.DataType.BOOL)
+    return op.Greater(reduced(op, "ReduceMax", op.cast(input, ir.DataType.INT32), axis, keep_dims), 0)
 
 
 def _extreme(op: OpBuilder, operator: str, x: ir.Value, axis: ir.Value, output_type: ir.DataType) -> ir.Value:
     if x.dtype == ir.DataType.BOOL:
         x = op.cast(x, ir.DataType.INT32)
+    if operator == "ArgMin" and reductions.is_floating(x):
+        operator, x = "ArgMax", op.Neg(x)
+    x = reductions.without_nan(op, x)
     return op.cast(op.node(operator, x, axis=static_int(op, axis, "dimension"), keepdims=0), output_type)
 
 
@@ -115,7 +143,7 @@ def _extreme(op: OpBuilder, operator: str, x: ir.Value, axis: ir.Value, output_t
 def arg_max(
     op: OpBuilder, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType = ir.DataType.INT64
 ) -> ir.Value:
-    """ONNX ArgMax; the first of equal elements in both."""
+    """ONNX ArgMax; the first of equal elements in both. TensorFlow passes over NaN and counts -infinity as the least number."""
     return _extreme(op, "ArgMax", input, dimension, output_type)
 
 
@@ -123,7 +151,7 @@ def arg_max(
 def arg_min(
     op: OpBuilder, input: ir.Value, dimension: ir.Value, *, output_type: ir.DataType = ir.DataType.INT64
 ) -> ir.Value:
-    """ONNX ArgMin; the first of equal elements in both."""
+    """ONNX ArgMin, of floating-point numbers ArgMax of their opposites."""
     return _extreme(op, "ArgMin", input, dimension, output_type)
 
 
