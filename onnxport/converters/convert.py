@@ -12,6 +12,7 @@ from typing import Any
 
 from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
+from onnxport.converters.isolation import isolated
 from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
@@ -57,6 +58,9 @@ def convert(
     atol: float | None = None,
 ) -> Any:
     """Converts `model` to the framework `to` and, unless told otherwise, proves the result by running both sides.
+
+    Conversions from several threads take turns; none leaves anything behind in the process or in the model. While a PyTorch
+    module is converted other threads must not call it: torch.export puts its own tensors into it for that time.
 
     Args:
         model: a live model of any framework (see the README), or the path of a file or SavedModel directory.
@@ -137,24 +141,26 @@ def convert(
     if output is not None:
         frameworks.check_place(output, target)
         check_output(target, output)
-    with _old_objects_left_alone():
-        live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
-        hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
-        if optimize == "inference":
-            bake(hub.model)
-        result = hub if target == "onnx" else _driver("from_onnx", target).build(hub.model)
-    if validate and (source != "onnx" or target != "onnx"):
-        _prove(live, hub, result, request, rtol, atol)
-    if output is not None:
+    for framework in (source, target):
+        require(framework)
+    with isolated():
         with _old_objects_left_alone():
-            save(result, target, output)
+            live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
+            hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
+            if optimize == "inference":
+                bake(hub.model)
+            result = hub if target == "onnx" else _driver("from_onnx", target).build(hub.model)
+        if validate and (source != "onnx" or target != "onnx"):
+            _prove(live, hub, result, request, rtol, atol)
+    if output is not None:
+        save(result, target, output)
     return result
 
 
 @contextmanager
 def _old_objects_left_alone() -> Iterator[None]:
     """The garbage collector looks only at objects made inside: it takes 0.1 s to look through all of a loaded framework's."""
-    if gc.get_freeze_count():  # the caller's own, or another thread is here
+    if gc.get_freeze_count():  # the caller's own
         yield
         return
     gc.freeze()
@@ -203,7 +209,8 @@ def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> Non
     """
     if framework == "onnx":
         result.save(path)
-    else:
+        return
+    with isolated(), _old_objects_left_alone():  # the frameworks trace once more to save
         _driver("from_onnx", framework).save(result, path)
 
 

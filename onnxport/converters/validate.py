@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxport import frameworks
-from onnxport.converters.convert import load
+from onnxport.converters.convert import load, require
+from onnxport.converters.isolation import isolated
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.options import check_sides, check_tolerances, kind_of
 from onnxport.tracing.onnx import as_onnx_model
@@ -67,25 +68,29 @@ def validate(
         "allow_pickle": True if allow_pickle and named else None,
         "allow_code": True if allow_code and named else None,
     }
+    kinds = [frameworks.of_object(model, examples) for model in (source, converted)]
     check_sides(
         [name for name, value in given.items() if value is not None],
-        kind_of(source, frameworks.of_object(source, examples)),
-        kind_of(converted, frameworks.of_object(converted, examples)),
+        kind_of(source, kinds[0]),
+        kind_of(converted, kinds[1]),
     )
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InvalidInputError(f"seed={seed!r}: a whole number, 0 or more")
-    left = _party(source, examples, allow_pickle, allow_code)
-    right = _party(converted, examples, allow_pickle, allow_code)
-    hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
-    return compare(
-        left,
-        right,
-        Binding(inputs, kwargs, signature=signature, methods=methods),
-        graph=hub.model if hub is not None else None,
-        tolerance=Tolerance(rtol, atol),
-        seed=seed,
-        notes=hub.notes if hub is not None else (),
-    )
+    for framework in kinds:
+        require(framework)
+    with isolated():
+        left = _party(source, examples, allow_pickle, allow_code)
+        right = _party(converted, examples, allow_pickle, allow_code)
+        hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
+        return compare(
+            left,
+            right,
+            Binding(inputs, kwargs, signature=signature, methods=methods),
+            graph=hub.model if hub is not None else None,
+            tolerance=Tolerance(rtol, atol),
+            seed=seed,
+            notes=hub.notes if hub is not None else (),
+        )
 
 
 def _party(model: Any, examples: Sequence[Any], allow_pickle: bool, allow_code: bool) -> Party:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import io
 import logging
 import os
 import re
-import sys
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
-from onnxport.tracing import pytorch_fakes
+from onnxport.tracing import pytorch_fakes, pytorch_state
 from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
     Call,
@@ -43,6 +42,7 @@ from onnxport.tracing.pytorch_inputs import (
 )
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
+from onnxport.tracing.streams import kept_back
 
 
 @dataclass(frozen=True)
@@ -201,13 +201,12 @@ def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tup
     """The traced program, and notes on what tracing left out."""
     pytorch_fakes.register()
     call = apart(call)
-    printed, complained = io.StringIO(), io.StringIO()
     with (
         torch.no_grad(),
         _no_fastpath(),
         _quiet(),
-        redirect_stdout(printed),
-        redirect_stderr(complained),  # torch prints the whole graph of a failed attempt
+        kept_back("stdout"),
+        kept_back("stderr"),  # torch prints the whole graph of a failed attempt
         warnings.catch_warnings(record=True) as caught,
         ExitStack() as modes,
     ):
@@ -215,8 +214,6 @@ def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tup
             modes.enter_context(mode)
         warnings.simplefilter("always")
         program = torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
-    sys.stdout.write(printed.getvalue())
-    sys.stderr.write(complained.getvalue())
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
@@ -256,20 +253,21 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps torch from logging what a failed attempt raises anyway."""
+    """Keeps torch from logging what a failed attempt raises anyway; what other threads log passes."""
+    thread = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
     loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "torch"]
     handlers = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
     for handler in handlers:
-        handler.addFilter(_nothing)
+        handler.addFilter(others)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(_nothing)
-
-
-def _nothing(record: logging.LogRecord) -> bool:
-    return False
+            handler.removeFilter(others)
 
 
 @contextmanager
@@ -336,6 +334,7 @@ def _register_dataclasses(call: Call) -> bool:
             _register_mapping(kind)
         else:
             torch.export.register_dataclass(kind)
+        pytorch_state.registered(kind)
     return bool(found)
 
 

@@ -1,0 +1,66 @@
+"""A conversion is a function: it leaves no state behind, and conversions from several threads take turns.
+
+Tracing is not safe from several threads: torch.export puts fake tensors into the module that it traces and patches torch's
+classes meanwhile, warning filters and streams belong to the process, and a proof runs the very module that another thread may be
+tracing. Little is lost by taking turns: what a conversion does is Python, of which one thread runs at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+_lock = threading.RLock()
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A child of fork has one thread, and a lock that another one held would never be released in it.
+    os.register_at_fork(after_in_child=_new_lock)
+
+# What is imported where a framework's state has to be given back.
+_STATES = {
+    "torch": "onnxport.tracing.pytorch_state",
+    "tensorflow": "onnxport.tracing.tensorflow_state",
+    "keras": "onnxport.tracing.keras_state",
+}
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """No other conversion runs during the block, and random states, name counters and logs are after it as before."""
+    with _lock, ExitStack() as states, _random_unchanged():
+        for package, module in _STATES.items():
+            if package in sys.modules:
+                states.enter_context(import_module(module).unchanged())
+        yield
+
+
+@contextmanager
+def _random_unchanged() -> Iterator[None]:
+    plain, array = random.getstate(), np.random.get_state(legacy=False)
+    try:
+        yield
+    finally:
+        if random.getstate() != plain:
+            random.setstate(plain)
+        if not _same(np.random.get_state(legacy=False), array):
+            np.random.set_state(array)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return all(_same(item, other[key]) for key, item in one.items())
+    return bool(np.array_equal(one, other))
