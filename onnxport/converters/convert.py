@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
+from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
 from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
@@ -149,12 +150,19 @@ def convert(
             hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
             if optimize == "inference":
                 bake(hub.model)
-            result = hub if target == "onnx" else _driver("from_onnx", target).build(hub.model)
+            result = hub if target == "onnx" else _rebuilt(hub, target)
         if validate and (source != "onnx" or target != "onnx"):
-            _prove(live, hub, result, request, rtol, atol)
+            with attributed("running the model to prove the conversion") if source == "onnx" else nullcontext():
+                _prove(live, hub, result, request, rtol, atol)
     if output is not None:
         save(result, target, output)
     return result
+
+
+def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
+    driver = _driver("from_onnx", target)
+    with attributed(f"rebuilding the graph in {target}"):
+        return driver.build(hub.model)
 
 
 @contextmanager

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx.shape_inference import infer_node_outputs
+
+from onnxport.graph.schema import find_schema
 
 # A folded value stands in the file; beyond this many elements the node is smaller than its value.
 MAX_ELEMENTS = 1 << 16
+
+# Stands for a number of elements that nothing tells.
+UNKNOWN = 1 << 62
 
 # Random, stateful or subgraph operators, and those whose very purpose is not to be folded.
 _NEVER = frozenset(
@@ -69,9 +76,16 @@ _FAST: dict[str, Callable[..., np.ndarray | None]] = {
 }
 
 
-def fold(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays | None:
-    """The node's outputs on constant `inputs`, or None where it should not or can not be evaluated here."""
-    if node.op_type in _NEVER or node.domain:
+def fold(node: ir.Node, inputs: list[np.ndarray | None], opset: int, most: int = MAX_ELEMENTS) -> Arrays | None:
+    """The node's outputs on constant `inputs`, or None where it should not or can not be evaluated here.
+
+    Args:
+        node: the node.
+        inputs: an array for each of its operands; None for one that is left out.
+        opset: version of ai.onnx.
+        most: elements of all outputs together; a node that would have more is not evaluated.
+    """
+    if node.op_type in _NEVER or node.domain or elements(node, inputs, opset) > most:
         return None
     fast = _FAST.get(node.op_type)
     if fast is not None and all(item is not None for item in inputs):
@@ -83,6 +97,69 @@ def fold(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays |
             same_kind = inputs[0] is not None and node.op_type not in ("Equal", "Less", "Greater", "Where")
             return (result.astype(inputs[0].dtype, copy=False) if same_kind and inputs[0] is not None else result,)
     return _reference(node, inputs, opset)
+
+
+# Operators with at most as many elements of result as the product of their operands' sizes, whatever these hold.
+_AT_MOST_PRODUCT = frozenset(
+    "Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "
+    "Cast CastLike Ceil Celu Clip Compress Cos Cosh CumSum Det Div Einsum Elu Equal Erf Exp Flatten Floor Gather "
+    "GatherElements GatherND Gelu Gemm Greater GreaterOrEqual HardSigmoid HardSwish Hardmax Identity IsInf IsNaN "
+    "LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max Mean Min Mish Mod Mul Neg NonZero Not Or PRelu Pow "
+    "Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+    "ReduceSumSquare Relu Reshape ReverseSequence Round ScatterElements ScatterND Selu Shape Sigmoid Sign Sin Sinh "
+    "Size Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Tan Tanh TopK Transpose Trilu Unique Unsqueeze "
+    "Where Xor".split()
+)
+
+
+def elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset: int) -> int:
+    """At most how many elements a node's outputs have on constant `inputs`, without evaluating it.
+
+    `UNKNOWN` where nothing tells.
+    """
+    sizes = [item.size for item in inputs if item is not None]
+    bound = max(4, len(node.outputs)) * prod(max(size, 1) for size in sizes)
+    if node.op_type in _AT_MOST_PRODUCT and bound <= MAX_ELEMENTS:
+        return bound
+    if node.op_type == "Concat":
+        return sum(sizes)
+    return _inferred_elements(node, inputs, opset)
+
+
+def _inferred_elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset: int) -> int:
+    """As `elements`, by ONNX's inference for the one node on the inputs' values."""
+    schema = find_schema("", node.op_type, opset)
+    if schema is None:
+        return UNKNOWN
+    proto = onnx.NodeProto(op_type=node.op_type)
+    types, known = {}, {}
+    for index, item in enumerate(inputs):
+        proto.input.append(f"i{index}" if item is not None else "")
+        if item is None:
+            continue
+        tensor = onnx.numpy_helper.from_array(item) if item.size <= MAX_ELEMENTS else None
+        kind = tensor.data_type if tensor is not None else onnx.helper.np_dtype_to_tensor_dtype(item.dtype)
+        types[f"i{index}"] = onnx.helper.make_tensor_type_proto(kind, item.shape)
+        if tensor is not None:
+            known[f"i{index}"] = tensor
+    proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
+    imports = [onnx.helper.make_opsetid("", opset)]
+    try:
+        for attribute in node.attributes.values():
+            ir.serde.serialize_attribute_into(proto.attribute.add(), attribute)
+        inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
+    except Exception:  # inference raises errors of many types; such a node is not evaluated
+        return UNKNOWN
+    total = 0
+    for index in range(len(node.outputs)):
+        kind_of = inferred.get(f"o{index}")
+        if kind_of is None or not kind_of.tensor_type.HasField("shape"):
+            return UNKNOWN
+        dims = kind_of.tensor_type.shape.dim
+        if not all(dim.HasField("dim_value") for dim in dims):
+            return UNKNOWN
+        total += prod(dim.dim_value for dim in dims)
+    return total
 
 
 def _reference(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays | None:

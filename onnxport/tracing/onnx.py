@@ -14,6 +14,8 @@ from onnxport.errors import InvalidModelError
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
+from onnxport.tracing.onnx_checks import check_model
+from onnxport.tracing.onnx_tensors import DataFolder
 
 
 def load_model(path: str | os.PathLike[str]) -> ir.Model:
@@ -38,13 +40,27 @@ def _load(path: str | os.PathLike[str]) -> ir.Model:
     if not proto.HasField("graph") or not proto.ir_version:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
     place = _beside_data(proto, place)
-    _check_external(proto, place)
     try:
-        model = from_proto(proto)
-    except Exception as error:  # whatever a malformed graph makes of the reader
-        raise InvalidModelError(f"{str(path)!r} holds a malformed graph: {error}") from error
+        model = _checked(proto, DataFolder.of(place))
+    except InvalidModelError as error:
+        raise InvalidModelError(f"{place.name!r}: {error}") from error
     map_weights(model, place.parent)
     return model
+
+
+def _checked(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
+    """The model of a message, once that has been looked through; a message without a folder is the user's and stays as it is."""
+    changes = check_model(proto, folder)
+    if changes and folder is None:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        proto, changes = copy, check_model(copy, None)
+    for change in changes:
+        change()
+    try:
+        return from_proto(proto)
+    except Exception as error:  # whatever a malformed graph makes of the reader
+        raise InvalidModelError(f"malformed graph: {type(error).__name__}: {error}") from error
 
 
 def _beside_data(proto: onnx.ModelProto, place: Path) -> Path:
@@ -52,27 +68,9 @@ def _beside_data(proto: onnx.ModelProto, place: Path) -> Path:
     locations = {
         item.value for tensor in proto.graph.initializer for item in tensor.external_data if item.key == "location"
     }
-    if place.is_symlink() and not all((place.parent / location).exists() for location in locations):
+    if place.is_symlink() and not all(os.path.exists(place.parent / location) for location in locations):
         return place.resolve()
     return place
-
-
-def _check_external(proto: onnx.ModelProto, place: Path) -> None:
-    folder = place.parent.resolve()
-    for tensor in proto.graph.initializer:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        entries = {item.key: item.value for item in tensor.external_data}
-        file = (folder / entries.get("location", "")).resolve()
-        if not file.is_relative_to(folder):
-            raise InvalidModelError(f"{place.name!r}: the data of {tensor.name!r} lies outside the model's folder")
-        if not file.is_file():
-            raise InvalidModelError(
-                f"{place.name!r}: the data file {entries.get('location')!r} of {tensor.name!r} is missing"
-            )
-        end = int(entries.get("offset", 0)) + int(entries.get("length", 0))
-        if end > file.stat().st_size:
-            raise InvalidModelError(f"{place.name!r}: the data file {entries.get('location')!r} is truncated")
 
 
 def as_onnx_model(model: Any) -> OnnxModel:
@@ -86,7 +84,7 @@ def as_onnx_model(model: Any) -> OnnxModel:
     if isinstance(model, ir.Model):
         return OnnxModel(model)
     if isinstance(model, onnx.ModelProto):
-        return OnnxModel(from_proto(model))
+        return OnnxModel(_checked(model, None))
     if isinstance(model, (str, os.PathLike)):
         return OnnxModel(load_model(model))
     raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")

@@ -19,7 +19,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import InvalidModelError, Unsupported, UnsupportedOperator
+from onnxport.converters.from_onnx.blame import blame, bounded
+from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
@@ -138,6 +139,10 @@ class Walk:
             reason = str(error).removeprefix(f"{name}: ")
             self._unsupported.append(Unsupported("onnx", name, reason, f"{frame.place}{where}"))
             return [_Refused()] * len(node.outputs)
+        except OnnxportError:
+            raise
+        except Exception as error:  # of the framework, the semantics, or the file
+            raise blame(node, operands, frame.opsets, frame.place, error) from error
 
     # -- one node ------------------------------------------------------------------------------------------------------
 
@@ -153,6 +158,7 @@ class Walk:
             settled = self._on_host(node, operands, attributes, opset)
             if settled is not None:
                 return settled
+            bounded(node, operands, opset, frame.place)
         context = self._context(node, schema, operands, opset)
         entries = self._entries(domain, node.op_type, context.version)
         calls = [Call(entry, _accepted(entry, attributes, schema), context) for entry in entries]

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from onnxport.graph import limits
 from onnxport.graph.folding import fold
 
 
@@ -33,7 +34,9 @@ class FoldWeightsPass(InPlacePass):
                 continue
             if any(value.is_graph_output() for value in node.outputs):
                 continue
-            results = fold(node, [None if value is None else _array(value) for value in node.inputs], opset)
+            arrays = [None if value is None else _array(value) for value in node.inputs]
+            most = max(limits.MAX_ELEMENTS, 2 * sum(array.size for array in arrays if array is not None))
+            results = fold(node, arrays, opset, most)
             if results is None or len(results) != len(node.outputs):
                 continue
             for value, array in zip(node.outputs, results, strict=True):

@@ -13,11 +13,13 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import InvalidModelError
+from onnxport.graph import limits
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced, holds_traced
+from onnxport.opset_maps.from_onnx.pytorch.tracing import META, Recorder, Traced, holds_traced, in_world, leaves
 from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
 
 _INT_OPS: dict[str, Callable[..., Any]] = {
@@ -58,6 +60,22 @@ _MINIFLOAT = {
 }
 
 
+def _bounded(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Refuses a call on constants whose result is too large to be computed while a model is read."""
+    given = sum(item.numel() for item in leaves((list(args), kwargs)) if isinstance(item, torch.Tensor))
+    try:
+        with META:
+            result = function(*in_world(args, 0), **in_world(kwargs, 0))
+    except Exception:  # it can't be told without the constants' content
+        return
+    count = sum(item.numel() for item in leaves(result) if isinstance(item, torch.Tensor))
+    if count > max(limits.MAX_ELEMENTS, 2 * given):
+        raise InvalidModelError(
+            f"{getattr(function, '__name__', function)} on constants alone gives {count:,} elements; "
+            f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"
+        )
+
+
 class Tensors(Namespace):
     """Tensors, and the calls on them.
 
@@ -86,6 +104,7 @@ class Tensors(Namespace):
         if self.recorder is None:
             return function(*args, **kwargs)
         with torch.no_grad():
+            _bounded(function, args, kwargs)
             return function(*args, **kwargs)
 
     @property

@@ -388,7 +388,7 @@ def propagate(
     fresh = sizes.pair(None)
     for world in (0,) if same else (0, 1):
         try:
-            found.append(_evaluate(function, _in_world(args, world), _in_world(kwargs, world), world, fresh))
+            found.append(_evaluate(function, in_world(args, world), in_world(kwargs, world), world, fresh))
         except Exception:  # example sizes contradict each other, or the function can't run without data
             return _fallback(function, args, kwargs, sizes)
     return (found[0], found[0]) if same else (found[0], found[1])
@@ -402,15 +402,16 @@ def _evaluate(function: Callable[..., Any], args: Any, kwargs: Any, world: int, 
         return function(*args, **kwargs)
 
 
-def _in_world(item: Any, world: int) -> Any:
+def in_world(item: Any, world: int) -> Any:
+    """An argument as it is in one of the two worlds, its tensors without content."""
     if isinstance(item, Traced):
         return item.worlds[world]  # type: ignore[index]
     if isinstance(item, torch.Tensor):
         return item.detach().to(META)
     if isinstance(item, (list, tuple)):
-        return type(item)(_in_world(part, world) for part in item)
+        return type(item)(in_world(part, world) for part in item)
     if isinstance(item, dict):
-        return {key: _in_world(part, world) for key, part in item.items()}
+        return {key: in_world(part, world) for key, part in item.items()}
     return item
 
 
@@ -420,7 +421,7 @@ def _fallback(
     if function not in _BROADCASTING:
         return None
     tensors = [item for item in args if isinstance(item, (Traced, torch.Tensor))]
-    shapes = [[_in_world(item, world).shape for item in tensors] for world in (0, 1)]
+    shapes = [[in_world(item, world).shape for item in tensors] for world in (0, 1)]
     rank = max(len(shape) for shape in shapes[0])
     merged = []
     for axis in range(-rank, 0):
@@ -430,7 +431,7 @@ def _fallback(
         merged.append(fixed[0] if fixed else wide[0] if wide else (1, 1))
     try:
         scalars = [
-            torch.empty((1,), dtype=_in_world(i, 0).dtype, device=META) if isinstance(i, (Traced, torch.Tensor)) else i
+            torch.empty((1,), dtype=in_world(i, 0).dtype, device=META) if isinstance(i, (Traced, torch.Tensor)) else i
             for i in args
         ]
         dtype = function(*scalars, **kwargs).dtype

@@ -1,0 +1,129 @@
+"""Whose fault it is where a node can't be rebuilt, and what a node may cost while it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import onnx
+import onnx_ir as ir
+from onnx.shape_inference import infer_node_outputs
+
+from onnxport.errors import InvalidModelError, OnnxportError
+from onnxport.graph import folding, limits
+from onnxport.graph import schema as schemas
+from onnxport.opset_maps.from_onnx.call import Operand, Weight
+from onnxport.opset_maps.from_onnx.values import HostValue
+
+# Values up to this size are shown to ONNX's inference, which then judges shapes, axes and repeats too.
+_SHOWN_ELEMENTS = 1 << 10
+
+
+def blame(
+    node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, int], place: str, error: Exception
+) -> OnnxportError:
+    """The error for a node on which `error` was raised: the file's where ONNX's own inference refuses the node too."""
+    where = f"{_title(node)} (at {place}{_name(node)})"
+    if isinstance(error, (MemoryError, RecursionError)):
+        return InvalidModelError(f"{where}: it takes more memory or depth than is there: {type(error).__name__}")
+    reason = _refusal(node, operands, opsets)
+    if reason is not None:
+        return InvalidModelError(f"{where}: {reason}")
+    return InvalidModelError(f"{where}: {defect(error)}")
+
+
+def defect(error: Exception) -> str:
+    """What to say of an error that is not known to be the file's."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return (
+        f"{type(error).__name__}: {text}; if the model runs elsewhere, this is a defect of onnxport: please report it"
+    )
+
+
+@contextmanager
+def attributed(doing: str) -> Iterator[None]:
+    """Errors that are not onnxport's own become one that says what was being done.
+
+    Raises:
+        InvalidModelError: chained to the error.
+    """
+    try:
+        yield
+    except (OnnxportError, OSError):
+        raise
+    except (MemoryError, RecursionError) as error:
+        raise InvalidModelError(
+            f"{doing}: it takes more memory or depth than is there: {type(error).__name__}"
+        ) from error
+    except Exception as error:
+        raise InvalidModelError(f"{doing}: {defect(error)}") from error
+
+
+def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str) -> None:
+    """Refuses a node that would be computed here and now, on constants, and has too many elements.
+
+    Raises:
+        InvalidModelError: it has.
+    """
+    arrays = []
+    for item in operands:
+        if isinstance(item, Weight):
+            arrays.append(item.value.const_value.numpy())
+        elif isinstance(item, HostValue) and item.is_static:
+            arrays.append(item.array)
+        elif item is None:
+            arrays.append(None)
+        else:
+            return
+    if not operands or any(item.is_ref() for item in node.attributes.values()):
+        return
+    count = folding.elements(node, arrays, opset)
+    given = sum(array.size for array in arrays if array is not None)
+    if max(limits.MAX_ELEMENTS, 2 * given) < count < folding.UNKNOWN:
+        raise InvalidModelError(
+            f"{_title(node)} (at {place}{_name(node)}): on constants alone it gives up to {count:,} elements; "
+            f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"
+        )
+
+
+def _refusal(node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, int]) -> str | None:
+    """Why ONNX's own inference refuses the node, as far as its operands are known; None where it does not."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    schema = schemas.find_schema(domain, node.op_type, opsets.get(domain, 1))
+    if schema is None:
+        return None
+    proto = onnx.NodeProto(op_type=node.op_type, domain=domain)
+    types, known = {}, {}
+    for index, (item, value) in enumerate(zip(operands, node.inputs, strict=True)):
+        name = f"i{index}" if item is not None and value is not None else ""
+        proto.input.append(name)
+        if not name or value is None:
+            continue
+        tensor = item.value.const_value if isinstance(item, Weight) else None
+        if isinstance(item, HostValue) and item.is_static and item.array.size <= _SHOWN_ELEMENTS:
+            known[name] = onnx.numpy_helper.from_array(item.array)
+            types[name] = onnx.helper.make_tensor_type_proto(known[name].data_type, item.array.shape)
+        elif tensor is not None:
+            types[name] = onnx.helper.make_tensor_type_proto(tensor.dtype.value, tensor.shape.numpy())
+            if tensor.size <= _SHOWN_ELEMENTS:
+                known[name] = onnx.numpy_helper.from_array(tensor.numpy())
+        elif (kind := schemas.type_proto(value)) is not None:
+            types[name] = kind
+    proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
+    imports = [onnx.helper.make_opsetid(key, version) for key, version in opsets.items()]
+    try:
+        for attribute in node.attributes.values():
+            if not attribute.is_ref():
+                ir.serde.serialize_attribute_into(proto.attribute.add(), attribute)
+        infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
+    except Exception as error:  # inference raises errors of many types
+        return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return None
+
+
+def _title(node: ir.Node) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _name(node: ir.Node) -> str:
+    return node.name or next((value.name for value in node.outputs if value.name), "") or ""

@@ -1,0 +1,384 @@
+"""One look over an ONNX model before anything is made of it: what would break a reader is refused by name and place.
+
+ONNX's own checker reads a file again from disk, stops at what runs nowhere else either, and lets through tensors without data,
+cycles of functions and unknown attribute types; it is also recursive in C++. This pass is linear, and checks
+
+1. versions, and that every operator's domain is imported,
+2. that each graph's values are given once, before they are used,
+3. operands and attributes against the operator's schema: how many, of which kind, all that must be there,
+4. tensors (`onnx_tensors`), and types of inputs, outputs and values,
+5. functions: that none calls itself, how deep they nest and how many nodes they come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
+
+from onnxport.errors import InvalidModelError
+from onnxport.graph.limits import EXPANSION, MAX_DEPTH, MIN_EXPANDED
+from onnxport.tracing.onnx_tensors import DataFolder, check_tensor, check_text, dense
+
+_FIELD_OF = {
+    AttributeProto.GRAPH: "g",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+}
+_KINDS = frozenset(AttributeProto.AttributeType.values()) - {AttributeProto.UNDEFINED}
+_ELEMENT_TYPES = frozenset(onnx.TensorProto.DataType.values()) - {0}
+_Key = tuple[str, str, str]
+# Of a function: its nodes, how deep its graphs lie, and what it calls at which depth.
+_Summary = tuple[int, int, list[tuple[_Key, int]]]
+
+
+def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Callable[[], None]]:
+    """Checks a model.
+
+    Args:
+        proto: the message.
+        folder: where external data may lie; None for a message that came from no file.
+
+    Returns:
+        What to do to the message before it is read: sparse initializers become dense ones, dimensions below 0, which some
+        exporters write, unknown ones.
+
+    Raises:
+        InvalidModelError: what is wrong, with its place.
+    """
+    check = _Check(proto, folder)
+    check.run()
+    return check.changes
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What a schema says of a node."""
+
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    single: tuple[bool, ...]
+    attributes: dict[str, tuple[int, bool]]
+
+
+@cache
+def _signature(domain: str, op_type: str, version: int) -> _Signature | None:
+    try:
+        schema = defs.get_schema(op_type, version, domain)
+    except defs.SchemaError:
+        return None
+    single = defs.OpSchema.FormalParameterOption.Single
+    return _Signature(
+        (schema.min_input, schema.max_input),
+        (schema.min_output, schema.max_output),
+        tuple(item.option == single for item in schema.inputs),
+        {name: (int(item.type.value), item.required) for name, item in schema.attributes.items()},
+    )
+
+
+class _Check:
+    def __init__(self, proto: onnx.ModelProto, folder: DataFolder | None) -> None:
+        self.proto, self.folder = proto, folder
+        self.changes: list[Callable[[], None]] = []
+        self.functions: dict[_Key, FunctionProto] = {}
+        self.nodes = 0
+        # Of the function or main graph that is looked at: what it calls at which depth, and how deep its graphs lie.
+        self.calls: list[tuple[_Key, int]] = []
+        self.deepest = 0
+
+    def run(self) -> None:
+        if self.proto.ir_version < 1 or self.proto.ir_version > max(onnx.IR_VERSION, 15):
+            raise InvalidModelError(f"IR version {self.proto.ir_version} is none that ONNX {onnx.__version__} knows")
+        opsets = _opsets(self.proto.opset_import, "the model")
+        if not opsets and self.proto.ir_version < 3:
+            opsets = {"": 1}
+        for function in self.proto.functions:
+            key = (_domain(function.domain), function.name, function.overload)
+            if key in self.functions:
+                raise InvalidModelError(f"the function {function.domain}::{function.name} is defined twice")
+            self.functions[key] = function
+        summaries: dict[_Key, _Summary] = {}
+        for key, function in self.functions.items():
+            summaries[key] = self._function(function, opsets)
+        own = self._counted(lambda: self._graph(self.proto.graph, opsets, [], "", None))
+        self._expansion(summaries, own)
+
+    # -- graphs --------------------------------------------------------------------------------------------------------
+
+    def _counted(self, check: Callable[[], None]) -> _Summary:
+        before, self.calls, self.deepest = self.nodes, [], 0
+        check()
+        return self.nodes - before, self.deepest, self.calls
+
+    def _function(self, function: FunctionProto, outer: dict[str, int]) -> _Summary:
+        place = f"function {function.domain}::{function.name}"
+        opsets = {**outer, **_opsets(function.opset_import, place)}
+        known = _distinct(function.input, f"{place}: input")
+        attributes = {*function.attribute, *(item.name for item in function.attribute_proto)}
+        for item in function.attribute_proto:
+            self._attribute(item, opsets, [known], f"{place}: attribute {item.name!r}", None, 1)
+
+        def check() -> None:
+            self._nodes(function.node, opsets, [known], f"{place}: ", attributes, 1)
+            for name in function.output:
+                if name not in known:
+                    raise InvalidModelError(f"{place}: nothing gives the output {name!r}")
+
+        return self._counted(check)
+
+    def _graph(
+        self,
+        graph: GraphProto,
+        opsets: dict[str, int],
+        outer: list[set[str]],
+        place: str,
+        attributes: set[str] | None,
+        depth: int = 1,
+    ) -> None:
+        known = _distinct((item.name for item in graph.input), f"{place}input")
+        for item in (*graph.input, *graph.output, *graph.value_info):
+            if item.HasField("type"):
+                self._type(item.type, f"{place}{item.name!r}")
+        initialized: set[str] = set()
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            where = f"{place}sparse initializer {name!r}"
+            check_tensor(sparse.values, where, self.folder)
+            check_tensor(sparse.indices, f"{where}, its indices", self.folder)
+            self.changes.append(partial(graph.initializer.append, dense(sparse, where)))
+            initialized.add(name)
+        if initialized:
+            self.changes.append(partial(graph.ClearField, "sparse_initializer"))
+        for tensor in graph.initializer:
+            if not tensor.name or tensor.name in initialized:
+                raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
+            initialized.add(tensor.name)
+            check_tensor(tensor, f"{place}initializer {tensor.name!r}", self.folder)
+        known |= initialized
+        self._nodes(graph.node, opsets, [*outer, known], place, attributes, depth)
+        for item in graph.output:
+            if item.name not in known and not any(item.name in names for names in outer):
+                raise InvalidModelError(f"{place}nothing gives the output {item.name!r}")
+
+    def _nodes(
+        self,
+        nodes: Iterable[NodeProto],
+        opsets: dict[str, int],
+        scopes: list[set[str]],
+        place: str,
+        attributes: set[str] | None,
+        depth: int,
+    ) -> None:
+        known = scopes[-1]
+        for node in nodes:
+            self.nodes += 1
+            for name in node.input:
+                if name and name not in known and not any(name in names for names in scopes[:-1]):
+                    raise InvalidModelError(
+                        f"{_where(node, place)}: its operand {name!r} is given by nothing that stands before it"
+                    )
+            self._node(node, opsets, scopes, place, attributes, depth)
+            for name in node.output:
+                if not name:
+                    continue
+                if name in known:
+                    raise InvalidModelError(f"{_where(node, place)}: its result {name!r} is given twice")
+                known.add(name)
+
+    def _node(
+        self,
+        node: NodeProto,
+        opsets: dict[str, int],
+        scopes: list[set[str]],
+        place: str,
+        attributes: set[str] | None,
+        depth: int,
+    ) -> None:
+        if not node.op_type:
+            raise InvalidModelError(f"{_where(node, place)}: it has no operator")
+        domain = _domain(node.domain)
+        function = self.functions.get((domain, node.op_type, node.overload))
+        signature = None
+        if function is not None:
+            self.calls.append(((domain, node.op_type, node.overload), depth))
+            if len(node.input) > len(function.input) or len(node.output) > len(function.output):
+                raise InvalidModelError(f"{_where(node, place)}: it has more operands or results than its function")
+        elif domain not in opsets:
+            raise InvalidModelError(f"{_where(node, place)}: the model imports no opset of its domain")
+        else:
+            signature = _signature(domain, node.op_type, opsets[domain])
+        if signature is not None:
+            _check_arity(node, signature, place)
+        seen: dict[str, int] = {}
+        for item in node.attribute:
+            if not item.name or item.name in seen:
+                raise InvalidModelError(
+                    f"{_where(node, place)}: the attribute {item.name!r} stands twice or has no name"
+                )
+            where = f"{_where(node, place)}, attribute {item.name!r}"
+            seen[item.name] = item.type
+            if item.ref_attr_name and (attributes is None or item.ref_attr_name not in attributes):
+                raise InvalidModelError(f"{where}: there is no function's attribute {item.ref_attr_name!r} here")
+            self._attribute(item, opsets, scopes, where, attributes, depth)
+        if signature is not None:
+            _check_attributes(node, seen, signature, place)
+
+    def _attribute(
+        self,
+        item: AttributeProto,
+        opsets: dict[str, int],
+        scopes: list[set[str]],
+        place: str,
+        attributes: set[str] | None,
+        depth: int,
+    ) -> None:
+        if item.type not in _KINDS:
+            raise InvalidModelError(f"{place}: its type {item.type} is none of ONNX's")
+        if item.ref_attr_name:
+            return
+        field = _FIELD_OF.get(item.type)
+        if field is not None and not item.HasField(field):  # type: ignore[arg-type]
+            raise InvalidModelError(f"{place}: it has no value")
+        match item.type:
+            case AttributeProto.STRING:
+                check_text([item.s], place)
+            case AttributeProto.STRINGS:
+                check_text(list(item.strings), place)
+            case AttributeProto.TENSOR | AttributeProto.TENSORS:
+                for tensor in (item.t,) if item.type == AttributeProto.TENSOR else item.tensors:
+                    check_tensor(tensor, place, self.folder)
+            case AttributeProto.SPARSE_TENSOR | AttributeProto.SPARSE_TENSORS:
+                raise InvalidModelError(f"{place}: sparse tensors as attributes are not supported")
+            case AttributeProto.GRAPH | AttributeProto.GRAPHS:
+                self.deepest = max(self.deepest, depth)
+                if depth >= MAX_DEPTH:
+                    raise InvalidModelError(f"{place}: graphs lie {depth} deep in each other; at most {MAX_DEPTH}")
+                for graph in (item.g,) if item.type == AttributeProto.GRAPH else item.graphs:
+                    self._graph(graph, opsets, scopes, f"{place}: ", attributes, depth + 1)
+            case AttributeProto.TYPE_PROTO | AttributeProto.TYPE_PROTOS:
+                for kind in (item.tp,) if item.type == AttributeProto.TYPE_PROTO else item.type_protos:
+                    self._type(kind, place)
+
+    def _type(self, kind: onnx.TypeProto, place: str) -> None:
+        while (form := kind.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
+            inner = getattr(kind, form)
+            if form == "map_type" and inner.key_type not in _ELEMENT_TYPES:
+                raise InvalidModelError(f"{place}: a map's key type {inner.key_type} is none of ONNX's")
+            kind = inner.value_type if form == "map_type" else inner.elem_type
+        if form == "sparse_tensor_type":
+            raise InvalidModelError(f"{place}: sparse tensors as values are not supported")
+        tensor = kind.tensor_type
+        if tensor.elem_type and tensor.elem_type not in _ELEMENT_TYPES:
+            raise InvalidModelError(f"{place}: element type {tensor.elem_type} is none of ONNX's")
+        for dim in tensor.shape.dim if tensor.HasField("shape") else ():
+            if dim.HasField("dim_value") and dim.dim_value < 0:
+                self.changes.append(partial(dim.ClearField, "dim_value"))
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _expansion(
+        self,
+        summaries: dict[_Key, _Summary],
+        own: _Summary,
+    ) -> None:
+        """How many nodes the functions' calls come to, and how deep they nest."""
+        totals: dict[_Key, tuple[int, int]] = {}
+        for key in _callees_first(summaries):
+            totals[key] = _total(summaries[key], totals)
+        count, depth = _total(own, totals)
+        most = max(MIN_EXPANDED, EXPANSION * self.nodes)
+        if count > most:
+            raise InvalidModelError(
+                f"the model's functions come to {count:,} nodes when they are called; at most {most:,}"
+            )
+        if depth > MAX_DEPTH:
+            raise InvalidModelError(f"functions and graphs lie {depth} deep in each other; at most {MAX_DEPTH}")
+
+
+def _total(summary: _Summary, totals: dict[_Key, tuple[int, int]]) -> tuple[int, int]:
+    count, deepest, calls = summary
+    for key, depth in calls:
+        count += totals[key][0]
+        deepest = max(deepest, depth + totals[key][1])
+    return count, deepest
+
+
+def _callees_first(summaries: dict[_Key, _Summary]) -> Iterator[_Key]:
+    """Functions, each after those that it calls."""
+    done: set[_Key] = set()
+    for start in summaries:
+        path: dict[_Key, Iterator[tuple[_Key, int]]] = {start: iter(summaries[start][2])} if start not in done else {}
+        while path:
+            key = next(reversed(path))
+            callee = next((item for item, _ in path[key] if item not in done), None)
+            if callee is None:
+                path.popitem()
+                done.add(key)
+                yield key
+            elif callee in path:
+                raise InvalidModelError(f"the function {callee[0]}::{callee[1]} calls itself")
+            else:
+                path[callee] = iter(summaries[callee][2])
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------------
+
+
+def _domain(text: str) -> str:
+    return "" if text == "ai.onnx" else text
+
+
+def _where(node: NodeProto, place: str) -> str:
+    name = node.name or next((item for item in node.output if item), "")
+    return f"{place}{node.domain + '::' if node.domain else ''}{node.op_type} {name!r}"
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for item in imports:
+        domain = _domain(item.domain)
+        newest = defs.onnx_opset_version() if not domain else 1 << 31
+        if not 1 <= item.version <= newest:
+            raise InvalidModelError(
+                f"{place} imports opset {item.version} of {domain or 'ai.onnx'!r}; ONNX {onnx.__version__} knows 1 to {newest}"
+            )
+        found[domain] = max(item.version, found.get(domain, 0))
+    return found
+
+
+def _distinct(names: Iterable[str], place: str) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        if name in found or not name:
+            raise InvalidModelError(f"{place} {name!r} stands twice or has no name")
+        found.add(name)
+    return found
+
+
+def _check_arity(node: NodeProto, signature: _Signature, place: str) -> None:
+    for kind, count, (least, most) in (
+        ("operands", len(node.input), signature.inputs),
+        ("results", len(node.output), signature.outputs),
+    ):
+        if not least <= count <= most:
+            limits = f"{least} to {most}" if most < 1 << 30 else f"at least {least}"
+            raise InvalidModelError(f"{_where(node, place)}: it has {count} {kind}, its operator takes {limits}")
+    for name, single in zip(node.input, signature.single, strict=False):
+        if single and not name:
+            raise InvalidModelError(f"{_where(node, place)}: an operand that it must have is left out")
+
+
+def _check_attributes(node: NodeProto, given: dict[str, int], signature: _Signature, place: str) -> None:
+    for name, (kind, required) in signature.attributes.items():
+        if name not in given:
+            if required:
+                raise InvalidModelError(f"{_where(node, place)}: the attribute {name!r} is missing")
+        elif given[name] != kind:
+            kinds = AttributeProto.AttributeType
+            raise InvalidModelError(
+                f"{_where(node, place)}: the attribute {name!r} is {kinds.Name(given[name])}, not {kinds.Name(kind)}"  # type: ignore[arg-type]
+            )
