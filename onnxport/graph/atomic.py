@@ -185,6 +185,8 @@ class Save:
             _keep_permissions(part.path, self.target)
         with folder_locked(folder):
             for part, name in self._places:
+                if os.name == "nt":  # which renames no file that is open
+                    part.file.close()
                 os.replace(part.path, folder / name)
                 sync_folder(folder)
         sweep(self.target, [name for _, name in self._places])

@@ -100,14 +100,15 @@ def _write_external(model: ir.Model, files: Save) -> None:
 
 def _read_back(file: BinaryIO, start: int) -> Iterator[bytes]:
     """What was just written: tensors write themselves, straight from their storage."""
-    file.flush()
     end = file.tell()
+    file.seek(start)
     while start < end:
-        chunk = os.pread(file.fileno(), min(1 << 20, end - start), start)
+        chunk = file.read(min(1 << 20, end - start))
         if not chunk:
             raise OSError(f"the file ends at {start} of {end} bytes")
         yield chunk
         start += len(chunk)
+    file.seek(end)
 
 
 def _streamed(model: ir.Model) -> dict[str, ir.TensorProtocol]:

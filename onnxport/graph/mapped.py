@@ -69,14 +69,17 @@ def map_weights(model: ir.Model, folder: str | os.PathLike[str] | None = None) -
 
 
 def settled(path: Path, read: Callable[[], T]) -> T:
-    """What `read` gives of the model at `path`; it is read again where a save replaced it meanwhile and it failed."""
+    """What `read` gives of the model at `path`, a file or a folder; it is read again where a save replaced it meanwhile."""
     for _ in range(_ATTEMPTS):
         before = _identity(path)
         try:
-            return read()
+            result = read()
         except (InvalidModelError, OSError):
             if _identity(path) == before:
                 raise
+        else:
+            if _identity(path) == before:
+                return result
     return read()
 
 

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import first_line, of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
@@ -40,9 +41,9 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
             f"{str(path)!r}: TFLite files are not supported yet; convert the model that it was made from"
         )
     if place.is_dir():
-        return _load_saved_model(place, allow_code)
+        return settled(place, lambda: _load_saved_model(place, allow_code))
     if place.name in ("saved_model.pb", "saved_model.pbtxt"):
-        return _load_saved_model(place.parent, allow_code)
+        return settled(place.parent, lambda: _load_saved_model(place.parent, allow_code))
     graph = _parsed(place, tf.compat.v1.GraphDef(), "frozen GraphDef")
     if not graph.node:
         raise InvalidModelError(f"{str(path)!r} is no frozen GraphDef: it holds no node")

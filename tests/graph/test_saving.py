@@ -18,6 +18,7 @@ import pytest
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, SavingError
 from onnxport.graph import external_data
 from onnxport.graph.atomic import atomic_file, atomic_folder, atomic_path
+from onnxport.graph.mapped import settled
 from onnxport.model import OnnxModel
 
 ROWS = 600
@@ -318,6 +319,26 @@ def test_killed_savers_and_readers_beside_them_see_no_mixture(tmp_path):
     generation(7).save(place, external_data=True)
     assert len(listing(tmp_path)) == 2
     assert gone <= looks // 20
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_model_replaced_while_it_is_read_is_read_again(tmp_path, fails, folder):
+    place = tmp_path / "model"
+    place.mkdir() if folder else place.write_bytes(b"old")
+    reads = []
+
+    def read():
+        reads.append(place)
+        if len(reads) < 3:
+            place.rename(tmp_path / f"old{len(reads)}")
+            place.mkdir() if folder else place.write_bytes(b"new")
+            if fails:
+                raise InvalidModelError("its data file is gone")
+        return "whole"
+
+    assert settled(place, read) == "whole"
+    assert len(reads) == 3
 
 
 def test_threads_save_one_model_at_once(tmp_path):
