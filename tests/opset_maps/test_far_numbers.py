@@ -9,6 +9,9 @@ NAN, INF = np.nan, np.inf
 FAR = [[NAN, 1, 2, 3, 4], [5, 2, NAN, 4, 9], [1, 2, 3, 4, NAN], [INF, -INF, 1, 2, 3], [-INF, -INF, 1, 0, -7]]
 FLOATS = ("float16", "float32", "float64")
 SMALL = [list(range(-120, 60, 5))]
+MANY = [[NAN if i % 7 == 3 else INF if i % 11 == 5 else -INF if i % 13 == 2 else i * 37 % 101 for i in range(300)]]
+# Numerators and divisors whose squares leave float32.
+FAR_PARTS = [[1e38, 1e38], [1e-30, 2e-30], [3e37, -1e-30], [2.0, 1e30], [0.5, 7.0], [-1e20, 3e25]]
 TORCH = {
     "clamp from above": (lambda torch, x: x.clamp(max=2), FAR, ("float16", "float32", "float64")),
     "clamp from below": (lambda torch, x: x.clamp(min=2), FAR, ("float16", "float32", "float64")),
@@ -37,6 +40,30 @@ TORCH = {
         FAR,
         ("float32", "float64"),
     ),
+    "sort": (lambda torch, x: (*x.sort(dim=1, stable=True), *x.sort(dim=0, descending=True, stable=True)), FAR, FLOATS),
+    "topk": (lambda torch, x: (x.topk(3)[0], x.topk(2, 0, largest=False)[0], x.kthvalue(4, 1)[0]), FAR, FLOATS),
+    "sort of many": (lambda torch, x: x.reshape(-1).sort(stable=True), MANY, FLOATS),
+    "medians": (lambda torch, x: (*x.median(1), x.nanmedian(1)[0], x.nanmedian()), FAR, FLOATS),
+    "quantile": (lambda torch, x: (x.quantile(0.3, dim=1), x.nanquantile(0.3, dim=1)), FAR, ("float32", "float64")),
+    "unique": (lambda torch, x: torch.unique(x, return_counts=True), FAR, FLOATS),
+    "sign": (lambda torch, x: (x.sign(), x.sgn()), FAR, FLOATS),
+    "shrink": (
+        lambda torch, x: (torch.nn.functional.softshrink(x, 1.5), torch.nn.functional.hardshrink(x, 1.5)),
+        FAR,
+        FLOATS,
+    ),
+    "threshold": (lambda torch, x: torch.threshold(x, 0.5, -7.0), FAR, FLOATS),
+    "roots": (lambda torch, x: (x**0.5, x**-0.5), FAR, FLOATS),
+    "rms_norm": (lambda torch, x: torch.rms_norm(x * 1e-3, (5,)), FAR, FLOATS),
+    "complex division": (
+        lambda torch, x: [
+            torch.view_as_real(item)
+            for z in [torch.view_as_complex(x.reshape(-1, 2))]
+            for item in (z / z.flip(0), torch.reciprocal(z), 2 / z, z / (1e37 + 2e37j))
+        ],
+        FAR_PARTS,
+        ("float32", "float64"),
+    ),
 }
 TENSORFLOW = {
     "log_softmax": (lambda tf, x: tf.nn.log_softmax(x), FAR, ("float32", "float64")),
@@ -47,6 +74,34 @@ TENSORFLOW = {
     "extremes over axes of the run": (
         lambda tf, x: tf.reduce_max(x, tf.range(1, tf.rank(x[:, :, None]) - 1)),
         FAR,
+        ("float32",),
+    ),
+    "complex division": (
+        lambda tf, x: [
+            part(tf.complex(x[:, 0], x[:, 1]) / tf.complex(x[::-1, 1], x[::-1, 0]))
+            for part in (tf.math.real, tf.math.imag)
+        ],
+        FAR_PARTS,
+        ("float32", "float64"),
+    ),
+    "sign": (lambda tf, x: tf.sign(x), FAR, FLOATS),
+    "zero times anything": (
+        lambda tf, x: (tf.math.xlogy(x[:, :2], x[:, 3:]), tf.math.xlog1py(x * 0, x), tf.math.xdivy(x - x, x)),
+        FAR,
+        ("float32", "float64"),
+    ),
+    "places among edges": (
+        lambda tf, x: (
+            tf.searchsorted([[1.0, 3.0]] * 5, x),
+            tf.searchsorted([[1.0, 3.0]] * 5, x, side="right"),
+            tf.raw_ops.Bucketize(input=x, boundaries=[1.0, 3.0]),
+        ),
+        FAR,
+        ("float32",),
+    ),
+    "poles": (
+        lambda tf, x: (tf.math.digamma(x), tf.math.zeta(tf.constant([[2.0], [3.0], [2.5], [1.0], [4.0]]), x)),
+        [[0.0, -1.0, -2.0, -0.0]] * 5,
         ("float32",),
     ),
     "places": (lambda tf, x: (tf.argmax(x, 1), tf.argmin(x, 1), tf.argmax(x, 0)), FAR, FLOATS),

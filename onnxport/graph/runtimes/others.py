@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.casts import again
+from onnxport.graph.runtimes.casts import again, through
 from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, optional, real, text, whole, wholes
 
 _T = ir.DataType
@@ -227,6 +227,13 @@ _GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 OTHERS = (
+    Defect(
+        ("Sign",),
+        through(_T.FLOAT, frozenset({_T.FLOAT16}), None),
+        "float between casts",
+        reason="onnxruntime gives 0 for NaN",
+        dtypes=frozenset({_T.FLOAT16}),
+    ),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
     Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
     Defect(("Relu",), relu_of_integers, "Where", dtypes=frozenset({_T.INT64})),

@@ -111,20 +111,20 @@ def softplus(op: OpBuilder, x: ir.Value, beta: float = 1, threshold: float = 20)
 
 @aten.lower("aten::softshrink", cases=[case(lambda x: F.softshrink(x, 0.7), f32(2, 3))])
 def softshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
-    """Shrink with the bias lambda."""
-    return op.Shrink(x, lambd=lambd, bias=lambd)
+    """x less what lies between the bounds, which keeps NaN; ONNX's Shrink gives 0 for it."""
+    return op.Sub(x, clipped(op, x, op.const(-lambd, x.dtype), op.const(lambd, x.dtype)))
 
 
 @aten.lower("aten::hardshrink", cases=[case(lambda x: F.hardshrink(x, 0.7), f32(2, 3))])
 def hardshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
-    """Shrink without bias."""
-    return op.Shrink(x, lambd=lambd, bias=0.0)
+    """0 between the bounds, which NaN is not; ONNX's Shrink gives 0 for it."""
+    return op.Where(op.LessOrEqual(op.Abs(x), op.const(lambd, x.dtype)), op.const(0.0, x.dtype), x)
 
 
 @aten.lower("aten::threshold", cases=[case(lambda x: F.threshold(x, 0.5, -7.0), f32(2, 3))])
 def threshold(op: OpBuilder, x: ir.Value, threshold: float, value: float) -> ir.Value:
-    """x above the threshold, else a number."""
-    return op.Where(op.Greater(x, op.const(threshold, x.dtype)), x, op.const(value, x.dtype))
+    """A number up to the threshold, else x, be it NaN."""
+    return op.Where(op.LessOrEqual(x, op.const(threshold, x.dtype)), op.const(value, x.dtype), x)
 
 
 @aten.lower(

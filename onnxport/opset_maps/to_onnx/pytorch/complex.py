@@ -12,6 +12,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import Expected, OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.lowerings.complex import quotient
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.complex import is_complex
 from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot, to_dtype
@@ -254,12 +255,10 @@ def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @aten.lower("aten::reciprocal", accepts_complex=True, cases=[_complex_case(torch.reciprocal, (2, 3))])
 def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The conjugate over the squared modulus, both scaled by the larger part so that neither overflows."""
-    a, b = op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1)
-    scale = op.Max(op.Abs(a), op.Abs(b))
-    p, q = op.Div(a, scale), op.Div(b, scale)
-    square = op.Mul(op.Add(op.Mul(p, p), op.Mul(q, q)), scale)
-    return pair(op, op.Div(p, square), op.Neg(op.Div(q, square)))
+    """1 over the number."""
+    dtype = x.dtype or ir.DataType.FLOAT
+    one, zero = op.const(1.0, dtype), op.const(0.0, dtype)
+    return pair(op, *quotient(op, (one, zero), (op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1))))
 
 
 @aten.lower(
@@ -270,21 +269,15 @@ def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
     cases=[_complex_case(lambda z, w: (z / w, z / 2.0, z / w.real, 1.0 / z), (2, 3), (3,))],
 )
 def div(op: OpBuilder, x: Number, y: Number, *, rounding_mode: str | None = None) -> ir.Value:
-    """The product with the reciprocal; part by part where the divisor is real."""
+    """Smith's quotient; part by part where the divisor is real."""
     dtype = part_dtype(op.result.dtype)
-    if isinstance(y, complex):
-        return product(op, x, 1 / y, lambda a, b: op.Mul(a, b))
-    if not isinstance(y, ir.Value) or not is_complex(y):
-        a, b = parts(op, x, dtype)
-        divisor, _ = parts(op, y, dtype)
-        if b is None:
-            raise UnsupportedOperator("a complex result of real operands")
-        return pair(op, op.Div(a, divisor), op.Div(b, divisor))
-    from onnxport.opset_maps.to_onnx.common.complex import mark_complex
-
-    inverse = reciprocal(op, op.cast(y, dtype))
-    mark_complex(inverse)
-    return product(op, x, inverse, lambda a, b: op.Mul(a, b))
+    a, b = parts(op, x, dtype)
+    c, d = parts(op, y, dtype)
+    if d is not None:
+        return pair(op, *quotient(op, (a, op.const(0.0, dtype) if b is None else b), (c, d)))
+    if b is None:
+        raise UnsupportedOperator("a complex result of real operands")
+    return pair(op, op.Div(a, c), op.Div(b, c))
 
 
 @aten.lower("aten::exp", accepts_complex=True, cases=[_complex_case(torch.exp, (2, 3))])

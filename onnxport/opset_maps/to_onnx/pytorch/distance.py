@@ -91,7 +91,7 @@ def histc(op: OpBuilder, x: ir.Value, bins: int = 100, min: float = 0, max: floa
         raise UnsupportedOperator("aten::histc needs opset 16")
     if x.shape is not None and 0 in x.shape:
         return op.const(np.zeros(bins), op.result.dtype)
-    work = x.dtype if x.dtype is not None and x.dtype.is_floating_point() else ir.DataType.DOUBLE
+    work = x.dtype if x.dtype == ir.DataType.FLOAT else ir.DataType.DOUBLE
     flat = op.cast(op.Reshape(x, [-1]), work)
     low, high = op.const(float(min), work), op.const(float(max), work)
     if min == max:

@@ -52,7 +52,7 @@ _OWN = frozenset(
     (
         "aten::relu aten::mish aten::hardswish aten::mul aten::multiply aten::bitwise_not aten::bitwise_and aten::bitwise_or "
         "aten::bitwise_xor aten::logical_not aten::logical_and aten::logical_or aten::logical_xor aten::eq aten::lt aten::le "
-        "aten::gt aten::ge"
+        "aten::gt aten::ge aten::sign aten::sgn"
     ).split()
 )
 
@@ -173,11 +173,12 @@ def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
             return op.Mul(base, base)
         if y == 3:
             return op.Mul(op.Mul(base, base), base)
-        if y == 0.5 and dtype.is_floating_point():
+        by_root = dtype.is_floating_point() and dtype != ir.DataType.FLOAT16  # whose kernel calls pow
+        if y == 0.5 and by_root:
             return op.Sqrt(base)
         if y == -1 and dtype.is_floating_point():
             return op.Reciprocal(base)
-        if y == -0.5 and dtype.is_floating_point():
+        if y == -0.5 and by_root:
             return op.Reciprocal(op.Sqrt(base))
     if dtype in (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8):
         raise UnsupportedOperator(f"aten::pow: ONNX Pow takes no {dtype.name}")
@@ -207,6 +208,22 @@ def clamp(op: OpBuilder, x: ir.Value, min: Operand | None = None, max: Operand |
         )
     low, high = (None if bound is None else op.const(bound, dtype) for bound in (min, max))
     return whole_numbers.clipped(op, value, low, high)
+
+
+@aten.lower(
+    "aten::sign",
+    "aten::sgn",
+    cases=[
+        case(torch.sign, f32(2, 3)),
+        case(torch.sign, np.array([np.nan, -0.0, -2], np.float32)),
+        case(torch.sgn, i64(3)),
+    ],
+)
+def sign(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """Sign; 0 of NaN."""
+    if not op.result.dtype.is_floating_point():
+        return x if x.dtype == ir.DataType.BOOL else whole_numbers.sign(op, x)
+    return op.Sign(op.Where(op.IsNaN(x), op.const(0.0, x.dtype), x))
 
 
 @aten.lower("aten::clamp_min", cases=[case(lambda x: x.clamp_min(0.5), f32(2, 3))])

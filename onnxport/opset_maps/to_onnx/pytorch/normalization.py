@@ -121,18 +121,19 @@ def rms_norm(
     weight: ir.Value | None = None,
     eps: float | None = None,
 ) -> ir.Value:
-    """RMSNormalization from opset 23; before, its parts. Without eps it is the type's own."""
+    """RMSNormalization from opset 23; before, its parts. Without eps it is that of the type computed in."""
     if x.dtype is None:
         raise UnsupportedOperator("an operand of unknown type")
     count = len(normalized_shape)
     if eps is None:
-        eps = float(np.finfo(np.float32 if x.dtype == ir.DataType.FLOAT else x.dtype.numpy()).eps)
+        eps = float(np.finfo(np.float64 if x.dtype == ir.DataType.DOUBLE else np.float32).eps)
     if op.opset >= 23:
         if weight is None:
             weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
         return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
-    mean = op.reduce("ReduceMean", op.Mul(x, x), list(range(-count, 0)), keepdims=True)
-    made = op.Div(x, op.Sqrt(op.Add(mean, eps)))
+    wide = op.cast(x, ir.DataType.DOUBLE if x.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT)
+    mean = op.reduce("ReduceMean", op.Mul(wide, wide), list(range(-count, 0)), keepdims=True)
+    made = op.cast_like(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x)
     return made if weight is None else op.Mul(made, weight)
 
 

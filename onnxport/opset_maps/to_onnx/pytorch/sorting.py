@@ -1,8 +1,4 @@
-"""Sorting, and what is found in sorted data.
-
-TopK gives equal elements in the order in which they stand, so every sort is stable. Where NaN lands among numbers is not
-defined by ONNX; only the medians look for it.
-"""
+"""Sorting, and what is found in sorted data. Every sort is stable."""
 
 from __future__ import annotations
 
@@ -15,25 +11,13 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.order import distinct, top
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Number = ir.Value | int | float
-_BY_WAY_OF = {
-    ir.DataType.BOOL: ir.DataType.INT32,
-    ir.DataType.BFLOAT16: ir.DataType.FLOAT,
-}
-
-
-def top(
-    op: OpBuilder, x: ir.Value, k: ir.Value | int, axis: int, *, largest: bool, ordered: bool = True
-) -> tuple[ir.Value, ir.Value]:
-    """TopK of any element type: values and indices."""
-    count = op.Reshape(k, [1]) if isinstance(k, ir.Value) else op.const([k])
-    work = _BY_WAY_OF.get(x.dtype or ir.DataType.FLOAT, x.dtype or ir.DataType.FLOAT)
-    values, indices = op.TopK(op.cast(x, work), count, axis=axis, largest=int(largest), sorted=int(ordered))
-    return op.cast_like(values, x), indices
 
 
 def sorted_along(op: OpBuilder, x: ir.Value, dim: int, descending: bool = False) -> tuple[ir.Value, ir.Value]:
@@ -123,33 +107,16 @@ def _last(op: OpBuilder, x: ir.Value, dim: int, keepdim: bool) -> ir.Value:
     return op.Gather(x, op.const([-1] if keepdim else -1), axis=dim)
 
 
-def _is_nan(op: OpBuilder, x: ir.Value) -> ir.Value | None:
-    return op.IsNaN(x) if x.dtype is not None and x.dtype.is_floating_point() else None
-
-
-def _sorted_nan_last(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Values and indices in ascending order, NaN counted as larger than everything, and the number of NaN by row."""
-    nan = _is_nan(op, x)
-    size = op.dim(x, dim)
-    if nan is None:
-        values, indices = sorted_along(op, x, dim)
-        return values, indices, op.const(np.zeros([1] * rank(x), np.int64))
-    big = op.Where(nan, op.const(np.inf, x.dtype), x)
-    values, indices = top(op, big, size, dim, largest=False)
-    late = op.cast(op.GatherElements(op.cast(nan, ir.DataType.INT32), indices, axis=dim), ir.DataType.INT32)
-    _, order = top(op, late, size, dim, largest=False)  # an infinity before a NaN that stood before it
-    values, indices = op.GatherElements(values, order, axis=dim), op.GatherElements(indices, order, axis=dim)
-    count = op.reduce("ReduceSum", op.cast(nan, ir.DataType.INT64), [dim % rank(x)], keepdims=True)
-    return op.Where(op.GatherElements(nan, indices, axis=dim), op.const(np.nan, x.dtype), values), indices, count
-
-
 def _median(op: OpBuilder, x: ir.Value, dim: int, keepdim: bool, *, ignore_nan: bool) -> tuple[ir.Value, ir.Value]:
     """The lower middle element and its index; the first NaN where there is one and it is not ignored."""
     if not rank(x):
         return x, op.const(0)
     axis = dim % rank(x)
-    values, indices, count = _sorted_nan_last(op, x, axis)
+    values, indices = sorted_along(op, x, axis)
     size = op.dim(x, axis)
+    count = op.const(0)
+    if is_floating(x):
+        count = op.reduce("ReduceSum", op.cast(op.IsNaN(x), ir.DataType.INT64), [axis], keepdims=True)
     valid = op.Sub(size, count)
     middle = op.Max(op.Div(op.Sub(valid, 1), 2), 0)
     if not ignore_nan:
@@ -240,7 +207,7 @@ def unique(
     op: OpBuilder, x: ir.Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Unique of the flattened tensor; torch sorts on the CPU whatever `sorted` says."""
-    values, inverse, counts = _unique(op, x, None)
+    values, inverse, counts = distinct(op, op.Reshape(x, [-1])) if is_floating(x) else _unique(op, x, None)
     inverse = op.Reshape(inverse, op.shape(x))
     return values, inverse if return_inverse else _nothing(op), counts if return_counts else _nothing(op)
 

@@ -33,12 +33,17 @@ _UNARY: tuple[tuple[str, tuple[str, ...], Array], ...] = (
 )
 
 
+# Computed in float32, as torch does.
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
 def _unary(name: str) -> Callable[[OpBuilder, ir.Value], ir.Value]:
     function = getattr(special, name)
 
     def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
-        made: ir.Value = function(op, op.cast(x, op.result.dtype))
-        return made
+        dtype = op.result.dtype
+        made: ir.Value = function(op, op.cast(x, ir.DataType.FLOAT if dtype in _HALVES else dtype))
+        return op.cast(made, dtype)
 
     lower.__doc__ = function.__doc__
     return lower

@@ -11,8 +11,8 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import double, special
-from onnxport.opset_maps.to_onnx.common.elementwise import lower_row
+from onnxport.opset_maps.to_onnx.common import double
+from onnxport.opset_maps.to_onnx.common.elementwise import log1p, lower_row
 from onnxport.opset_maps.to_onnx.common.whole_numbers import extreme
 
 _DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
@@ -47,7 +47,7 @@ def _argument_names(operator: str, default: tuple[str, ...]) -> tuple[str, ...]:
 
 
 for _row in BY_TF.values():
-    if _row.tf == "Relu":
+    if _row.tf in ("Relu", "Xlogy"):
         continue
     tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
 
@@ -191,11 +191,21 @@ def mul_no_nan(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 @tensorflow.lower("Xlog1py", cases=[case(lambda x, y: tf.math.xlog1py(x, y), f32(2, 3, low=0.1), f32(2, 3, low=0.1))])
 def xlog1py(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x log(1 + y), 0 where x is 0."""
-    return special.xlog1py(op, x, y)
+    return _or_zero(op, x, op.Mul(x, log1p(op, y)))
 
 
 @tensorflow.lower("Xdivy", cases=[case(lambda x, y: tf.math.xdivy(x, y), f32(2, 3), f32(2, 3, low=0.1))])
 def xdivy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x / y, 0 where x is 0."""
-    zero = op.And(op.Equal(x, 0.0), op.Not(op.IsNaN(y)))
-    return op.Where(zero, op.const(0.0, x.dtype), op.Div(x, y))
+    return _or_zero(op, x, op.Div(x, y))
+
+
+@tensorflow.lower("Xlogy", cases=[case(lambda x, y: tf.math.xlogy(x, y), f32(2, 3, low=0.1), f32(3, low=0.1))])
+def xlogy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x log(y), 0 where x is 0."""
+    return _or_zero(op, x, op.Mul(x, op.Log(y)))
+
+
+def _or_zero(op: OpBuilder, x: ir.Value, found: ir.Value) -> ir.Value:
+    """0 where x is 0, be the other operand NaN."""
+    return op.Where(op.Equal(x, 0.0), op.const(0.0, x.dtype), found)

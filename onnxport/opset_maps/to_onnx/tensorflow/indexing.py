@@ -258,15 +258,12 @@ def bucketize(op: OpBuilder, input: ir.Value, *, boundaries: Sequence[float]) ->
     """How many boundaries are at most the element."""
     wide = op.cast(input, ir.DataType.DOUBLE)
     bounds = np.asarray(boundaries, np.float32).astype(np.float64)
-    reached = op.LessOrEqual(op.const(bounds), op.Unsqueeze(wide, [-1]))
+    reached = op.Not(op.Less(op.Unsqueeze(wide, [-1]), op.const(bounds)))  # NaN is behind all
     return op.reduce("ReduceSum", op.cast(reached, ir.DataType.INT32), [-1], keepdims=False)
 
 
-def _bound(
-    op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, comparison: str, out_type: ir.DataType
-) -> ir.Value:
-    below = op.node(comparison, op.Unsqueeze(sorted_inputs, [1]), op.Unsqueeze(values, [2]))
-    return op.reduce("ReduceSum", op.cast(below, out_type), [2], keepdims=False)
+def _counted(op: OpBuilder, before: ir.Value, out_type: ir.DataType) -> ir.Value:
+    return op.reduce("ReduceSum", op.cast(before, out_type), [2], keepdims=False)
 
 
 @tensorflow.lower(
@@ -277,7 +274,7 @@ def lower_bound(
     op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
     """How many sorted elements are less than the value."""
-    return _bound(op, sorted_inputs, values, "Less", out_type)
+    return _counted(op, op.Less(op.Unsqueeze(sorted_inputs, [1]), op.Unsqueeze(values, [2])), out_type)
 
 
 @tensorflow.lower(
@@ -287,8 +284,8 @@ def lower_bound(
 def upper_bound(
     op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
-    """How many sorted elements are at most the value."""
-    return _bound(op, sorted_inputs, values, "LessOrEqual", out_type)
+    """How many sorted elements are at most the value; all of them for NaN."""
+    return _counted(op, op.Not(op.Less(op.Unsqueeze(values, [2]), op.Unsqueeze(sorted_inputs, [1]))), out_type)
 
 
 _SEGMENT = np.array([0, 2, 0, -1, 2], np.int32)

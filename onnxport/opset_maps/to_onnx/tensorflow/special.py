@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
@@ -13,9 +14,15 @@ from onnxport.opset_maps.cases import Array, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.common import elementwise, special
 
+
+def _digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """NaN at 0, where PyTorch's is infinite."""
+    return op.Where(op.Equal(x, 0.0), op.const(np.nan, x.dtype), special.digamma(op, x))
+
+
 _UNARY: dict[str, tuple[Callable[[OpBuilder, ir.Value], ir.Value], Array, str]] = {
     "Lgamma": (special.lgamma, f32(2, 3, low=0.2, high=6.0), "log |gamma(x)|."),
-    "Digamma": (special.digamma, f32(2, 3, low=0.2, high=6.0), "The derivative of log gamma(x)."),
+    "Digamma": (_digamma, f32(2, 3, low=0.2, high=6.0), "The derivative of log gamma(x)."),
     "Erfinv": (special.erfinv, f32(2, 3, low=-0.95, high=0.95), "The inverse of erf."),
     "Ndtri": (special.ndtri, f32(2, 3, low=0.05, high=0.95), "The inverse of the normal distribution function."),
     "BesselI0": (special.i0, f32(2, 3), "The modified Bessel function of order 0."),
@@ -43,8 +50,12 @@ for _name, _row in _UNARY.items():
     "Zeta", cases=[case(lambda x, q: tf.math.zeta(x, q), f32(2, 3, low=1.5, high=4.0), f32(2, 3, low=0.5, high=3.0))]
 )
 def zeta(op: OpBuilder, x: ir.Value, q: ir.Value) -> ir.Value:
-    """The Hurwitz zeta function."""
-    return special.zeta(op, x, q)
+    """The Hurwitz zeta function; at its poles, of 0 and negative integers, infinite for even x, else NaN."""
+    half = op.Mul(x, 0.5)
+    at_pole = op.And(op.LessOrEqual(q, 0.0), op.Equal(q, op.Floor(q)))
+    at_pole = op.And(at_pole, op.Not(op.LessOrEqual(x, 1.0)))
+    limit = op.Where(op.Equal(half, op.Floor(half)), op.const(np.inf, x.dtype), op.const(np.nan, x.dtype))
+    return op.Where(at_pole, limit, special.zeta(op, x, q))
 
 
 @tensorflow.lower(

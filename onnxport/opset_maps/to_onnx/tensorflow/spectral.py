@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.complex import quotient
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot
 from onnxport.opset_maps.to_onnx.common.fourier import transform
@@ -135,11 +136,8 @@ def mul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     cases=[case(lambda x, y: _split(tf.divide(*_binary(x, y))), f32(2, 3, low=0.5), f32(2, 3, low=0.5))],
 )
 def div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x conj(y) / |y|^2."""
-    (a, b), (c, d) = _parts(op, x), _parts(op, y)
-    square = op.Add(op.Mul(c, c), op.Mul(d, d))
-    real_part = op.Div(op.Add(op.Mul(a, c), op.Mul(b, d)), square)
-    return _pair(op, real_part, op.Div(op.Sub(op.Mul(b, c), op.Mul(a, d)), square))
+    """Smith's quotient."""
+    return _pair(op, *quotient(op, _parts(op, x), _parts(op, y)))
 
 
 @tensorflow.lower("Cast", accepts_complex=True, cases=[case(lambda x: _split(tf.cast(x, tf.complex64)), f32(2, 3))])

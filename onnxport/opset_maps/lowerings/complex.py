@@ -1,0 +1,27 @@
+"""Arithmetic of complex numbers by their parts."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+
+Parts = tuple[ir.Value, ir.Value]
+
+
+def quotient(op: OpBuilder, dividend: Parts, divisor: Parts) -> Parts:
+    """(a + bi) / (c + di) by the ratio of the divisor's smaller part to its larger one, so that no square overflows.
+
+    Source: R. Smith, "Algorithm 116: Complex division", Communications of the ACM 5, 1962. A divisor of 0 gives each part over 0.
+    """
+    (a, b), (c, d) = dividend, divisor
+    swapped = op.Less(op.Abs(c), op.Abs(d))
+    large, small = op.Where(swapped, d, c), op.Where(swapped, c, d)
+    first, second = op.Where(swapped, b, a), op.Where(swapped, a, b)
+    ratio = op.Div(small, large)
+    length = op.Add(large, op.Mul(small, ratio))
+    real = op.Div(op.Add(first, op.Mul(second, ratio)), length)
+    imaginary = op.Div(op.Sub(second, op.Mul(first, ratio)), length)
+    imaginary = op.Where(swapped, op.Neg(imaginary), imaginary)
+    zero = op.Equal(large, op.const(0.0, large.dtype))
+    return op.Where(zero, op.Div(a, op.Abs(c)), real), op.Where(zero, op.Div(b, op.Abs(d)), imaginary)

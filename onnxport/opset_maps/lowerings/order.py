@@ -1,0 +1,68 @@
+"""Numbers in order, NaN behind everything else, as in NumPy and PyTorch.
+
+ONNX does not say where TopK puts NaN, and onnxruntime's comparison of a NaN is false, so that it misplaces the numbers beside it.
+Equal elements come in the order in which they stand.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.reductions import is_floating
+
+_INT32, _DOUBLE = ir.DataType.INT32, ir.DataType.DOUBLE
+_BY_WAY_OF = {ir.DataType.BOOL: _INT32}
+# In float64 beyond the numbers of the narrower types: what stands for their infinity and for NaN.
+_INFINITY, _NAN = 1e300, 1.7e308
+
+
+def top(
+    op: OpBuilder, x: ir.Value, k: ir.Value | int, axis: int, *, largest: bool, ordered: bool = True
+) -> tuple[ir.Value, ir.Value]:
+    """The `k` largest or smallest elements along an axis and where they stand; NaN is larger than every number."""
+    count = op.Reshape(k, [1]) if isinstance(k, ir.Value) else op.const([k])
+    if not is_floating(x):
+        work = _BY_WAY_OF.get(x.dtype or _INT32, x.dtype or _INT32)
+        values, indices = op.TopK(op.cast(x, work), count, axis=axis, largest=int(largest), sorted=int(ordered))
+        return op.cast_like(values, x), indices
+    indices = _of_double(op, x, axis, largest=largest) if x.dtype == _DOUBLE else None
+    if indices is None:
+        key = op.Where(op.IsNaN(_typed(op, x)), _NAN, op.Min(op.cast(x, _DOUBLE), _INFINITY))
+        indices = op.TopK(key, count, axis=axis, largest=int(largest), sorted=int(ordered))[1]
+    else:
+        indices = op.Slice(indices, [0], count, [axis])
+    return op.GatherElements(x, indices, axis=axis), indices
+
+
+def _typed(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """`x` in a type that IsNaN takes."""
+    return op.cast(x, ir.DataType.FLOAT) if x.dtype == ir.DataType.BFLOAT16 else x
+
+
+def _of_double(op: OpBuilder, x: ir.Value, axis: int, *, largest: bool) -> ir.Value:
+    """Where all elements stand in order: sorted as numbers, NaN as infinity, then once more by whether they are NaN."""
+    size = op.dim(x, axis)
+    is_nan = op.IsNaN(x)
+    key = op.Where(is_nan, op.const(float("inf"), _DOUBLE), x)
+    indices = op.TopK(key, size, axis=axis, largest=int(largest))[1]
+    late = op.GatherElements(op.Cast(is_nan, to=_INT32), indices, axis=axis)
+    return op.GatherElements(indices, op.TopK(late, size, axis=axis, largest=int(largest))[1], axis=axis)
+
+
+def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The distinct elements of a vector in order, for each element the place of its value, and how often each value occurs.
+
+    No NaN equals another; onnxruntime's Unique drops numbers that stand beside one.
+    """
+    size = op.dim(x, 0)
+    values, indices = top(op, x, size, 0, largest=False)
+    later, earlier = op.Slice(values, [1], size, [0]), op.Slice(values, [0], [-1], [0])
+    first = op.Expand(True, op.Min(size, op.const([1])))
+    new = op.Concat(first, op.Not(op.Equal(later, earlier)), axis=0)
+    place = op.Sub(op.CumSum(op.cast(new, ir.DataType.INT64), 0), 1)
+    inverse = op.ScatterElements(op.Mul(place, 0), indices, place, axis=0)
+    starts = op.Reshape(op.NonZero(new), [-1])
+    ends = op.Concat(op.Slice(starts, [1], size, [0]), size, axis=0)
+    counts = op.Sub(op.Slice(ends, [0], op.Shape(starts), [0]), starts)
+    return op.Compress(values, new, axis=0), inverse, counts
