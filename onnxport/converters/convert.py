@@ -147,12 +147,18 @@ def convert(
     with isolated():
         with _old_objects_left_alone():
             live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
-            hub = as_onnx_model(live) if source == "onnx" else _driver("to_onnx", source).export(live, request)
+            if source == "onnx":
+                edited = _driver("to_onnx", "onnx").edit(as_onnx_model(live), request)
+                live, hub, request = edited.source, edited.result, edited.request
+            else:
+                hub = _driver("to_onnx", source).export(live, request)
             if optimize == "inference":
                 bake(hub.model)
             result = hub if target == "onnx" else _rebuilt(hub, target)
-        if validate and (source != "onnx" or target != "onnx"):
+        if validate:
             with attributed("running the model to prove the conversion") if source == "onnx" else nullcontext():
+                if source == "onnx":
+                    import_module("onnxport.converters.to_onnx.onnx_checks").check(edited)
                 _prove(live, hub, result, request, rtol, atol)
     if output is not None:
         save(result, target, output)

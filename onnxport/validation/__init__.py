@@ -40,7 +40,7 @@ def prove(
     """The report of a conversion just done.
 
     Args:
-        live: the source, a live model of any framework.
+        live: the source, a live model of any framework; an `OnnxModel` where it is ONNX.
         hub: the `OnnxModel` that it became.
         result: `hub`, or what was built from it.
         request: the conversion's request, for its inputs, signature and methods.
@@ -59,7 +59,7 @@ def prove(
     source = frameworks.of_object(live, leaves_of(request.inputs, request.kwargs))
     target = frameworks.of_object(result)
     report = compare(
-        Party(hub if source == "onnx" else live, source),
+        Party(live, source),
         Party(result, target),
         Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods),
         graph=hub.model,

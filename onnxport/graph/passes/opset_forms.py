@@ -1,0 +1,126 @@
+"""What changed about an operator from one opset to the next, for one of its nodes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx_ir as ir
+from onnx import defs
+
+from onnxport.graph.schema import parameter
+
+_OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
+
+# Operators whose result changed at a version though a node of theirs may read the same.
+_MEANING_CHANGED = frozenset(
+    {
+        ("Softmax", 13),
+        ("LogSoftmax", 13),
+        ("Hardmax", 13),
+        ("BatchNormalization", 14),
+        ("RoiAlign", 16),
+        ("Split", 18),
+    }
+)
+# Forms that the version converter leaves as they are, though an operand is laid out in another way.
+_MISCONVERTED = {
+    ("GroupNormalization", 21): "from opset 21 on its scale and bias have a value a channel, before one a group"
+}
+# Values of an attribute that came after the attribute itself: by operator, attribute and value, the version.
+_LATER_VALUES = {
+    ("Pad", "mode", "wrap"): 19,
+    ("ScatterElements", "reduction", "max"): 18,
+    ("ScatterElements", "reduction", "min"): 18,
+    ("ScatterND", "reduction", "max"): 18,
+    ("ScatterND", "reduction", "min"): 18,
+    ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric"): 19,
+}
+
+
+@cache
+def find(op_type: str, opset: int) -> defs.OpSchema | None:
+    """The schema of an operator of ai.onnx as of `opset`, a deprecated one too; None where it does not exist."""
+    try:
+        return defs.get_schema(op_type, opset, "")
+    except defs.SchemaError:
+        return None
+
+
+def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
+    """Whether a node reads, and means, the same under both definitions of its operator."""
+    if old.since_version == new.since_version:
+        return True
+    later = max(old.since_version, new.since_version)
+    if new.deprecated or (node.op_type, later) in _MEANING_CHANGED or (node.op_type, later) in _MISCONVERTED:
+        return False
+    return (
+        _same_parameters(old.inputs, new.inputs, len(node.inputs))
+        and _same_parameters(old.outputs, new.outputs, len(node.outputs))
+        and _same_attributes(node, old, new)
+        and not unlike(node, old, new)
+    )
+
+
+def _same_parameters(
+    old: list[defs.OpSchema.FormalParameter], new: list[defs.OpSchema.FormalParameter], used: int
+) -> bool:
+    """Whether what a node has of them stands at the same places, and nothing that it lacks is required."""
+    if [item.option for item in old[:used]] != [item.option for item in new[:used]]:
+        return len(new) >= used and all(item.option == _OPTIONAL for item in new[used:]) and _loosened(old, new, used)
+    return len(new) >= min(used, len(old)) and all(item.option == _OPTIONAL for item in new[used:])
+
+
+def _loosened(old: list[defs.OpSchema.FormalParameter], new: list[defs.OpSchema.FormalParameter], used: int) -> bool:
+    """Whether the only difference is that some became optional, or were."""
+    single = defs.OpSchema.FormalParameterOption.Single
+    kinds = {single, _OPTIONAL}
+    return all(
+        first.option == second.option or {first.option, second.option} == kinds
+        for first, second in zip(old[:used], new[:used], strict=False)
+    )
+
+
+def _same_attributes(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
+    for name in {*old.attributes, *new.attributes}:
+        first, second = old.attributes.get(name), new.attributes.get(name)
+        given = node.attributes.get(name)
+        if second is None:  # the new form has no such attribute
+            if given is not None and not _is_default(given, first):
+                return False
+        elif first is None:  # the old form had no such attribute
+            if second.required:
+                return False
+        elif (given is None and _default(first) != _default(second)) or first.type != second.type:
+            return False
+    return True
+
+
+def _default(attribute: defs.OpSchema.Attribute) -> bytes:
+    return bytes(attribute.default_value.SerializeToString(deterministic=True))
+
+
+def _is_default(given: ir.Attr, attribute: defs.OpSchema.Attribute | None) -> bool:
+    if given.is_ref() or attribute is None:
+        return False
+    return bytes(ir.serde.serialize_attribute(given).SerializeToString(deterministic=True)) == _default(attribute)
+
+
+def unlike(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema | None) -> str:
+    """Why the next form of its operator can't hold a node: an element type or a value that came with another version."""
+    if new is None or new.deprecated:
+        return ""
+    later = max(old.since_version, new.since_version)
+    if old.since_version != new.since_version and (node.op_type, later) in _MISCONVERTED:
+        return _MISCONVERTED[node.op_type, later]
+    for name, item in node.attributes.items():
+        value = "" if item.is_ref() or item.type != ir.AttributeType.STRING else item.as_string()
+        since = _LATER_VALUES.get((node.op_type, name, value), 0)
+        if new.since_version < since:
+            return f"{name}={value!r} exists from opset {since} on"
+    for index, operand in enumerate(node.inputs):
+        if operand is None or not isinstance(operand.type, ir.TensorType) or index >= len(new.inputs):
+            continue
+        allowed = parameter(new, index).dtypes
+        if allowed and operand.type.dtype not in allowed:
+            return f"takes no {operand.type.dtype.name} at opset {new.since_version}"
+    return ""

@@ -1,0 +1,126 @@
+"""The user's `dynamic_shapes`, free of any framework: which dimensions of which inputs are named, fixed or left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from onnxport.errors import InvalidInputError
+
+_EXAMPLE = '{"x": {0: "batch"}}'
+
+
+def by_path(given: Any, roots: Sequence[str]) -> dict[str, Any]:
+    """What is said of each tensor by its path (``x``, ``past.0.key``), not looked into yet.
+
+    Args:
+        given: by name or in order, nested as the inputs are; of a tensor a dict from axis to dimension, or a list with one
+            dimension an axis.
+        roots: names of the inputs, for what is given in order.
+
+    Raises:
+        InvalidInputError: it is neither, or says something of more inputs than there are.
+    """
+    if isinstance(given, Mapping):
+        items = [(str(name), item) for name, item in given.items()]
+    elif isinstance(given, (list, tuple)):
+        if len(given) > len(roots):
+            raise InvalidInputError(
+                f"dynamic_shapes has {len(given)} items for {len(roots)} inputs ({', '.join(roots)})"
+            )
+        items = list(zip(roots, given, strict=False))
+    else:
+        raise InvalidInputError(
+            f"dynamic_shapes={given!r}: a dict by input name, such as {_EXAMPLE}, or a tuple in order"
+        )
+    return dict(pair for name, item in items for pair in _leaves(name, item))
+
+
+def _leaves(path: str, item: Any) -> Iterator[tuple[str, Any]]:
+    if item is None:
+        return
+    if isinstance(item, Mapping) and not (item and all(isinstance(key, int) for key in item)):
+        for key, child in item.items():
+            yield from _leaves(f"{path}.{key}", child)
+    elif isinstance(item, (list, tuple)) and any(isinstance(child, (Mapping, list, tuple)) for child in item):
+        for index, child in enumerate(item):
+            yield from _leaves(f"{path}.{index}", child)
+    else:
+        yield path, item
+
+
+def axes(path: str, item: Any, rank: int) -> dict[int, Any]:
+    """What is said of a tensor by axis, counted from the front: a name, a size, or an object of the framework's.
+
+    Args:
+        path: the tensor's.
+        item: what `by_path` gives for it.
+        rank: of the tensor.
+
+    Raises:
+        InvalidInputError: it has no such axis, or a list says too much or too little.
+    """
+    if isinstance(item, Mapping):
+        pairs: Iterable[tuple[Any, Any]] = item.items()
+    elif isinstance(item, (list, tuple)):
+        if len(item) != rank:
+            raise InvalidInputError(
+                f"dynamic_shapes: {path!r} has {rank} dimensions, the list {item!r} says something of {len(item)}; to name "
+                f"some of them write {_EXAMPLE}"
+            )
+        pairs = enumerate(item)
+    else:
+        raise InvalidInputError(f"dynamic_shapes: {path!r} is given {item!r}; write {_EXAMPLE}")
+    found: dict[int, Any] = {}
+    for axis, dim in pairs:
+        if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
+            raise InvalidInputError(f"dynamic_shapes: {path!r} has no dimension {axis!r}, it has {rank} dimensions")
+        if dim == "" or isinstance(dim, (bool, float)):
+            raise InvalidInputError(f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}; write {_EXAMPLE}")
+        if axis % rank in found:
+            raise InvalidInputError(f"dynamic_shapes: dimension {axis % rank} of {path!r} is given twice")
+        found[axis % rank] = dim
+    return {axis: dim for axis, dim in found.items() if dim is not None}
+
+
+def unknown(path: str, known: Iterable[str]) -> InvalidInputError:
+    """The error for a path that is no tensor's."""
+    listed = list(known)
+    below = [name for name in listed if name.startswith(f"{path}.")]
+    if below:
+        return InvalidInputError(f"dynamic_shapes: {path!r} is no tensor, its tensors are {', '.join(below)}")
+    return InvalidInputError(f"dynamic_shapes: no input {path!r}; the inputs are {', '.join(listed)}")
+
+
+def check_size(path: str, axis: int, dim: Any, size: int | None) -> None:
+    """Refuses a fixed size that the example or signature contradicts.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    if isinstance(dim, int) and dim != size:
+        held = "varies in the signature" if size is None else f"is {size}"
+        raise InvalidInputError(
+            f"dynamic_shapes: dimension {axis} of {path!r} {held}, not {dim}; for one that varies write {_EXAMPLE}"
+        )
+
+
+def check_names(named: Iterable[tuple[str, int, str, int | None]]) -> None:
+    """Refuses one name for dimensions of different sizes.
+
+    Args:
+        named: path, axis, name and example size of each dimension.
+
+    Raises:
+        InvalidInputError: the example inputs contradict a name.
+    """
+    seen: dict[str, tuple[str, int, int]] = {}
+    for path, axis, name, size in named:
+        if size is None:
+            continue
+        other = seen.setdefault(name, (path, axis, size))
+        if other[2] != size:
+            raise InvalidInputError(
+                f"dynamic_shapes: {name!r} is dimension {other[1]} of {other[0]!r}, which is {other[2]}, and dimension {axis} of "
+                f"{path!r}, which is {size}: dimensions of one name are of one size"
+            )
