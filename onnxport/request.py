@@ -22,6 +22,7 @@ class Request:
     Attributes:
         inputs: example inputs: a tuple of positional ones, a dict by name; for scikit-learn an array, a DataFrame or a list
             of strings; None where the source has a signature.
+        examples: further example inputs; the dimensions in which they differ from `inputs` vary, and no others.
         kwargs: example keyword inputs.
         dynamic_shapes: dimensions that may vary, in torch.export's notation; a plain string names a dimension.
         target_opset: version of ai.onnx; None where the user leaves it to us.
@@ -40,6 +41,7 @@ class Request:
     """
 
     inputs: Any = None
+    examples: Sequence[Any] = ()
     kwargs: Mapping[str, Any] | None = None
     dynamic_shapes: Any = None
     target_opset: int | None = None
@@ -63,6 +65,10 @@ class Request:
             raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
         if self.runtime not in RUNTIMES:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
+        if self.examples and self.dynamic_shapes is not None:
+            raise InvalidInputError(
+                "dynamic_shapes= and the several examples in inputs= both say which dimensions vary: give one of them"
+            )
         for name in ("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"):
             _check_names(name, getattr(self, name))
         both = set(self.input_names or ()) & set(self.output_names or ())

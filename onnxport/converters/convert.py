@@ -148,7 +148,8 @@ def convert(
         with _old_objects_left_alone():
             live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
             if source == "onnx":
-                edited = _driver("to_onnx", "onnx").edit(as_onnx_model(live), request)
+                with attributed("editing the graph"):
+                    edited = _driver("to_onnx", "onnx").edit(as_onnx_model(live), request)
                 live, hub, request = edited.source, edited.result, edited.request
             else:
                 hub = _driver("to_onnx", source).export(live, request)

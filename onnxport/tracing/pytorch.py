@@ -23,14 +23,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
-from onnxport.tracing import pytorch_fakes, pytorch_state
+from onnxport.tracing import dimensions, pytorch_fakes, pytorch_state
 from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
     apart,
     bind,
+    check_apart,
     default_dims,
+    differing_dims,
     doubled_ones,
     given_dims,
     has_ones,
@@ -104,6 +106,7 @@ def trace(
     inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    examples: Sequence[Any] = (),
     dynamic_shapes: Any = None,
     input_names: Sequence[str] | None = None,
 ) -> Traced:
@@ -116,6 +119,7 @@ def trace(
         model: a module, a callable of tensors, or a `torch.export.ExportedProgram`.
         inputs: positional example inputs as a tuple, or a dict by parameter name.
         kwargs: keyword inputs.
+        examples: further inputs; the dimensions in which they differ from `inputs` vary, and no others.
         dynamic_shapes: torch.export's notation; a plain string names a dimension.
         input_names: names that the user gives the graph's inputs; `dynamic_shapes` may be keyed by them.
 
@@ -126,9 +130,12 @@ def trace(
     if isinstance(model, ExportedProgram):
         return _of_program(model, dynamic_shapes)
     call = _call(model, inputs, kwargs)
-    if dynamic_shapes is not None:
-        dims = given_dims(call, dynamic_shapes, input_names)
+    if dynamic_shapes is not None or examples:
+        others = [_call(model, item, kwargs) for item in examples]
+        dims = differing_dims(call, others) if examples else given_dims(call, dynamic_shapes, input_names)
         program, notes = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model, call)
+        paths = input_paths(program.call_spec.in_spec, _positional(call))
+        check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
     dims = default_dims(call)
     program, notes = _first([*_default_attempts(call, dims)], model, call)
@@ -453,19 +460,38 @@ def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
     count = in_spec.children()[0].num_children
     said = list(getattr(names, "forward_arg_names", None) or ())
     positional = [*said, *(f"input_{i}" for i in range(len(said), count))][:count]
-    dims: dict[tuple[str, int], str] = {}
     paths = input_paths(in_spec, positional)
-    if isinstance(dynamic_shapes, dict):
-        for path, axes in dynamic_shapes.items():
-            dims.update({(path, axis): dim for axis, dim in dict(axes or {}).items() if isinstance(dim, str)})
+    dims = _program_dims(program, paths, positional, dynamic_shapes) if dynamic_shapes is not None else {}
     return _with_names(program, paths, dims, ("an exported program as it is",))
+
+
+def _program_dims(
+    program: ExportedProgram, paths: list[str], roots: list[str], dynamic_shapes: Any
+) -> dict[tuple[str, int], str]:
+    """The user's names for dimensions that the program was exported with as varying ones."""
+    tensors = {path: value for _, path, value in _tensor_inputs(program, paths)}
+    dims: dict[tuple[str, int], str] = {}
+    for path, item in dimensions.by_path(dynamic_shapes, roots).items():
+        if path not in tensors:
+            raise dimensions.unknown(path, tensors)
+        for axis, dim in dimensions.axes(path, item, tensors[path].dim()).items():
+            size = tensors[path].shape[axis]
+            dimensions.check_size(path, axis, dim, None if is_dynamic(size) else int(size))
+            if not is_dynamic(size) and not isinstance(dim, int):
+                raise InvalidInputError(
+                    f"dynamic_shapes: the program was exported with dimension {axis} of {path!r} fixed at {size}: export it "
+                    "anew, or convert the module"
+                )
+            if isinstance(dim, str):
+                dims[path, axis] = dim
+    check_apart(list(tensors.items()), dims)
+    return dims
 
 
 def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
     notes = ("the model is traced in training mode", *notes) if trained else notes
-    signature = inspect.signature(call.module.forward)
-    paths = input_paths(program.call_spec.in_spec, positional_names(signature, len(call.args)))
+    paths = input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
@@ -477,15 +503,25 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     return traced
 
 
+def _positional(call: Call) -> list[str]:
+    return positional_names(inspect.signature(call.module.forward), len(call.args))
+
+
 def _with_names(
     program: ExportedProgram, paths: list[str], dims: dict[tuple[str, int], str], notes: tuple[str, ...]
 ) -> Traced:
+    inputs = _tensor_inputs(program, paths)
+    symbols = symbol_names([(path, value) for _, path, value in inputs], dims)
+    outputs = tuple(output_paths(program.call_spec.out_spec))
+    return Traced(program, tuple((name, path) for name, path, _ in inputs), outputs, symbols, notes)
+
+
+def _tensor_inputs(program: ExportedProgram, paths: Sequence[str]) -> list[tuple[str, str, torch.Tensor]]:
+    """Placeholder, path and traced tensor of each tensor among the inputs."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-    inputs = [
-        (spec.arg.name, path)
+    return [
+        (spec.arg.name, path, values[spec.arg.name])
         for spec, path in zip(specs, paths, strict=True)
         if not isinstance(spec.arg, ConstantArgument) and isinstance(values.get(spec.arg.name), torch.Tensor)
     ]
-    symbols = symbol_names([(path, values[name]) for name, path in inputs], dims)
-    return Traced(program, tuple(inputs), tuple(output_paths(program.call_spec.out_spec)), symbols, notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.tracing import dimensions
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,6 @@ class Dims:
     names: dict[tuple[str, int], str]
 
 
-_STATIC: Any = None
-
-
 def default_dims(call: Call) -> Dims:
     """Dimension 0 of every tensor, called ``batch`` where it is as large as the first one's.
 
@@ -176,13 +174,13 @@ def default_dims(call: Call) -> Dims:
     batch = leaves[0].shape[0] if leaves else 0
     names: dict[tuple[str, int], str] = {}
 
-    def leaf_spec(path: str, leaf: torch.Tensor, _: Any) -> Any:
+    def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
         if not leaf.dim() or leaf.shape[0] == 0 or (leaf.shape[0] == 1 and batch != 1):
             return None
         names[path, 0] = "batch" if leaf.shape[0] == batch else f"{path}_dim_0"
         return {0: Dim.AUTO}
 
-    return Dims(_spec_tree(call, {}, leaf_spec), names)
+    return Dims(_spec_tree(call, leaf_spec), names)
 
 
 def given_dims(call: Call, said: Any, input_names: Sequence[str] | None) -> Dims:
@@ -194,87 +192,130 @@ def given_dims(call: Call, said: Any, input_names: Sequence[str] | None) -> Dims
         input_names: the user's names of the graph's inputs.
 
     Raises:
-        InvalidInputError: it names a parameter or an axis that is not there.
+        InvalidInputError: it names a parameter or an axis that is not there, or contradicts the example inputs.
     """
+    tensors = _tensors(call)
+    given = {
+        _tensor_path(path, call, tensors, input_names): item
+        for path, item in dimensions.by_path(said, list(call.combined)).items()
+    }
     names: dict[tuple[str, int], str] = {}
 
-    def leaf_spec(path: str, leaf: torch.Tensor, given: Any) -> Any:
-        axes = given.items() if isinstance(given, Mapping) else enumerate(given or ())
+    def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
         spec: dict[int, Any] = {}
-        for axis, dim in axes:
-            if not isinstance(axis, int) or not -leaf.dim() <= axis < leaf.dim():
-                raise InvalidInputError(
-                    f"dynamic_shapes: {path!r} has no dimension {axis!r}, its shape is {tuple(leaf.shape)}"
-                )
-            axis %= leaf.dim()
-            if dim is None or isinstance(dim, int):
+        for axis, dim in dimensions.axes(path, given[path], leaf.dim()).items() if path in given else ():
+            dimensions.check_size(path, axis, dim, leaf.shape[axis])
+            if isinstance(dim, int):
                 continue
-            if isinstance(dim, str):
-                names[path, axis] = dim
-                spec[axis] = Dim.DYNAMIC
-            else:
-                named = getattr(dim, "__name__", "")
-                if named and dim not in (Dim.AUTO, Dim.DYNAMIC, Dim.STATIC):
-                    names[path, axis] = named
-                spec[axis] = dim
+            name = dim if isinstance(dim, str) else _dim_name(path, axis, dim)
+            if name:
+                names[path, axis] = name
+            spec[axis] = Dim.DYNAMIC if isinstance(dim, str) else dim
         return spec or None
 
-    combined = call.combined
-    if isinstance(said, Mapping):
-        by_parameter = dict(said)
-        if input_names:
-            by_parameter = _by_parameter(by_parameter, combined, input_names)
-        unknown = [key for key in by_parameter if key not in _known_keys(call, combined)]
-        if unknown:
-            raise InvalidInputError(f"dynamic_shapes: no input {unknown[0]!r}; the inputs are {list(combined)}")
-    else:
-        by_parameter = dict(zip(combined, said, strict=False))
-    return Dims(_spec_tree(call, by_parameter, leaf_spec), names)
+    shapes = _spec_tree(call, leaf_spec)
+    dimensions.check_names((path, axis, name, tensors[path].shape[axis]) for (path, axis), name in names.items())
+    return Dims(shapes, names)
 
 
-def _known_keys(call: Call, combined: Mapping[str, Any]) -> set[str]:
-    return {*combined, *call.kwargs}
+def differing_dims(call: Call, others: Sequence[Call]) -> Dims:
+    """The dimensions in which several examples differ; those that differ alike share a name.
+
+    Raises:
+        InvalidInputError: the examples differ in more than sizes.
+    """
+    first = _tensors(call)
+    every = [first, *(_tensors(other) for other in others)]
+    for number, tensors in enumerate(every[1:], start=1):
+        if list(tensors) != list(first):
+            raise InvalidInputError(
+                f"inputs[{number}] has other tensors than inputs[0]: {', '.join(tensors) or 'none'}"
+            )
+        for path, leaf in tensors.items():
+            if leaf.dim() != first[path].dim() or leaf.dtype != first[path].dtype:
+                raise InvalidInputError(
+                    f"inputs[{number}]: {path!r} is {leaf.dtype} of {leaf.dim()} dimensions, in inputs[0] it is "
+                    f"{first[path].dtype} of {first[path].dim()}: examples differ in their sizes only"
+                )
+    names: dict[tuple[str, int], str] = {}
+    shared: dict[tuple[int, ...], str] = {}
+
+    def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
+        spec: dict[int, Any] = {}
+        for axis in range(leaf.dim()):
+            sizes = tuple(tensors[path].shape[axis] for tensors in every)
+            if len(set(sizes)) > 1:
+                fresh = "batch" if axis == 0 and "batch" not in shared.values() else f"{path}_dim_{axis}"
+                names[path, axis] = shared.setdefault(sizes, fresh)
+                spec[axis] = Dim.DYNAMIC
+        return spec or None
+
+    return Dims(_spec_tree(call, leaf_spec), names)
 
 
-def _by_parameter(said: dict[str, Any], combined: Mapping[str, Any], input_names: Sequence[str]) -> dict[str, Any]:
-    """`said` with the user's input names replaced by what they name; only unnested inputs have one."""
-    tensors = [name for name, item in combined.items() if isinstance(item, torch.Tensor)]
-    renamed = dict(zip(input_names, tensors, strict=False))
-    return {key if key in combined else renamed.get(key, key): item for key, item in said.items()}
+def _tensors(call: Call) -> dict[str, torch.Tensor]:
+    """The tensors among the inputs by path, in the order of the graph's inputs."""
+    leaves = pytree.tree_leaves((call.args, call.kwargs))
+    return {path: leaf for path, leaf in zip(_paths(call), leaves, strict=True) if isinstance(leaf, torch.Tensor)}
 
 
-def _spec_tree(call: Call, said: Mapping[str, Any], leaf_spec: Any) -> Any:
-    """torch.export's ``dynamic_shapes`` for the call, each leaf's made by ``leaf_spec(path, tensor, said)``.
+def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], input_names: Sequence[str] | None) -> str:
+    """The path of the tensor that the user means: by its path, by its new name, or below the name of ``**kwargs``."""
+    if path in tensors:
+        return path
+    named = dict(zip(input_names or (), tensors, strict=False))
+    if path in named:
+        return named[path]
+    root, _, rest = path.partition(".")
+    parameter = inspect.signature(call.module.forward).parameters.get(root)
+    if parameter is not None and parameter.kind is parameter.VAR_KEYWORD and rest in tensors:
+        return rest
+    raise dimensions.unknown(path, tensors)
+
+
+def _dim_name(path: str, axis: int, dim: Any) -> str:
+    """The name of a `torch.export.Dim`; none for Dim.AUTO and its like."""
+    if dim in (Dim.AUTO, Dim.DYNAMIC, Dim.STATIC):
+        return ""
+    name = getattr(dim, "__name__", None)
+    if not isinstance(name, str):
+        raise InvalidInputError(
+            f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, the size as it is, or a torch.export.Dim"
+        )
+    return name
+
+
+_STATIC: Any = None
+
+
+def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any:
+    """torch.export's ``dynamic_shapes`` for the call, each tensor's made by ``leaf_spec(path, tensor)``.
 
     A registered container of the user's stands as the list of its children, as torch.export wants it.
     """
 
-    def walk(path: str, item: Any, given: Any) -> Any:
+    def walk(path: str, item: Any) -> Any:
         if isinstance(item, torch.Tensor):
-            return leaf_spec(path, item, given)
+            return leaf_spec(path, item)
         children = _entries(item)
         if children is None:
             return _STATIC
-        made = [(key, walk(f"{path}.{key}", child, _lookup(given, key, i))) for i, (key, child) in enumerate(children)]
+        made = [walk(f"{path}.{key}", child) for key, child in children]
         if (
             isinstance(item, dict)
             and type(item) in pytree.SUPPORTED_NODES
             and not hasattr(type(item), "__dataclass_fields__")
         ):
-            return {original: spec for original, (_, spec) in zip(item, made, strict=True)}
-        specs = [spec for _, spec in made]
-        return tuple(specs) if isinstance(item, tuple) else specs
+            return dict(zip(item, made, strict=True))
+        return tuple(made) if isinstance(item, tuple) else made
 
     signature = inspect.signature(call.module.forward)
     specs: dict[str, Any] = {}
     for name, item in call.combined.items():
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            specs[name] = {
-                key: walk(key, child, _lookup(said.get(name), key, 0) or said.get(key)) for key, child in item.items()
-            }
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            specs[name] = {key: walk(key, child) for key, child in item.items()}
         else:
-            specs[name] = walk(name, item, said.get(name))
+            specs[name] = walk(name, item)
     return specs
 
 
@@ -286,14 +327,6 @@ def _entries(item: Any) -> list[tuple[str, Any]] | None:
     if spec.is_leaf():
         return None
     return list(zip(_child_keys(spec), leaves, strict=True))
-
-
-def _lookup(given: Any, key: str, index: int) -> Any:
-    if isinstance(given, Mapping):
-        return given.get(key, given.get(index))
-    if isinstance(given, (list, tuple)) and index < len(given):
-        return given[index]
-    return None
 
 
 def apart(call: Call) -> Call:
@@ -350,6 +383,30 @@ def _paths(call: Call) -> list[str]:
 def is_dynamic(size: Any) -> bool:
     """Whether a traced size varies; tracing may have fixed a symbol to a number."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number
+
+
+def check_apart(placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[tuple[str, int], str]) -> None:
+    """Refuses two of the user's names for dimensions that the model needs to be of one size.
+
+    Args:
+        placeholders: path and traced tensor of each graph input.
+        dims: the user's names by path and axis.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    seen: dict[str, str] = {}
+    for path, value in placeholders:
+        for axis, size in enumerate(value.shape):
+            name = dims.get((path, axis))
+            if name is None or not is_dynamic(size):
+                continue
+            other = seen.setdefault(str(size.node.expr), name)
+            if other != name:
+                raise InvalidInputError(
+                    f"dynamic_shapes: the model needs {other!r} and {name!r} (dimension {axis} of {path!r}) to be of one size: "
+                    "give them one name"
+                )
 
 
 def symbol_names(

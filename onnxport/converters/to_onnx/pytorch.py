@@ -37,13 +37,19 @@ def export(model: Any, request: Request) -> OnnxModel:
         model,
         request.inputs,
         request.kwargs,
+        examples=request.examples,
         dynamic_shapes=request.dynamic_shapes,
         input_names=request.input_names,
     )
     try:
         return _lowered(traced, request)
     except UnsupportedOperator as refusal:
-        if request.dynamic_shapes is not None or not traced.symbols or isinstance(model, torch.export.ExportedProgram):
+        if (
+            request.dynamic_shapes is not None
+            or request.examples
+            or not traced.symbols
+            or isinstance(model, torch.export.ExportedProgram)
+        ):
             raise
         reason = f"with a dynamic dimension 0 {refusal.operators[0].op} has no form"
         try:

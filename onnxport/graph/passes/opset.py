@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import onnx
 import onnx_ir as ir
@@ -52,8 +53,7 @@ def convert_opset(model: ir.Model, opset: int) -> None:
         UnsupportedOperator: operators without a form there, all of them at once.
     """
     before = model.graph.opset_imports.get("", 1)
-    way = list(range(before, opset, 1 if opset > before else -1))
-    steps = list(zip(way, [*way[1:], opset], strict=True))
+    steps = list(pairwise([*range(before, opset, 1 if opset > before else -1), opset]))
     InlinePass(lambda function: any(_rewritten(node, *step) for node in every_node(function) for step in steps))(model)
     names = {value.name for value in every_value(model.graph)}
     refused: dict[ir.Node, Unsupported] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import onnx_ir as ir
@@ -62,7 +63,7 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
 
 
 def _same_parameters(
-    old: list[defs.OpSchema.FormalParameter], new: list[defs.OpSchema.FormalParameter], used: int
+    old: Sequence[defs.OpSchema.FormalParameter], new: Sequence[defs.OpSchema.FormalParameter], used: int
 ) -> bool:
     """Whether what a node has of them stands at the same places, and nothing that it lacks is required."""
     if [item.option for item in old[:used]] != [item.option for item in new[:used]]:
@@ -70,7 +71,9 @@ def _same_parameters(
     return len(new) >= min(used, len(old)) and all(item.option == _OPTIONAL for item in new[used:])
 
 
-def _loosened(old: list[defs.OpSchema.FormalParameter], new: list[defs.OpSchema.FormalParameter], used: int) -> bool:
+def _loosened(
+    old: Sequence[defs.OpSchema.FormalParameter], new: Sequence[defs.OpSchema.FormalParameter], used: int
+) -> bool:
     """Whether the only difference is that some became optional, or were."""
     single = defs.OpSchema.FormalParameterOption.Single
     kinds = {single, _OPTIONAL}
