@@ -209,3 +209,18 @@ def infer_outputs(
             continue
         value.type = ir.serde.deserialize_type_proto_for_type(found)
         value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None
+    if node.op_type.startswith("Reduce") and not node.domain and node.outputs[0].shape is None:
+        node.outputs[0].shape = _reduced_rank(node)
+
+
+def _reduced_rank(node: ir.Node) -> ir.Shape | None:
+    """The rank that a reduction leaves over as many axes as are given: which they are is known at run time only."""
+    value, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    if value is None or value.shape is None or axes is None or axes.shape is None or axes.shape.rank() != 1:
+        return None
+    count, keepdims = axes.shape[0], node.attributes.get("keepdims")
+    if keepdims is None or keepdims.as_int():
+        count = 0
+    elif not isinstance(count, int) or not count:
+        return None
+    return ir.Shape([None] * (value.shape.rank() - count))

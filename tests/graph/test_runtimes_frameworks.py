@@ -1,6 +1,7 @@
 """Models of PyTorch, TensorFlow and Keras whose direct graphs onnxruntime does not load, proved in onnxruntime."""
 
 import numpy as np
+import onnx
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -78,6 +79,27 @@ def test_tensorflow(function, x, opset):
     made = onnxport.convert(tf.function(function), inputs=(x,), target_opset=opset)
     assert made.report.passed
     assert (made.session.backend, made.session.fallback_reason) == ("onnxruntime", "")
+
+
+@pytest.mark.parametrize("axis", [np.int32(1), np.asarray([1], np.int32), np.asarray([0, -1], np.int32)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("function", [tf.reduce_sum, tf.reduce_mean, tf.reduce_max])
+def test_reductions_over_axes_known_at_run_time_have_a_rank(function, axis, keepdims):
+    signature = [tf.TensorSpec([None, 5, 6, 3], name="x"), tf.TensorSpec(axis.shape, tf.int32, name="axis")]
+    model = tf.function(lambda x, axis: function(x, axis, keepdims=keepdims), input_signature=signature)
+    made = onnxport.convert(model, inputs=(PIXELS, axis))
+    onnx.checker.check_model(made.proto, full_check=True)
+    assert made.report.passed
+    assert made.session.backend == "onnxruntime"
+
+
+def test_an_output_of_unknown_rank_is_said():
+    signature = [tf.TensorSpec([6], name="x"), tf.TensorSpec([None], tf.int32, name="shape")]
+    made = onnxport.convert(
+        tf.function(lambda x, shape: tf.reshape(x, shape), input_signature=signature), validate=False
+    )
+    assert any("onnx.checker does not" in note for note in made.notes)
+    assert made(np.arange(6.0, dtype=np.float32), np.asarray([3, 2], np.int32)).shape == (3, 2)
 
 
 @pytest.mark.parametrize("opset", [18, 26])

@@ -51,9 +51,17 @@ def finish(
     model = clean(model)
     said = _fitted(model, op) if runtime == "onnxruntime" else ()
     if notes is not None:
-        notes.extend(said)
+        notes.extend((*said, *_without_rank(model)))
     model.ir_version = lowest_ir_version(model)
     return model
+
+
+def _without_rank(model: ir.Model) -> list[str]:
+    return [
+        f"the number of axes of output {value.name!r} is known at run time only: runtimes take that, onnx.checker does not"
+        for value in model.graph.outputs
+        if isinstance(value.type, ir.TensorType) and value.shape is None
+    ]
 
 
 def _fitted(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:

@@ -1,0 +1,383 @@
+"""Every entry's cases and the demo's models in onnxruntime, at several opsets; writes docs/conformance/runtimes.md.
+
+    python -m scripts.conformance.runtimes --framework pytorch --opset 21 --results build/runtimes.jsonl
+    python -m scripts.conformance.runtimes --results build/runtimes.jsonl --report docs/conformance/runtimes.md
+
+Each case is converted, saved, opened from its file by onnxruntime with its default optimisations, run, and compared with its
+source. ``--oldest FOLDER`` runs the files in a second onnxruntime too, the oldest one that is supported, installed there with
+``pip install --target FOLDER --no-deps onnxruntime==1.20.1``; it loads opsets up to 21.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.model import OnnxModel
+from onnxport.request import Request
+from onnxport.validation.numerics import of_model
+
+OPSETS = (13, 17, 21, 23, 26)
+FRAMEWORKS = ("pytorch", "tensorflow", "keras", "sklearn", "demo")
+# The newest opset that the oldest supported onnxruntime loads.
+OLDEST, OLDEST_OPSET = "1.20", 21
+VERDICTS = ("right", "random", "refused", "not loaded", "wrong", "error")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A case to convert.
+
+    Attributes:
+        name: the entry and its case.
+        export: converts it to a given opset.
+        inputs: what it is run on, as the graph takes it.
+        expected: the source's results, in the graph's order.
+    """
+
+    name: str
+    export: Callable[[int], OnnxModel]
+    inputs: Callable[[], Sequence[Any]]
+    expected: Callable[[], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case at one opset.
+
+    Attributes:
+        framework: the source.
+        opset: the opset asked for.
+        name: the case.
+        verdict: one of `VERDICTS`.
+        reason: why, where it is not right.
+        notes: what was written for the runtime.
+        runtime: the onnxruntime that ran it.
+    """
+
+    framework: str
+    opset: int
+    name: str
+    verdict: str
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    runtime: str = ""
+
+
+def pytorch() -> Iterator[Exported]:
+    """The cases of the ATen map."""
+    import torch
+
+    from onnxport.converters.to_onnx.pytorch import export
+    from tests.pytorch.exporting import arrays
+    from tests.pytorch.test_entries import CASES, tensors
+
+    for name, case in CASES:
+
+        def model(case: Any = case) -> Any:
+            torch.manual_seed(0)
+            return case.call() if case.factory else case.call
+
+        def expected(case: Any = case, model: Any = model) -> list[Any]:
+            with torch.no_grad():
+                return arrays(model()(*tensors(case.draw())))
+
+        yield Exported(
+            name,
+            lambda opset, c=case, m=model: export(
+                m(), Request(inputs=tensors(c.draw()), target_opset=max(opset, c.min_opset))
+            ),
+            lambda c=case: arrays([item for item in tensors(c.draw()) if isinstance(item, torch.Tensor)]),
+            expected,
+        )
+
+
+def tensorflow() -> Iterator[Exported]:
+    """The cases of the TensorFlow map."""
+    import tensorflow as tf
+
+    from onnxport.converters.to_onnx.tensorflow import export
+    from tests.tensorflow.test_export_cases import CASES
+
+    for row in CASES:
+        case = row.values[0]
+        function = case.call() if case.factory else case.call
+        yield Exported(
+            str(row.id),
+            lambda opset, c=case, f=function: export(
+                f, Request(inputs=c.draw(), target_opset=max(opset, c.min_opset), dynamic_shapes={})
+            ),
+            case.draw,
+            lambda c=case, f=function: [item.numpy() for item in tf.nest.flatten(f(*map(tf.constant, c.draw())))],
+        )
+
+
+def keras() -> Iterator[Exported]:
+    """The layers of Keras."""
+    import tensorflow as tf
+
+    from onnxport.converters.to_onnx.keras import export
+    from tests.keras import test_export_layers as layers
+
+    for row in layers.ROWS:
+        if row[0] in layers.REFUSED:
+            continue
+        layer, inputs = row[1](), layers.arguments(row[2])
+        layers.randomized(layer, inputs)
+        least = row[3] if len(row) > 3 else 13
+        yield Exported(
+            row[0],
+            lambda opset, k=layer, x=inputs, least=least: export(k, Request(inputs=x, target_opset=max(opset, least))),
+            lambda x=inputs: layers.flat(x),
+            lambda k=layer, x=inputs: [np.asarray(item) for item in tf.nest.flatten(k(*x))],
+        )
+
+
+def sklearn() -> Iterator[Exported]:
+    """The cases of the scikit-learn map."""
+    from onnxport.converters.to_onnx.sklearn import export
+    from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS
+    from onnxport.graph.rows import padded
+    from onnxport.validation.runners.sklearn_outputs import call
+    from tests.sklearn.test_export_cases import ROWS
+
+    for row in ROWS:
+        name, method, case = row.values
+        model = case.call()
+        if not hasattr(model, VARIANTS.get(method, method)):
+            continue
+        (rows,) = case.draw()
+
+        def expected(model: Any = model, method: str = method, rows: Any = rows) -> list[Any]:
+            found = call(model, method, rows)
+            found = list(found) if isinstance(found, tuple) else [found]
+            return [padded(item) if isinstance(item, list) else item for item in found]
+
+        yield Exported(
+            str(row.id),
+            lambda opset, m=model, x=rows, method=method, c=case: export(
+                m, Request(inputs=x, methods=[method], target_opset=max(opset, c.min_opset))
+            ),
+            lambda x=rows: [x],
+            expected,
+        )
+
+
+def demo() -> Iterator[Exported]:
+    """The demo's trained models."""
+    from examples.demo import models
+
+    from onnxport.converters.convert import convert
+
+    for train in models.ALL:
+        trained = train()
+        yield Exported(
+            trained.title,
+            lambda opset, t=trained: convert(t.model, inputs=t.inputs, target_opset=opset),
+            lambda: (),
+            lambda: (),
+        )
+
+
+def judged(framework: str, case: Exported, opset: int, folder: Path, oldest: Path | None) -> Iterator[Outcome]:
+    """What becomes of a case in the installed onnxruntime and, where a folder of it is given, in the oldest."""
+    import onnxruntime
+
+    try:
+        model = case.export(opset)
+    except UnsupportedOperator as error:
+        yield Outcome(framework, opset, case.name, "refused", _line(error))
+        return
+    except Exception as error:
+        yield Outcome(framework, opset, case.name, "error", _line(error))
+        return
+    notes = tuple(note for note in model.notes if note.startswith("for onnxruntime"))
+    path = folder / "model.onnx"
+    model.save(path)
+    expected = None if of_model(model.model).random else list(case.expected())
+    feeds = {
+        name: model.session.prepare(name, item) for name, item in zip(model.input_names, case.inputs(), strict=False)
+    }
+    verdict, reason = _run(path, feeds, expected, demo=framework == "demo")
+    yield Outcome(framework, opset, case.name, verdict, reason, notes, onnxruntime.__version__)
+    if oldest is not None and opset <= OLDEST_OPSET and model.opset <= OLDEST_OPSET:
+        verdict, reason = _in_oldest(path, feeds, expected, oldest)
+        yield Outcome(framework, opset, case.name, verdict, reason, notes, OLDEST)
+
+
+def _run(path: Path, feeds: dict[str, Any], expected: list[Any] | None, *, demo: bool = False) -> tuple[str, str]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        return "not loaded", _line(error)
+    if demo:
+        return "right", ""  # its conversion has proved it
+    try:
+        return _compared(session.run(None, feeds), expected)
+    except Exception as error:
+        return "error", _line(error)
+
+
+def _compared(found: Sequence[Any], expected: list[Any] | None) -> tuple[str, str]:
+    """Equal shapes and types; numbers within a few roundings of the output's scale."""
+    if expected is None:
+        return "random", ""
+    for index, (got, want) in enumerate(zip(found, expected)):
+        want = want.toarray() if hasattr(want, "toarray") else np.asarray(want)
+        got = np.asarray(got)
+        if got.shape != want.shape:
+            return "wrong", f"output {index} has shape {got.shape}, not {want.shape}"
+        if want.dtype.kind in "OUS" or got.dtype.kind in "OUSiub":
+            texts = [item.decode() if isinstance(item, bytes) else item for item in want.ravel().tolist()]
+            if texts != got.ravel().tolist():
+                return "wrong", f"output {index} differs"
+            continue
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        scale = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+        if not np.allclose(got, want, rtol=2e-4, atol=2e-5 * scale, equal_nan=True):
+            return "wrong", f"output {index} is off by {np.nanmax(np.abs(got - want)):.2g}"
+    return "right", ""
+
+
+_CHILD = """
+import sys, pickle, numpy, onnxruntime
+while True:
+    line = sys.stdin.readline()
+    if not line: break
+    path, feeds, out = line.rstrip("\\n").split("\\t")
+    try:
+        options = onnxruntime.SessionOptions(); options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        result = ("not loaded", str(error))
+    else:
+        try:
+            result = ("ran", session.run(None, pickle.load(open(feeds, "rb"))))
+        except Exception as error:
+            result = ("error", str(error))
+    pickle.dump(result, open(out, "wb"))
+    print("done", flush=True)
+"""
+_children: dict[Path, subprocess.Popen[str]] = {}
+
+
+def _in_oldest(path: Path, feeds: dict[str, Any], expected: list[Any] | None, oldest: Path) -> tuple[str, str]:
+    import pickle
+
+    child = _children.get(oldest)
+    if child is None or child.poll() is not None:
+        child = _children[oldest] = subprocess.Popen(
+            [sys.executable, "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(oldest)},
+        )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    given, results = path.with_suffix(".feeds"), path.with_suffix(".results")
+    given.write_bytes(pickle.dumps(feeds))
+    child.stdin.write(f"{path}\t{given}\t{results}\n")
+    child.stdin.flush()
+    if not child.stdout.readline():
+        return "error", "the process ended"
+    verdict, found = pickle.loads(results.read_bytes())
+    return _compared(found, expected) if verdict == "ran" else (verdict, _line(found))
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def report(outcomes: Sequence[Outcome]) -> str:
+    """The page: a table of figures and every exception by name."""
+    figures: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
+    for item in outcomes:
+        figures[item.runtime or "refused", item.framework, item.opset][item.verdict] += 1
+    refused = {key[1:]: count["refused"] for key, count in figures.items() if key[0] == "refused"}
+    lines = [
+        "# Files that run",
+        "",
+        "Written by `scripts/conformance/runtimes.py`: every entry's cases and the demo's models, converted, saved, opened by",
+        "onnxruntime with its default optimisations, run and compared with the source. *right*: loads and gives the source's",
+        "numbers; *random*: loads and runs, its numbers are drawn; *refused*: the conversion names what the opset lacks.",
+        "",
+        "onnxruntime 1.20, the oldest that is supported, loads opsets up to 21.",
+        "",
+        "| onnxruntime | source | opset | right | random | refused | not loaded | wrong | error |",
+        "|-|-|-|-|-|-|-|-|-|",
+    ]
+    for runtime, framework, opset in sorted(figures, key=lambda key: (key[0], FRAMEWORKS.index(key[1]), key[2])):
+        if runtime == "refused":
+            continue
+        count = figures[runtime, framework, opset]
+        cells = [count["right"], count["random"], refused.get((framework, opset), 0)]
+        cells += [count[verdict] for verdict in ("not loaded", "wrong", "error")]
+        lines.append(f"| {runtime} | {framework} | {opset} | " + " | ".join(map(str, cells)) + " |")
+    bad = [item for item in outcomes if item.verdict in ("not loaded", "wrong", "error")]
+    lines += ["", "## Exceptions", ""]
+    lines += [
+        f"- `{item.name}` of {item.framework} at opset {item.opset}, onnxruntime {item.runtime or '-'}: {item.verdict}: {item.reason}"
+        for item in bad
+    ] or ["None."]
+    written = Counter(_kind(note) for item in outcomes if item.runtime != OLDEST for note in item.notes)
+    lines += ["", "## What was written for onnxruntime", "", "| cases | what |", "|-|-|"]
+    lines += [f"| {count} | {note} |" for note, count in written.most_common()]
+    return "\n".join(lines) + "\n"
+
+
+def _kind(note: str) -> str:
+    import re
+
+    return re.sub(r" x\d+", "", note.removeprefix("for onnxruntime: "))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append")
+    parser.add_argument("--opset", type=int, action="append")
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--oldest", type=Path)
+    parser.add_argument("--report", type=Path)
+    arguments = parser.parse_args()
+    if arguments.report is not None:
+        lines = arguments.results.read_text().splitlines()
+        kept = {(o.framework, o.opset, o.name, o.runtime): o for o in (Outcome(**json.loads(line)) for line in lines)}
+        arguments.report.write_text(report(list(kept.values())))
+        return
+    warnings.simplefilter("ignore")
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, arguments.results.open("a") as results:
+        for framework in arguments.framework or FRAMEWORKS:
+            started, verdicts = time.perf_counter(), Counter[str]()
+            for case in globals()[framework]():
+                for opset in arguments.opset or OPSETS:
+                    for outcome in judged(framework, case, opset, Path(folder), arguments.oldest):
+                        verdicts[outcome.verdict] += 1
+                        print(json.dumps(asdict(outcome)), file=results, flush=True)
+            print(framework, dict(verdicts), f"{time.perf_counter() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
