@@ -21,6 +21,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from onnxport.errors import UnsupportedOperator
+from onnxport.errors import InvalidInputError, UnsupportedOperator
+from onnxport.graph.rows import columns_of, is_records
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.validation.numerics import of_model
@@ -41,20 +43,31 @@ VERDICTS = ("right", "random", "refused", "not loaded", "wrong", "error")
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A case to convert.
+class Ready:
+    """A model to convert.
 
     Attributes:
-        name: the entry and its case.
         export: converts it to a given opset.
         inputs: what it is run on, as the graph takes it.
         expected: the source's results, in the graph's order.
     """
 
-    name: str
     export: Callable[[int], OnnxModel]
     inputs: Callable[[], Sequence[Any]]
     expected: Callable[[], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A case, not yet built.
+
+    Attributes:
+        name: the entry and its case.
+        make: builds the model.
+    """
+
+    name: str
+    make: Callable[[], Ready]
 
 
 @dataclass(frozen=True)
@@ -88,24 +101,25 @@ def pytorch() -> Iterator[Exported]:
     from tests.pytorch.exporting import arrays
     from tests.pytorch.test_entries import CASES, tensors
 
-    for name, case in CASES:
-
-        def model(case: Any = case) -> Any:
+    def make(case: Any) -> Ready:
+        def model() -> Any:
             torch.manual_seed(0)
             return case.call() if case.factory else case.call
 
-        def expected(case: Any = case, model: Any = model) -> list[Any]:
+        def expected() -> list[Any]:
             with torch.no_grad():
                 return arrays(model()(*tensors(case.draw())))
 
-        yield Exported(
-            name,
-            lambda opset, c=case, m=model: export(
-                m(), Request(inputs=tensors(c.draw()), target_opset=max(opset, c.min_opset))
+        return Ready(
+            lambda opset: export(
+                model(), Request(inputs=tensors(case.draw()), target_opset=max(opset, case.min_opset))
             ),
-            lambda c=case: arrays([item for item in tensors(c.draw()) if isinstance(item, torch.Tensor)]),
+            lambda: arrays([item for item in tensors(case.draw()) if isinstance(item, torch.Tensor)]),
             expected,
         )
+
+    for name, case in CASES:
+        yield Exported(name, partial(make, case))
 
 
 def tensorflow() -> Iterator[Exported]:
@@ -115,38 +129,37 @@ def tensorflow() -> Iterator[Exported]:
     from onnxport.converters.to_onnx.tensorflow import export
     from tests.tensorflow.test_export_cases import CASES
 
-    for row in CASES:
-        case = row.values[0]
+    def make(case: Any) -> Ready:
         function = case.call() if case.factory else case.call
-        yield Exported(
-            str(row.id),
-            lambda opset, c=case, f=function: export(
-                f, Request(inputs=c.draw(), target_opset=max(opset, c.min_opset), dynamic_shapes={})
+        return Ready(
+            lambda opset: export(
+                function, Request(inputs=case.draw(), target_opset=max(opset, case.min_opset), dynamic_shapes={})
             ),
             case.draw,
-            lambda c=case, f=function: [item.numpy() for item in tf.nest.flatten(f(*map(tf.constant, c.draw())))],
+            lambda: [item.numpy() for item in tf.nest.flatten(function(*map(tf.constant, case.draw())))],
         )
+
+    for row in CASES:
+        yield Exported(str(row.id), partial(make, row.values[0]))
 
 
 def keras() -> Iterator[Exported]:
     """The layers of Keras."""
-    import tensorflow as tf
-
     from onnxport.converters.to_onnx.keras import export
     from tests.keras import test_export_layers as layers
 
-    for row in layers.ROWS:
-        if row[0] in layers.REFUSED:
-            continue
-        layer, inputs = row[1](), layers.arguments(row[2])
+    def make(build: Any, data: Any) -> Ready:
+        layer, inputs = build(), layers.arguments(data)
         layers.randomized(layer, inputs)
-        least = row[3] if len(row) > 3 else 13
-        yield Exported(
-            row[0],
-            lambda opset, k=layer, x=inputs, least=least: export(k, Request(inputs=x, target_opset=max(opset, least))),
-            lambda x=inputs: layers.flat(x),
-            lambda k=layer, x=inputs: [np.asarray(item) for item in tf.nest.flatten(k(*x))],
+        return Ready(
+            lambda opset: export(layer, Request(inputs=inputs, target_opset=opset)),
+            lambda: layers.flat(inputs),
+            lambda: [np.asarray(item) for item in layers.flat(layer(*inputs, training=False))],
         )
+
+    for name, build, data in layers.ROWS:
+        if name not in layers.REFUSED:
+            yield Exported(name, partial(make, build, data))
 
 
 def sklearn() -> Iterator[Exported]:
@@ -157,68 +170,70 @@ def sklearn() -> Iterator[Exported]:
     from onnxport.validation.runners.sklearn_outputs import call
     from tests.sklearn.test_export_cases import ROWS
 
-    for row in ROWS:
-        name, method, case = row.values
+    def make(method: str, case: Any) -> Ready:
         model = case.call()
         if not hasattr(model, VARIANTS.get(method, method)):
-            continue
+            raise InvalidInputError(f"{type(model).__name__} has no {method}")
         (rows,) = case.draw()
 
-        def expected(model: Any = model, method: str = method, rows: Any = rows) -> list[Any]:
+        def expected() -> list[Any]:
             found = call(model, method, rows)
             found = list(found) if isinstance(found, tuple) else [found]
             return [padded(item) if isinstance(item, list) else item for item in found]
 
-        yield Exported(
-            str(row.id),
-            lambda opset, m=model, x=rows, method=method, c=case: export(
-                m, Request(inputs=x, methods=[method], target_opset=max(opset, c.min_opset))
+        return Ready(
+            lambda opset: export(
+                model, Request(inputs=rows, methods=[method], target_opset=max(opset, case.min_opset))
             ),
-            lambda x=rows: [x],
+            lambda: [rows],
             expected,
         )
 
+    for row in ROWS:
+        yield Exported(str(row.id), partial(make, *row.values[1:]))
+
 
 def demo() -> Iterator[Exported]:
-    """The demo's trained models."""
+    """The demo's trained models, whose conversion proves their numbers."""
     from examples.demo import models
-
     from onnxport.converters.convert import convert
 
-    for train in models.ALL:
+    def make(train: Any) -> Ready:
         trained = train()
-        yield Exported(
-            trained.title,
-            lambda opset, t=trained: convert(t.model, inputs=t.inputs, target_opset=opset),
-            lambda: (),
-            lambda: (),
+        return Ready(
+            lambda opset: convert(trained.model, inputs=trained.inputs, target_opset=opset), lambda: (), lambda: ()
         )
 
+    for train in models.ALL:
+        yield Exported(train.__name__, partial(make, train))
 
-def judged(framework: str, case: Exported, opset: int, folder: Path, oldest: Path | None) -> Iterator[Outcome]:
+
+def judged(framework: str, name: str, case: Ready, opset: int, folder: Path, oldest: Path | None) -> Iterator[Outcome]:
     """What becomes of a case in the installed onnxruntime and, where a folder of it is given, in the oldest."""
     import onnxruntime
 
     try:
         model = case.export(opset)
-    except UnsupportedOperator as error:
-        yield Outcome(framework, opset, case.name, "refused", _line(error))
+    except (UnsupportedOperator, InvalidInputError) as error:
+        yield Outcome(framework, opset, name, "refused", _line(error))
         return
     except Exception as error:
-        yield Outcome(framework, opset, case.name, "error", _line(error))
+        yield Outcome(framework, opset, name, "error", _line(error))
         return
     notes = tuple(note for note in model.notes if note.startswith("for onnxruntime"))
     path = folder / "model.onnx"
     model.save(path)
     expected = None if of_model(model.model).random else list(case.expected())
-    feeds = {
-        name: model.session.prepare(name, item) for name, item in zip(model.input_names, case.inputs(), strict=False)
-    }
+    given = case.inputs()
+    named = (
+        columns_of(given[0]) if given and is_records(given[0]) else dict(zip(model.input_names, given, strict=False))
+    )
+    feeds = {name: model.session.prepare(name, item) for name, item in (named or {}).items()}
     verdict, reason = _run(path, feeds, expected, demo=framework == "demo")
-    yield Outcome(framework, opset, case.name, verdict, reason, notes, onnxruntime.__version__)
+    yield Outcome(framework, opset, name, verdict, reason, notes, onnxruntime.__version__)
     if oldest is not None and opset <= OLDEST_OPSET and model.opset <= OLDEST_OPSET:
         verdict, reason = _in_oldest(path, feeds, expected, oldest)
-        yield Outcome(framework, opset, case.name, verdict, reason, notes, OLDEST)
+        yield Outcome(framework, opset, name, verdict, reason, notes, OLDEST)
 
 
 def _run(path: Path, feeds: dict[str, Any], expected: list[Any] | None, *, demo: bool = False) -> tuple[str, str]:
@@ -302,7 +317,7 @@ def _in_oldest(path: Path, feeds: dict[str, Any], expected: list[Any] | None, ol
     child.stdin.flush()
     if not child.stdout.readline():
         return "error", "the process ended"
-    verdict, found = pickle.loads(results.read_bytes())
+    verdict, found = pickle.loads(results.read_bytes())  # noqa: S301  # written by the process above
     return _compared(found, expected) if verdict == "ran" else (verdict, _line(found))
 
 
@@ -338,7 +353,8 @@ def report(outcomes: Sequence[Outcome]) -> str:
     bad = [item for item in outcomes if item.verdict in ("not loaded", "wrong", "error")]
     lines += ["", "## Exceptions", ""]
     lines += [
-        f"- `{item.name}` of {item.framework} at opset {item.opset}, onnxruntime {item.runtime or '-'}: {item.verdict}: {item.reason}"
+        f"- `{item.name}` of {item.framework} at opset {item.opset}, onnxruntime {item.runtime or '-'}: {item.verdict}: "
+        f"{item.reason}"
         for item in bad
     ] or ["None."]
     written = Counter(_kind(note) for item in outcomes if item.runtime != OLDEST for note in item.notes)
@@ -372,8 +388,12 @@ def main() -> None:
         for framework in arguments.framework or FRAMEWORKS:
             started, verdicts = time.perf_counter(), Counter[str]()
             for case in globals()[framework]():
+                try:
+                    ready = case.make()
+                except InvalidInputError:  # an estimator without the method
+                    continue
                 for opset in arguments.opset or OPSETS:
-                    for outcome in judged(framework, case, opset, Path(folder), arguments.oldest):
+                    for outcome in judged(framework, case.name, ready, opset, Path(folder), arguments.oldest):
                         verdicts[outcome.verdict] += 1
                         print(json.dumps(asdict(outcome)), file=results, flush=True)
             print(framework, dict(verdicts), f"{time.perf_counter() - started:.0f} s", flush=True)
