@@ -100,8 +100,8 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
 
 def _example(source: Source, hub: OnnxModel) -> Any:
     """Positional inputs in graph order: the user's where the source is the graph itself, else drawn from its signature."""
-    from onnxport.validation.input_sets.drawn import drawn
+    from onnxport.validation.input_sets.drawn import DrawnInputs
 
     if source.framework == "onnx" and isinstance(source.inputs, tuple):
         return source.inputs
-    return next(drawn(hub.model, seed=0))[0].leaves
+    return next(DrawnInputs(hub.model).first()).leaves

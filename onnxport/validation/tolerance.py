@@ -70,7 +70,7 @@ def epsilon(dtype: np.dtype) -> float:
     """
     if dtype.kind == "c":
         return epsilon(np.dtype(f"f{dtype.itemsize // 2}"))
-    if dtype.kind == "f" and dtype.itemsize <= 8:
+    if dtype.kind == "f" and 2 <= dtype.itemsize <= 8:
         return float(np.finfo(dtype).eps)
     import ml_dtypes
 

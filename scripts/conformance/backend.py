@@ -26,6 +26,8 @@ import onnx_ir as ir
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "conformance" / "onnx_backend.md"
 FIGURES = ROOT / "docs" / "conformance" / "onnx_backend.json"
+# How the figures of `onnx_backend.py` are named among those of this script.
+DEFAULT_PROOF = "default proof, "
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 # Random numbers can't be equal to those that another generator drew; types and shapes are compared.
@@ -307,18 +309,26 @@ def write_page(framework: str, outcomes: list[Outcome]) -> None:
     }
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    own = {name: entry for name, entry in figures.items() if not name.startswith(DEFAULT_PROOF)}
+    drawn = {name: entry for name, entry in figures.items() if name.startswith(DEFAULT_PROOF)}
     lines = [
         "# ONNX's backend tests through the importers",
         "",
-        f"onnx {onnx.__version__}; written by `scripts/conformance/backend.py`. Of tests that draw random numbers only types",
-        "and shapes are compared.",
+        f"onnx {onnx.__version__}. Figures in `onnx_backend.json` beside this page.",
         "",
-        "| framework | passed | unsupported, refused by name | wrong | error |",
-        "|-|-|-|-|-|",
+        "## On the tests' own inputs",
+        "",
+        "Written by `scripts/conformance/backend.py`. Of tests that draw random numbers only types and shapes are compared.",
+        "",
+        *_table(own, ("passed", "unsupported", "wrong", "error")),
+        "",
+        "## Default proof, drawn inputs",
+        "",
+        "Written by `scripts/conformance/onnx_backend.py`: the node tests, converted with the default proof, without inputs.",
+        "The source runs in onnxruntime, or in onnx.reference where that does not load it.",
+        "",
+        *_table(drawn, ("passed", "unproved", "refused", "unsupported")),
     ]
-    for name, entry in sorted(figures.items()):
-        counts = [entry["counts"].get(key, 0) for key in ("passed", "unsupported", "wrong", "error")]
-        lines.append(f"| {name} | " + " | ".join(map(str, counts)) + " |")
     for name, entry in sorted(figures.items()):
         if not entry["others"]:
             continue
@@ -328,6 +338,14 @@ def write_page(framework: str, outcomes: list[Outcome]) -> None:
             grouped.setdefault(reason, []).append(test)
         lines += [f"- {reason}: {', '.join(tests)}" for reason, tests in sorted(grouped.items())]
     PAGE.write_text("\n".join(lines) + "\n")
+
+
+def _table(figures: dict[str, Any], verdicts: tuple[str, ...]) -> list[str]:
+    lines = [f"| framework | {' | '.join(verdicts)} |", f"|{'-|' * (len(verdicts) + 1)}"]
+    for name, entry in sorted(figures.items()):
+        counts = [entry["counts"].get(key, 0) for key in verdicts]
+        lines.append(f"| {name.removeprefix(DEFAULT_PROOF)} | " + " | ".join(map(str, counts)) + " |")
+    return lines
 
 
 def main() -> int:

@@ -261,9 +261,9 @@ def test_drawn_inputs_stay_within_what_the_graph_can_take():
     )
     report = onnxport.validate(words, words)
     assert report.passed
-    from onnxport.validation.input_sets.drawn import drawn
+    from onnxport.validation.input_sets.drawn import DrawnInputs
 
-    seen = {str(word) for step in drawn(words.model, 0) for item in step[0].leaves for word in item.ravel()}
+    seen = {str(word) for item in next(DrawnInputs(words.model).first()).leaves for word in item.ravel()}
     assert seen <= {"red", "green", "not in the vocabulary"}
 
 

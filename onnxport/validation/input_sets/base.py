@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.validation.runners.base import InputSpec
+
+# Values as usual; those at which models break; NaN and infinities among usual ones.
+Kind = Literal["ordinary", "edges", "not finite"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,13 @@ class InputSet:
         name: ``"given"``, ``"other sizes"``, ...
         leaves: arrays; lists, dicts and None where the input is a sequence, map or absent optional.
         optional: a source that can't run on it has not failed: the set is then left out.
+        cheap: a row costs next to nothing, so that many of them cost little more than one.
     """
 
     name: str
     leaves: tuple[Any, ...]
     optional: bool = True
+    cheap: bool = False
 
 
 def own_inputs(graph: ir.Model) -> list[ir.Value]:
@@ -33,10 +38,11 @@ def own_inputs(graph: ir.Model) -> list[ir.Value]:
 
 def specs_of(model: ir.Model) -> tuple[InputSpec, ...]:
     """The graph's inputs that have no initializer, in order."""
-    return tuple(_spec(value) for value in own_inputs(model))
+    return tuple(spec_of(value) for value in own_inputs(model))
 
 
-def _spec(value: ir.Value) -> InputSpec:
+def spec_of(value: ir.Value) -> InputSpec:
+    """What a graph declares of one input."""
     kind: Any = value.type
     shape = (
         tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape) if value.shape is not None else None

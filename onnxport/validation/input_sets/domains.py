@@ -1,12 +1,157 @@
-"""Which values an input may take, as the operators that read it tell."""
+"""Which values an input may take, as the operators that read it tell.
+
+Two tables: `RANGES` bounds each element of one operand by itself, so that it holds through operators that hand values on; the
+operands that must fit together (starts and ends, a shape and its data) are drawn by the rules in `operands`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph.bodies import bodies
 from onnxport.validation.numerics import CARRIERS
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included; `nonzero` leaves 0 out."""
+
+    low: float
+    high: float
+    nonzero: bool = False
+
+    def within(self, other: Range) -> Range:
+        """What both allow; `self` where that is nothing."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Range(low, high, self.nonzero or other.nonzero) if low <= high else self
+
+
+_SCALE = Range(2.0**-6, 2.0**-3)
+# (operator, index of the operand) -> the floating-point numbers on which the operator is defined.
+FLOAT_RANGES: dict[tuple[str, int], Range] = {
+    ("Acos", 0): Range(-1, 1),
+    ("Asin", 0): Range(-1, 1),
+    ("Atanh", 0): Range(-0.99, 0.99),
+    ("Acosh", 0): Range(1, 9),
+    ("Log", 0): Range(1e-3, 9),
+    ("ReduceLogSum", 0): Range(1e-3, 9),
+    ("Sqrt", 0): Range(0, 9),
+    ("Bernoulli", 0): Range(0, 1),
+    ("BatchNormalization", 4): Range(0.5, 2),
+    ("QuantizeLinear", 1): _SCALE,
+    ("DequantizeLinear", 1): _SCALE,
+    ("QLinearMatMul", 1): _SCALE,
+    ("QLinearMatMul", 4): _SCALE,
+    ("QLinearMatMul", 6): Range(2.0**-2, 2),
+    ("QLinearConv", 1): _SCALE,
+    ("QLinearConv", 4): _SCALE,
+    ("QLinearConv", 6): Range(2.0**-2, 2),
+    ("GridSample", 1): Range(-1.2, 1.2),
+    ("NegativeLogLikelihoodLoss", 2): Range(0.1, 1),
+    ("SoftmaxCrossEntropyLoss", 2): Range(0.1, 1),
+    ("Adagrad", 4): Range(0.1, 2),
+    ("Adam", 5): Range(0.1, 2),
+    ("Dropout", 1): Range(0, 0.9),
+    ("Pow", 0): Range(-4, 4),
+    ("Pow", 1): Range(-3, 3),
+    ("MelWeightMatrix", 3): Range(0, 0),
+    ("MelWeightMatrix", 4): Range(4000, 4096),
+    ("Cast", 0): Range(-100, 100),
+    ("CastLike", 0): Range(-100, 100),
+}
+# (operator, index of the operand) -> the whole numbers on which the operator is defined.
+WHOLE_RANGES: dict[tuple[str, int], Range] = {
+    ("Div", 1): Range(-9, 40, nonzero=True),
+    ("Mod", 1): Range(-9, 40, nonzero=True),
+    ("Pow", 0): Range(-4, 4),
+    ("Pow", 1): Range(0, 3),
+    ("BitShift", 1): Range(0, 7),
+    ("Adam", 1): Range(0, 0),  # of later steps onnx.reference, which alone runs it, gives another type than declared
+    ("Adagrad", 1): Range(0, 5),
+    ("Momentum", 1): Range(0, 5),
+    ("BlackmanWindow", 0): Range(2, 12),
+    ("HammingWindow", 0): Range(2, 12),
+    ("HannWindow", 0): Range(2, 12),
+    ("MelWeightMatrix", 2): Range(8192, 8192),
+    ("NonMaxSuppression", 2): Range(1, 4),
+    ("Loop", 0): Range(0, 5),
+    ("CumProd", 0): Range(-4, 4),
+    ("Trilu", 1): Range(-4, 4),
+    ("OneHot", 0): Range(-9, 9),
+    ("QuantizeLinear", 2): Range(0, 100),
+    ("DequantizeLinear", 2): Range(0, 100),
+}
+# Operands that say how large something is: never drawn large.
+_SIZES: dict[str, frozenset[int]] = {
+    name: frozenset(places)
+    for name, places in {
+        "Reshape": (1,),
+        "Expand": (1,),
+        "ConstantOfShape": (0,),
+        "Tile": (1,),
+        "Range": (0, 1, 2),
+        "Resize": (2, 3),
+        "Upsample": (1,),
+        "OneHot": (1,),
+        "TopK": (1,),
+        "Pad": (1, 3),
+        "Slice": (1, 2, 3, 4),
+        "Split": (1,),
+        "SplitToSequence": (1,),
+        "CenterCropPad": (1,),
+        "Col2Im": (1, 2),
+        "AffineGrid": (1,),
+        "MaxUnpool": (2,),
+        "Unsqueeze": (1,),
+        "Squeeze": (1,),
+        "Loop": tuple(range(64)),
+        "Scan": tuple(range(64)),
+        "BlackmanWindow": (0,),
+        "HammingWindow": (0,),
+        "HannWindow": (0,),
+        "MelWeightMatrix": (0, 1, 2, 3, 4),
+        "STFT": (1, 3),
+        "DFT": (1, 2),
+        "CumSum": (1,),
+        "CumProd": (1,),
+        **{
+            f"Reduce{name}": (1,)
+            for name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+        },
+    }.items()
+}
+# Operators whose results on NaN or infinities ONNX leaves open, so that runtimes differ there: a choice by order, a saturation,
+# an approximation, a step of an algorithm.
+_OPEN_ON_NAN = frozenset(
+    (
+        "ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Celu Clip Cos DFT Det DynamicQuantizeLinear Elu "
+        "FlexAttention GRU Gelu GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish Hardmax "
+        "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax Loop LpNormalization LpPool MaxPool MaxUnpool "
+        "MeanVarianceNormalization Mish Mod Multinomial NonMaxSuppression Pow QuantizeLinear RMSNormalization RNN "
+        "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMin Resize RoiAlign STFT Scan Scatter ScatterElements Selu Shrink "
+        "Sign Sin Softmax Softplus Softsign Swish Tan ThresholdedRelu TopK Unique Upsample"
+    ).split()
+)
+# Operators whose kernels are tried on tensors without rows: others of onnxruntime fail there, or end the process with a division
+# by zero (CumSum and Einsum of 1.31).
+_TAKE_EMPTY = frozenset(
+    (
+        "Abs Add And AveragePool BatchNormalization Cast Ceil Celu Clip Concat Constant Conv Cos Div Elu Equal Erf Exp "
+        "Expand Flatten Floor Gather Gelu Gemm GlobalAveragePool Greater GreaterOrEqual HardSigmoid HardSwish Identity "
+        "IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mish Mul Neg Not Or Pow "
+        "Reciprocal ReduceSum Relu Reshape Round Selu Shape Sigmoid Sign Sin Slice Softplus Softsign Split Sqrt Squeeze "
+        "Sub Tanh Tile Transpose Unsqueeze Where Xor"
+    ).split()
+)
+# Operators whose results depend on an order that ties leave open.
+_ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
+# Operators whose results do not depend on the values of their operands.
+_BLIND = frozenset({"Shape", "Size", "ZerosLike", "EyeLike"})
 
 
 def consumers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
@@ -21,6 +166,61 @@ def consumers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
                 stack.extend(fresh)
 
 
+@dataclass(frozen=True)
+class Reach:
+    """What is computed from an input.
+
+    Attributes:
+        sizes: the size of something depends on it.
+        divides: whole numbers are divided by something that depends on it.
+        floats: floating-point numbers depend on it.
+    """
+
+    sizes: bool = False
+    divides: bool = False
+    floats: bool = False
+
+
+def owners_of(graph: ir.Graph) -> dict[int, ir.Node]:
+    """For each body of a loop or branch, by its id, the node that holds it."""
+    return {id(body): node for node in graph.all_nodes() for body in bodies(node)}
+
+
+def reach(value: ir.Value, owners: Mapping[int, ir.Node]) -> Reach:
+    """What depends on the values of an input, through any operators; `owners` as `owners_of` gives them."""
+    stack, seen = [value], {value}
+    sizes = divides = floats = False
+    while stack:
+        for node, index in stack.pop().uses():
+            if node.op_type in _BLIND:
+                continue
+            sizes |= index in _SIZES.get(node.op_type, ())
+            divides |= node.op_type in ("Div", "Mod") and index == 1
+            outputs = list(node.outputs)
+            owner = owners.get(id(node.graph))
+            if owner is not None:
+                sizes |= owner.op_type in ("Loop", "Scan")
+                outputs.extend(list(owner.outputs))
+            for body in bodies(node):
+                outputs.extend(list(body.inputs))
+            floats |= any(output.dtype is not None and output.dtype.is_floating_point() for output in outputs)
+            fresh = [output for output in outputs if output not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+    return Reach(sizes, divides, floats)
+
+
+def number_range(value: ir.Value, dtype: np.dtype) -> Range | None:
+    """The numbers that every operator allows that reads the value or an unchanged carrier of it; None for all."""
+    rows = WHOLE_RANGES if dtype.kind in "iu" or "int" in dtype.name else FLOAT_RANGES
+    found: Range | None = None
+    for node, index in consumers(value):
+        row = rows.get((node.op_type, index))
+        if row is not None and node.domain in ("", "ai.onnx", "ai.onnx.preview.training"):
+            found = row if found is None else found.within(row)
+    return found
+
+
 def index_limit(value: ir.Value) -> int | None:
     """The size of the smallest weight axis that the value indexes; None where it indexes none."""
     limits = []
@@ -30,30 +230,39 @@ def index_limit(value: ir.Value) -> int | None:
             axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
             if shape is not None and shape.rank() and isinstance(shape[axis % shape.rank()], int):
                 limits.append(int(shape[axis % shape.rank()]))  # type: ignore[arg-type]
-        if (
-            node.op_type == "OneHot"
-            and index == 0
-            and node.inputs[1] is not None
-            and node.inputs[1].const_value is not None
-        ):
-            limits.append(int(node.inputs[1].const_value.numpy().reshape(-1)[0]))
+        if node.op_type == "OneHot" and index == 0 and node.inputs[1] is not None:
+            depth = node.inputs[1].const_value
+            if depth is not None:
+                limits.append(int(depth.numpy().reshape(-1)[0]))
     return max(min(limits), 1) if limits else None
 
 
 _VOCABULARIES = ("keys_strings", "cats_strings", "pool_strings", "classlabels_strings", "stopwords")
+_NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s")
+# Operators of ai.onnx that read strings: texts on which they do something.
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "Cast": ("1", "-2.5", "0.125", "1e3"),
+    "CastLike": ("1", "-2.5", "0.125", "1e3"),
+    "StringSplit": ("a b", "c.d,e", " f  g "),
+    "RegexFullMatch": ("www.google.com", "a@b.org", "1-2"),
+}
 
 
 def vocabulary(value: ir.Value) -> list[str]:
     """Strings that the graph knows, and one that it does not."""
     words: list[str] = []
-    nodes = [node for node, _ in consumers(value)]
+    readers = [node for node, _ in consumers(value)]
+    texts = [text for node in readers for text in _TEXTS.get(node.op_type, ())]
+    if texts:
+        return texts
+    everywhere: list[ir.Node] = []
     if value.graph is not None:
-        nodes += [
+        everywhere = [
             node
             for node in value.graph.all_nodes()
             if node.domain == "ai.onnx.ml" or node.op_type in ("TfIdfVectorizer", "StringNormalizer")
         ]
-    for node in nodes:
+    for node in [*readers, *everywhere]:
         for name in _VOCABULARIES:
             if name in node.attributes:
                 words += [item if isinstance(item, str) else item.decode() for item in node.attributes[name].value]
@@ -63,3 +272,48 @@ def vocabulary(value: ir.Value) -> list[str]:
         if words:
             break
     return [*dict.fromkeys(words), "not in the vocabulary"]
+
+
+def known_numbers(value: ir.Value) -> list[int]:
+    """Whole numbers that the operators which read the value look up."""
+    found: list[int] = []
+    for node, _ in consumers(value):
+        for name in _NUMBERS:
+            if name in node.attributes:
+                found += [int(item) for item in node.attributes[name].value]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def limits(dtype: np.dtype) -> tuple[int, int]:
+    """The least and the greatest number of an integer type, those of 4 and 2 bits included."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return int(info.min), int(info.max)
+    bits = int(dtype.name.lstrip("uint"))
+    return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def defined_on_nan(graph: ir.Graph) -> bool:
+    """Whether it is settled what a graph gives on NaN and infinities."""
+    return all(
+        not node.domain
+        and node.op_type not in _OPEN_ON_NAN
+        and (node.op_type not in ("Cast", "CastLike") or is_floating(node.outputs[0]))
+        for node in graph.all_nodes()
+    )
+
+
+def takes_empty(graph: ir.Graph) -> bool:
+    """Whether runtimes are known to run a graph's operators on tensors without rows."""
+    return all(not node.domain and node.op_type in _TAKE_EMPTY for node in graph.all_nodes())
+
+
+def open_on_ties(graph: ir.Graph) -> bool:
+    """Whether equal numbers leave open what a graph gives."""
+    return any(node.op_type in _ORDERS for node in graph.all_nodes())
+
+
+def is_floating(value: ir.Value) -> bool:
+    """Whether a value is of a floating-point type."""
+    return value.dtype is not None and value.dtype.is_floating_point()

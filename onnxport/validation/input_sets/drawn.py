@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.validation.input_sets.base import InputSet, specs_of
-from onnxport.validation.input_sets.domains import index_limit, vocabulary
+from onnxport.validation.input_sets import edges, operands
+from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs, spec_of
+from onnxport.validation.input_sets.domains import (
+    Range,
+    Reach,
+    index_limit,
+    known_numbers,
+    limits,
+    number_range,
+    open_on_ties,
+    owners_of,
+    reach,
+    vocabulary,
+)
 from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension
 from onnxport.validation.input_sets.trees import thresholds
 from onnxport.validation.runners.base import InputSpec
@@ -19,33 +33,82 @@ from onnxport.validation.runners.base import InputSpec
 _FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE = 2, 6, 64
 # Integers of unknown meaning: small enough for an index into nearly anything.
 _SAFE_INTEGER = 3
+# Integers that only meet integers, and those that are computed with.
+_WIDE, _COMPUTED = 2**40 + 3, 1000
+ATTEMPTS = 10
 
 
-def drawn(model: ir.Model, seed: int) -> Iterator[list[InputSet]]:
-    """Inputs drawn from the graph's signature: two draws at different sizes, each a list of candidates to try in turn.
+@dataclass(frozen=True)
+class Attempt:
+    """How a set is drawn where earlier ones are such that the source can't run.
 
-    Free dimensions all differ in the first candidate, so that a confusion of two shows; in the second they are equal, for
-    models whose dimensions must agree without the graph saying so.
-
-    Integers that index a weight stay below its size, strings come from the vocabularies in the graph, table columns that
-    trees split lie around their thresholds.
+    Attributes:
+        spread: free dimensions all differ, so that a confusion of two shows; else they are equal.
+        whole: integers of unknown meaning are of any size, small indices, or sizes that occur in the graph.
+        positive: floating-point numbers are positive.
+        seed: of the draw.
     """
-    specs = specs_of(model)
-    values = {value.name: value for value in model.graph.inputs}
-    for step in range(2):
-        candidates = []
-        for spread in (1, 0):
-            sizes = _drawn_sizes(specs, step, spread)
-            rng = np.random.default_rng([seed, step])
-            leaves = tuple(_draw(spec, values[spec.name], sizes, rng) for spec in specs)
-            label = ", ".join(f"{name}={size}" for name, size in sizes.items())
-            candidates.append(InputSet(f"drawn ({label})" if label else f"drawn {step + 1}", leaves))
-            if not sizes:
-                break
-        yield candidates
+
+    spread: bool = True
+    whole: Literal["any", "indices", "sizes"] = "any"
+    positive: bool = False
+    seed: int = 0
 
 
-def _named_dims(spec: InputSpec) -> tuple[int | str, ...]:
+def attempts() -> Iterator[Attempt]:
+    """The boldest first."""
+    yield Attempt()
+    yield Attempt(whole="indices")
+    yield Attempt(spread=False, whole="indices")
+    for seed in range(1, ATTEMPTS):
+        yield Attempt(spread=seed % 2 == 0, whole="sizes" if seed % 3 else "indices", positive=seed % 2 == 1, seed=seed)
+
+
+class Signature:
+    """What a graph declares of its inputs, and what it does with them."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.values = own_inputs(model)
+        self.specs = [spec_of(value) for value in self.values]
+        self._model = model
+        self._owners = owners_of(model.graph)
+        self._reach: dict[ir.Value, Reach] = {}
+
+    def reach(self, value: ir.Value) -> Reach:
+        """What depends on an input."""
+        if value not in self._reach:
+            self._reach[value] = reach(value, self._owners)
+        return self._reach[value]
+
+    @cached_property
+    def ties(self) -> bool:
+        """Whether equal numbers leave nothing open."""
+        return not open_on_ties(self._model.graph)
+
+    @cached_property
+    def declared(self) -> list[tuple[int | str | None, ...]]:
+        """Shapes that the graph declares of its inputs and outputs."""
+        values = [*self.values, *self._model.graph.outputs]
+        return [tuple(d if isinstance(d, int) else d.value for d in v.shape) for v in values if v.shape is not None]
+
+    def sizes(self, *, spread: bool) -> dict[str, int]:
+        """Sizes of the free dimensions: all different, or all but the leading one equal."""
+        sizes: dict[str, int] = {}
+        for spec in self.specs:
+            image = spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
+            for axis, dim in enumerate(named_dims(spec)):
+                if not isinstance(dim, str) or dim in sizes or re.search(ARITHMETIC, dim):
+                    continue
+                if axis == 0:
+                    sizes[dim] = _FIRST_BATCH
+                elif image:
+                    sizes[dim] = _FIRST_IMAGE
+                else:
+                    sizes[dim] = _FIRST_SIZE + spread * len(sizes)
+        return sizes
+
+
+def named_dims(spec: InputSpec) -> tuple[int | str, ...]:
     """The dimensions, unknown ones named: a leading one is taken for the batch."""
     dims = spec.dims or ()
     return tuple(
@@ -53,46 +116,188 @@ def _named_dims(spec: InputSpec) -> tuple[int | str, ...]:
     )
 
 
-def _drawn_sizes(specs: Sequence[InputSpec], step: int, spread: int) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for spec in specs:
-        image = spec.dims is not None and len(spec.dims) >= 4 and spec.dtype is not None and spec.dtype.kind in "fu"
-        for axis, dim in enumerate(_named_dims(spec)):
-            if not isinstance(dim, str) or dim in sizes or re.search(ARITHMETIC, dim):
+class Drawing:
+    """One draw of a graph's inputs: `operands.Scene` for the rules of its operators."""
+
+    def __init__(
+        self, signature: Signature, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, rng: np.random.Generator
+    ) -> None:
+        self.rng = rng
+        self._signature = signature
+        self._sizes = sizes
+        self._attempt = attempt
+        self._kind = kind
+        self._drawn: dict[ir.Value, Any] = {}
+        self._by_rule: dict[tuple[ir.Node, int], Any] = {}
+        self._asked: set[ir.Node] = set()
+
+    def leaves(self) -> tuple[Any, ...]:
+        """A value for each input, in order."""
+        for value, spec in zip(self._signature.values, self._signature.specs, strict=True):
+            self._drawn[value] = self._draw(value, spec)
+        return tuple(self._drawn.values())
+
+    def shape(self, value: ir.Value | None) -> tuple[int, ...] | None:
+        """The sizes of a value in this draw; None where they are not known."""
+        if value is None or value.shape is None:
+            return None
+        if value in self._signature.values:
+            return self._shape_of(self._signature.specs[self._signature.values.index(value)])
+        found = [dimension(dim if isinstance(dim, int) else dim.value, self._sizes) for dim in value.shape]
+        return tuple(size for size in found if size is not None) if None not in found else None
+
+    def constant(self, value: ir.Value | None) -> np.ndarray | None:
+        """The numbers of a value that is a constant or drawn before; None else."""
+        if value is None:
+            return None
+        if value in self._drawn:
+            return np.asarray(self._drawn[value])
+        constant = ir.convenience.get_const_tensor(value)
+        return constant.numpy() if constant is not None else None
+
+    def _shape_of(self, spec: InputSpec) -> tuple[int, ...]:
+        found = [0 if dim == 0 else dimension(dim, self._sizes) for dim in named_dims(spec)]
+        return tuple(1 if size is None else size for size in found)
+
+    def _draw(self, value: ir.Value, spec: InputSpec) -> Any:
+        shape = self._shape_of(spec)
+        if _is_sequence(value.type):
+            return [self._array(value, spec, shape) for _ in range(operands.SEQUENCE_LENGTH)]
+        ruled = self._ruled(value)
+        if ruled is not None:
+            array = np.asarray(ruled)
+            dtype = spec.dtype or np.dtype(np.float32)
+            if array.shape == shape or array.size == 1 or (spec.dims is None and array.ndim <= 1):
+                return np.broadcast_to(array, array.shape if spec.dims is None else shape).astype(dtype)
+            if array.size == int(np.prod(shape)):
+                return array.reshape(shape).astype(dtype)
+        return self._array(value, spec, shape)
+
+    def _ruled(self, value: ir.Value) -> Any:
+        """What the rule of an operator that reads the value itself, or a cast of it, has for it."""
+        readers = list(value.uses())
+        for node, index in readers:
+            if node.op_type in ("Cast", "CastLike", "Identity") and index == 0:
+                readers.extend(node.outputs[0].uses())
                 continue
-            if axis == 0:
-                sizes[dim] = _FIRST_BATCH + step
-            elif image:
-                sizes[dim] = _FIRST_IMAGE + 16 * step
-            else:
-                sizes[dim] = _FIRST_SIZE + step + spread * len(sizes)
-    return sizes
+            rule = operands.RULES.get(node.op_type)
+            if rule is None:
+                continue
+            if node not in self._asked:
+                self._asked.add(node)
+                self._by_rule.update({(node, place): item for place, item in rule(self, node).items()})
+            if (node, index) in self._by_rule:
+                return self._by_rule[node, index]
+        return None
+
+    def _array(self, value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> np.ndarray:
+        dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)
+        if dtype.kind == "O":
+            words = vocabulary(value)
+            return np.asarray(self.rng.choice(np.asarray(words, object), shape), object).reshape(shape)
+        if dtype.kind == "b":
+            return np.asarray(self.rng.random(shape) < 0.5)
+        if is_whole(dtype):
+            return self._whole(value, dtype, shape)
+        allowed = number_range(value, dtype)
+        if dtype.kind == "c":
+            return (self.rng.standard_normal(shape) + 1j * self.rng.standard_normal(shape)).astype(dtype)
+        if self._kind == "edges":
+            return edges.numbers(shape, dtype, self.rng, allowed, ties=self._signature.ties)
+        drawn = self._numbers(value, shape, allowed).astype(dtype)
+        return edges.with_not_finite(drawn, self.rng) if self._kind == "not finite" and allowed is None else drawn
+
+    def _numbers(self, value: ir.Value, shape: tuple[int, ...], allowed: Range | None) -> np.ndarray:
+        if allowed is not None:
+            return self.rng.uniform(allowed.low, allowed.high, shape)
+        noise = np.asarray(self.rng.standard_normal(shape))
+        if self._attempt.positive:
+            noise = np.abs(noise)
+        levels = thresholds(value)
+        if levels is not None and len(shape) == 2:
+            for column, known in levels.items():
+                if column < shape[1]:
+                    noise[:, column] = self.rng.choice(known, shape[0]) + noise[:, column] * (
+                        np.std(known) * 0.1 + 1e-3
+                    )
+        return noise
+
+    def _whole(self, value: ir.Value, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        least, most = limits(dtype)
+        known = known_numbers(value)
+        if known:
+            return self.rng.choice(np.asarray([*known, max(known) + 1]), shape).astype(dtype)
+        allowed = number_range(value, dtype)
+        if allowed is not None:
+            low, high = max(int(allowed.low), least), min(int(allowed.high), most)
+            drawn = self.rng.integers(low, high, shape, endpoint=True)
+            return (np.where(drawn == 0, high, drawn) if allowed.nonzero else drawn).astype(dtype)
+        limit = index_limit(value)
+        if limit is not None:
+            low = -limit if self._kind == "edges" and self._attempt.whole == "any" else 0
+            return self.rng.integers(low, limit, shape).astype(dtype)
+        meaning = self._signature.reach(value)
+        if self._attempt.whole == "sizes":
+            return self.rng.choice(self._pool(), shape).astype(dtype)
+        if meaning.sizes or meaning.divides or self._attempt.whole == "indices":
+            return self.rng.integers(0, min(_SAFE_INTEGER, most + 1), shape).astype(dtype)
+        if self._kind == "edges":
+            bound = _COMPUTED if meaning.floats else _WIDE
+            return edges.whole_numbers(shape, dtype, self.rng, -bound, bound)
+        return self.rng.integers(max(least, -100), min(most, 255 if least == 0 else 100), shape, endpoint=True).astype(
+            dtype
+        )
+
+    def _pool(self) -> np.ndarray:
+        """Sizes that occur in the declared shapes, and 1."""
+        sizes = {dimension(dim, self._sizes) for dims in self._signature.declared for dim in dims}
+        return np.asarray(sorted({1, *(size for size in sizes if size is not None)}))
 
 
-def _draw(spec: InputSpec, value: ir.Value, sizes: Mapping[str, int], rng: np.random.Generator) -> Any:
-    shape = tuple(0 if dim == 0 else dimension(dim, sizes) or 1 for dim in _named_dims(spec))
-    if spec.kind == "sequence":
-        return [_draw_array(spec, value, shape, rng) for _ in range(3)]
-    return _draw_array(spec, value, shape, rng)
+def is_whole(dtype: np.dtype) -> bool:
+    """Whether elements are integers, those of 4 and 2 bits included."""
+    return dtype.kind in "iu" or (dtype.kind == "V" and "int" in dtype.name)
 
 
-def _draw_array(spec: InputSpec, value: ir.Value, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)
-    if dtype.kind == "O":
-        words = vocabulary(value)
-        return np.asarray(rng.choice(np.asarray(words, object), shape), object).reshape(shape)
-    if dtype.kind == "b":
-        return rng.random(shape) < 0.5
-    if dtype == np.uint8:
-        return rng.integers(0, 256, shape).astype(dtype)
-    if dtype.kind in "iu":
-        return rng.integers(0, index_limit(value) or _SAFE_INTEGER, shape).astype(dtype)
-    if dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    noise = np.asarray(rng.standard_normal(shape))
-    levels = thresholds(value)
-    if levels is not None and len(shape) == 2:
-        for column, found in levels.items():
-            if column < shape[1]:
-                noise[:, column] = rng.choice(found, shape[0]) + noise[:, column] * (np.std(found) * 0.1 + 1e-3)
-    return noise.astype(dtype)
+def _is_sequence(kind: Any) -> bool:
+    while kind is not None and not isinstance(kind, ir.TensorType):
+        if isinstance(kind, ir.SequenceType):
+            return True
+        kind = getattr(kind, "elem_type", None)
+    return False
+
+
+class DrawnInputs:
+    """Inputs drawn from a graph's signature, and further sets of them."""
+
+    def __init__(self, model: ir.Model, seed: int = 0) -> None:
+        self.signature = Signature(model)
+        self._seed = seed
+        self._attempts = list(attempts())
+        self._last = 0
+        self.sizes = self.signature.sizes(spread=True)
+        self.batch = {dim for spec in self.signature.specs for dim in named_dims(spec)[:1] if isinstance(dim, str)}
+        self.batch &= set(self.sizes)
+
+    def first(self) -> Iterator[InputSet]:
+        """Candidates for the first set."""
+        for place, attempt in enumerate(self._attempts):
+            self._last = place
+            sizes = self.signature.sizes(spread=attempt.spread)
+            label = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            yield InputSet(f"drawn ({label})" if label else "drawn", self._draw(sizes, attempt, "ordinary", 0))
+
+    def settle(self) -> None:
+        """What the source could run on comes first from now on."""
+        worked = self._attempts.pop(self._last)
+        self._attempts.insert(0, worked)
+        self.sizes = self.signature.sizes(spread=worked.spread)
+
+    def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]:
+        """Candidates at other sizes or with other values."""
+        for attempt in self._attempts:
+            yield InputSet(words, self._draw(sizes, attempt, kind, seed + 1))
+
+    def _draw(self, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, step: int) -> tuple[Any, ...]:
+        rng = np.random.default_rng([self._seed, step, attempt.seed])
+        return Drawing(self.signature, sizes, attempt, kind, rng).leaves()

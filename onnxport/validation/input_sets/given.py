@@ -1,49 +1,186 @@
-"""Sets made of the user's own inputs: other values, other sizes."""
+"""Sets made of the user's own inputs: at other sizes, with other values of the same meaning, and with values at edges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from onnxport.validation.input_sets.base import InputSet
+from onnxport.validation.input_sets import edges
+from onnxport.validation.input_sets.base import InputSet, Kind
+from onnxport.validation.input_sets.domains import Range, index_limit, number_range
+from onnxport.validation.input_sets.drawn import Signature, is_whole
 from onnxport.validation.input_sets.sizes import resized, sizes_of
 from onnxport.validation.runners.base import InputSpec
 
+# Whole numbers that are computed with, and those that only meet whole numbers.
+_COMPUTED, _WIDE = 1000, 2**40 + 3
 
-def other_sizes(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> Iterator[InputSet]:
-    """The given leaves at other sizes of their dynamic dimensions, boldest change first.
 
-    Rows are repeated and changed (see `vary`), and the same symbolic name gets the same size everywhere. A dimension that is an
-    expression of others (``2*N``) follows them; one that can't be told stays as it is.
+@dataclass(frozen=True)
+class Boldness:
+    """How far values at edges go beyond the given ones.
+
+    Attributes:
+        floats: floating-point numbers may be ``"any"``, of the sign that the given ones have, or between these.
+        whole: integers may be ``"any"``, indices of what the graph looks up, or as given.
     """
-    sizes = sizes_of(leaves, specs)
-    if not sizes:
-        return
-    batch = {spec.dims[0] for spec in specs if spec.dims and isinstance(spec.dims[0], str)} & set(sizes)
-    plans = [
-        {name: size + 1 + (size == 1) for name, size in sizes.items()},
-        {name: max(size - 1, 1) if size > 1 else 2 for name, size in sizes.items()},
-        {name: (size + 1 + (size == 1) if name in batch else size) for name, size in sizes.items()},
-        {name: (max(size - 1, 1) if size > 1 else 2) if name in batch else size for name, size in sizes.items()},
-        {name: size * 2 for name, size in sizes.items()},
-    ]
-    seen: list[dict[str, int]] = [sizes]
-    for plan in plans:
-        if plan in seen:
-            continue
-        seen.append(plan)
-        changed = tuple(resized(leaf, spec, plan, sizes) for leaf, spec in zip(leaves, specs, strict=True))
-        label = ", ".join(f"{name}={size}" for name, size in plan.items())
-        rng = np.random.default_rng(sum(plan.values()))
-        yield InputSet(f"other sizes ({label})", tuple(vary(leaf, rng) for leaf in changed))
+
+    floats: str
+    whole: str
 
 
-def varied(leaves: Sequence[Any], seed: int) -> InputSet:
-    """The given leaves at their own sizes with other values."""
-    rng = np.random.default_rng(seed)
-    return InputSet("other values", tuple(vary(leaf, rng) for leaf in leaves))
+_BOLDNESS = (
+    Boldness("any", "any"),
+    Boldness("any", "indices"),
+    Boldness("sign", "given"),
+    Boldness("between", "given"),
+)
+
+
+class GivenInputs:
+    """The user's inputs in the order of the graph's, and sets made of them."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Any],
+        specs: Sequence[InputSpec] | None,
+        graph: ir.Model | None,
+        *,
+        resizable: bool = True,
+    ) -> None:
+        self.leaves = tuple(leaves)
+        self._specs = specs if resizable else None
+        self._signature = Signature(graph) if graph is not None else None
+        self.sizes = sizes_of(leaves, self._specs) if self._specs is not None else {}
+        dims = [spec.dims[0] for spec in self._specs or () if spec.dims]
+        self.batch = {dim for dim in dims if isinstance(dim, str)} & set(self.sizes)
+
+    def first(self) -> Iterator[InputSet]:
+        """What the user gave."""
+        yield InputSet("given", self.leaves, optional=False)
+
+    def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]:
+        """The given leaves at other sizes, with other values: candidates, the boldest first."""
+        rng = np.random.default_rng([seed, sum(sizes.values())])
+        leaves = self.leaves
+        if self._specs is not None:
+            pairs = zip(leaves, self._specs, strict=True)
+            leaves = tuple(_ordered(leaf, resized(leaf, spec, sizes, self.sizes)) for leaf, spec in pairs)
+        if kind == "ordinary":
+            yield InputSet(words, tuple(_ordered(leaf, vary(leaf, rng)) for leaf in leaves))
+        elif kind == "not finite":
+            changed = tuple(
+                edges.with_not_finite(vary(leaf, rng), rng) if _is_numbers(leaf) else leaf for leaf in leaves
+            )
+            if any(a is not b for a, b in zip(changed, leaves, strict=True)):
+                yield InputSet(words, changed)
+        else:
+            yield from self._at_edges(words, leaves, rng)
+
+    def settle(self) -> None:
+        """Nothing to remember: the user's inputs are what they are."""
+
+    def _at_edges(self, words: str, leaves: Sequence[Any], rng: np.random.Generator) -> Iterator[InputSet]:
+        seen: list[tuple[Any, ...]] = []
+        for boldness in _BOLDNESS:
+            changed = tuple(self._edge(place, leaf, boldness, rng) for place, leaf in enumerate(leaves))
+            if all(a is b for a, b in zip(changed, leaves, strict=True)):
+                return
+            if not any(all(map(_same, changed, other)) for other in seen):
+                seen.append(changed)
+                yield InputSet(words, changed)
+
+    def _edge(self, place: int, leaf: Any, boldness: Boldness, rng: np.random.Generator) -> Any:
+        if isinstance(leaf, list):
+            return [self._edge(place, item, boldness, rng) for item in leaf]
+        if not isinstance(leaf, np.ndarray) or not leaf.size:
+            return leaf
+        value = self._signature.values[place] if self._signature is not None else None
+        if is_mask(leaf):
+            return shorter_mask(leaf)
+        if is_whole(leaf.dtype):
+            return self._whole_edge(value, leaf, boldness, rng)
+        if not _is_numbers(leaf):
+            return leaf
+        allowed = number_range(value, leaf.dtype) if value is not None else None
+        low, high = _ends(self.leaves[place])
+        if boldness.floats == "between":
+            allowed = Range(low, high)
+        elif boldness.floats == "sign" and low >= 0:
+            allowed = Range(low if low > 0 else 0, 1e3)
+        ties = self._signature is None or self._signature.ties
+        return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, ties=ties))
+
+    def _whole_edge(
+        self, value: ir.Value | None, leaf: np.ndarray, boldness: Boldness, rng: np.random.Generator
+    ) -> np.ndarray:
+        if value is None or self._signature is None or boldness.whole == "given":
+            return leaf
+        meaning = self._signature.reach(value)
+        if meaning.sizes or meaning.divides:
+            return leaf
+        low, high = int(leaf.min()), int(leaf.max())
+        allowed, limit = number_range(value, leaf.dtype), index_limit(value)
+        if limit is not None:
+            low, high = -limit if boldness.whole == "any" else 0, limit - 1
+        elif allowed is not None:
+            low, high = max(low, int(allowed.low)), min(high, int(allowed.high))
+        elif boldness.whole == "any":
+            bound = _COMPUTED if meaning.floats else _WIDE
+            low, high = -bound, bound
+        return in_order_of(leaf, edges.whole_numbers(leaf.shape, leaf.dtype, rng, low, high)) if low <= high else leaf
+
+
+def _ordered(leaf: Any, other: Any) -> Any:
+    return in_order_of(leaf, other) if isinstance(leaf, np.ndarray) and isinstance(other, np.ndarray) else other
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+    return a is b
+
+
+def _ends(leaf: Any) -> tuple[float, float]:
+    finite = leaf[np.isfinite(leaf.astype(np.float64))] if isinstance(leaf, np.ndarray) else np.zeros(0)
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+
+def _is_numbers(leaf: Any) -> bool:
+    """Whether a leaf holds real floating-point numbers that mean quantities, not a mask."""
+    return (
+        isinstance(leaf, np.ndarray)
+        and (leaf.dtype.kind == "f" or (leaf.dtype.kind == "V" and "float" in leaf.dtype.name))
+        and not is_mask(leaf)
+    )
+
+
+def in_order_of(leaf: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """`other` with its last axis sorted where that of `leaf` is, as offsets and the bounds of bins are."""
+    if leaf.ndim == 0 or leaf.shape[-1] < 3 or other.dtype.kind not in "iuf":
+        return other
+    steps = leaf[..., 1:] >= leaf[..., :-1]
+    return np.sort(other, axis=-1) if bool(np.all(steps)) and bool(np.any(leaf[..., 1:] > leaf[..., :-1])) else other
+
+
+def is_mask(leaf: np.ndarray) -> bool:
+    """Whether an array holds ones and zeros only, ones among them, and is no constant of one row."""
+    if leaf.dtype.kind not in "biuf" or leaf.ndim < 2:
+        return False
+    return bool(np.all((leaf == 0) | (leaf == 1)) and np.any(leaf == 1))
+
+
+def shorter_mask(leaf: np.ndarray) -> np.ndarray:
+    """A mask of ones alone with zeros at the end of its last row, as padding gives; any other as it is."""
+    if not np.all(leaf == 1) or leaf.shape[-1] < 2 or leaf.dtype.kind == "f":
+        return leaf
+    changed = leaf.copy()
+    changed[-1, ..., leaf.shape[-1] - max(leaf.shape[-1] // 3, 1) :] = 0
+    return changed
 
 
 def vary(leaf: Any, rng: np.random.Generator) -> Any:

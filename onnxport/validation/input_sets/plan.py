@@ -1,22 +1,37 @@
-"""Which sets of inputs a proof runs, in which order, and what the source gives on them."""
+"""Which sets of inputs a proof runs, in which order and for how long, and what the source gives on them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from onnxport.errors import InvalidInputError
-from onnxport.validation.input_sets.base import InputSet
-from onnxport.validation.input_sets.drawn import drawn
-from onnxport.validation.input_sets.given import other_sizes, varied
+from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.validation.input_sets import edges
+from onnxport.validation.input_sets.base import InputSet, Kind
+from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
+from onnxport.validation.input_sets.drawn import DrawnInputs
+from onnxport.validation.input_sets.given import GivenInputs
+from onnxport.validation.input_sets.sizes import plans
 from onnxport.validation.input_sets.tables import table_sets
+from onnxport.validation.input_sets.trees import rows_at_thresholds
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs, Runner
 from onnxport.validation.runners.base import InputSpec
+
+# The sets beyond the first one may take this many seconds, or this many times the first one's, whichever is more.
+SECONDS, TIMES = 2.0, 3.0
+# ... and hold this many bytes, or this many times the first one's.
+_BYTES, _BYTES_TIMES = 64 << 20, 4
+# Rows drawn for trees, which those at their thresholds are made of.
+_TREE_ROWS = 32
+
+
+class SourceCannotRun(OnnxportError):
+    """The source runs on none of the inputs that were drawn for it."""
 
 
 @dataclass(frozen=True)
@@ -28,43 +43,135 @@ class SourceRun:
     seconds: float
 
 
+class _Inputs(Protocol):
+    """Where sets come from: what the user gave, or a graph's signature."""
+
+    sizes: dict[str, int]
+    batch: set[str]
+
+    def first(self) -> Iterator[InputSet]: ...
+    def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]: ...
+    def settle(self) -> None: ...
+
+
 def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[SourceRun]:
-    """The source's results on one set of inputs after the other; what it can't run on goes to `notes`.
+    """The source's results on one set of inputs after the other; what it can't run on, or there is no time for, goes to `notes`.
+
+    The time between two sets counts as the time of the first: what the caller does with it is part of its price.
 
     Raises:
         InvalidInputError: the source can't run on the user's own inputs, or on none of those that were drawn.
     """
-    count = 0
-    for candidates in _sets(parties, seed):
-        run = _first_run(parties, candidates, notes)
-        if run is not None:
-            count += 1
-            yield run
-    if not count:
+    inputs = _inputs(parties)
+    ledger = _Ledger()
+    first = _first_run(parties, inputs.first(), notes)
+    if first is None:
         raise InvalidInputError(
             f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}"
         )
+    inputs.settle()
+    yield first
+    ledger.open(first.inputs)
+    for candidates in _further(parties, inputs, seed):
+        run = _first_run(parties, ledger.affordable(candidates), notes)
+        if run is not None:
+            yield run
+    if ledger.left_out:
+        notes.append(f"left out for time: {', '.join(dict.fromkeys(ledger.left_out))}")
 
 
-def _sets(parties: Comparison, seed: int) -> Iterator[list[InputSet]]:
-    """The sets of inputs, each as candidates of which the first counts that the source can run on."""
+def _inputs(parties: Comparison) -> _Inputs:
     example, specs = parties.source.example, parties.specs
     if example is None:
         if parties.graph is None:
             raise InvalidInputError("pass inputs=...: neither side has a signature to draw them from")
-        yield from drawn(parties.graph, seed)
-        return
+        return DrawnInputs(parties.graph)
     leaves = example.leaves if parties.order is None else tuple(example.leaves[i] for i in parties.order)
     if specs is not None:
         leaves = tuple(_as_declared(leaf, spec, parties.source) for leaf, spec in zip(leaves, specs, strict=True))
-    yield [InputSet("given", leaves, optional=False)]
-    if parties.source.tabular or parties.converted.tabular:
+    whole = specs is not None and parties.order is not None and len(parties.order) == len(example.leaves)
+    return GivenInputs(leaves, specs, parties.graph, resizable=whole)
+
+
+def _further(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Iterable[InputSet]]:
+    """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
+    if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
         missing = parties.source.allows_missing
-        yield from ([item] for item in table_sets(leaves, parties.graph, missing=missing, seed=seed))
+        yield from ([item] for item in table_sets(inputs.leaves, missing=missing, seed=seed))
+        yield _at_thresholds(parties, inputs, seed)
         return
-    yield [varied(leaves, seed)]
-    if specs is not None and parties.order is not None and len(parties.order) == len(example.leaves):
-        yield list(other_sizes(leaves, specs))
+    others = list(plans(inputs.sizes, inputs.batch))
+    if not others:
+        yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
+    yield _at_thresholds(parties, inputs, seed)
+    for plan in others[:2]:
+        yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+    rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
+    yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
+    for plan in others[2:]:
+        if plan.empty and parties.graph is not None and not takes_empty(parties.graph.graph):
+            continue
+        yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+    if parties.graph is not None and not defined_on_nan(parties.graph.graph):
+        return
+    few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
+    yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
+
+
+def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:
+    graph = parties.graph
+    if graph is None or not any(node.op_type.startswith("TreeEnsemble") for node in graph.graph):
+        return
+    rows = {name: _TREE_ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
+    near = inputs.leaves if isinstance(inputs, GivenInputs) else next(inputs.at("", rows, "ordinary", seed)).leaves
+    leaves = rows_at_thresholds(graph, near, np.random.default_rng(seed))
+    if leaves is not None:
+        yield InputSet("at thresholds", leaves, cheap=True)
+
+
+def _at_plan(
+    inputs: _Inputs, words: str, candidates: Iterable[Mapping[str, int]], kind: Kind, seed: int
+) -> Iterator[InputSet]:
+    for sizes in candidates:
+        label = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        yield from inputs.at(f"{words} ({label})" if label else words, sizes, kind, seed)
+
+
+class _Ledger:
+    """Keeps the sets beyond the first one within their time and memory."""
+
+    def __init__(self) -> None:
+        self._started = (time.perf_counter(), time.process_time())
+        self._first, self._seconds, self._end = 1, 0.0, 0.0
+        self.left_out: list[str] = []
+
+    def open(self, first: InputSet) -> None:
+        """Takes the time and size of the first set, which has run and been judged."""
+        self._first = max(_bytes(first.leaves), 1)
+        self._seconds = self._spent()
+        self._end = self._seconds + max(SECONDS, TIMES * self._seconds)
+
+    def affordable(self, candidates: Iterable[InputSet]) -> Iterator[InputSet]:
+        """Those candidates that are small enough and that there is time for, going by the first set's."""
+        for item in candidates:
+            size = _bytes(item.leaves)
+            expected = self._seconds * (1.0 if item.cheap else max(size / self._first, 0.2))
+            if self._spent() + expected > self._end or size > max(_BYTES, _BYTES_TIMES * self._first):
+                self.left_out.append(item.name)
+                continue
+            yield item
+
+    def _spent(self) -> float:
+        """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""
+        wall, own = self._started
+        return min(time.perf_counter() - wall, time.process_time() - own)
+
+
+def _bytes(leaves: Iterable[Any]) -> int:
+    total = 0
+    for leaf in leaves:
+        total += _bytes(leaf) if isinstance(leaf, list) else int(getattr(leaf, "nbytes", 8))
+    return total
 
 
 def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
@@ -76,7 +183,7 @@ def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
     return leaf.astype(spec.dtype)
 
 
-def _first_run(parties: Comparison, candidates: Sequence[InputSet], notes: list[str]) -> SourceRun | None:
+def _first_run(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> SourceRun | None:
     """The first of the sets that the source can run on."""
     reason = ""
     for item in candidates:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ def resized(leaf: Any, spec: InputSpec, plan: Mapping[str, int], sizes: Mapping[
         return leaf
     for axis, dim in enumerate(spec.dims):
         size = dimension(dim, plan)
-        if size is None or dimension(dim, sizes) != leaf.shape[axis] or size < 1:
+        if size is None or dimension(dim, sizes) != leaf.shape[axis] or size < 0:
             continue
         leaf = np.take(leaf, np.arange(size) % leaf.shape[axis], axis=axis)
     return leaf
@@ -75,3 +77,87 @@ def _evaluated(node: ast.expr, sizes: Mapping[str, int]) -> int:
                 case ast.FloorDiv() | ast.Div():
                     return a // b
     raise ValueError(f"not arithmetic of dimensions: {ast.dump(node)}")
+
+
+# -- which other sizes -----------------------------------------------------------------------------------------------------
+
+# More rows than a test usually has, and more than any width of vector instructions that hides what is done a row at a time.
+MANY_ROWS = 11
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Other sizes for the free dimensions: candidates of which the first counts that the source can run at."""
+
+    words: str
+    candidates: tuple[dict[str, int], ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether a dimension is 0."""
+        return any(0 in sizes.values() for sizes in self.candidates)
+
+
+def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
+    """Sizes beside those of a first set: many rows and shorter, one row and longer, two rows of length 1, no rows.
+
+    What is tied stays tied: a dimension that is the sum of two others follows them (the positions of a decoder: those in the
+    cache and the new ones). Dimensions of equal size, which may be tied or not, differ in the first candidate and are equal
+    in the next.
+    """
+    lengths = [name for name in sizes if name not in batch]
+    rows = next((sizes[name] for name in sizes if name in batch), None)
+    many = MANY_ROWS if rows != MANY_ROWS else MANY_ROWS - 1
+    shorter = [_scaled(sizes, lengths, _shorter, parted) for parted in (True, False)]
+    longer = [_scaled(sizes, lengths, _times(factor), parted) for factor, parted in ((3, True), (3, False), (2, False))]
+    unit = [dict.fromkeys(lengths, 1)]
+    given = [{name: sizes[name] for name in lengths}]
+    for words, count, choices in (
+        ("many rows, shorter", many, [*shorter, *given]),
+        ("one row, longer", 1, [*longer, *given]),
+        ("two rows, length 1", 2, unit),
+        ("no rows", 0, given if rows else []),
+    ):
+        found: list[dict[str, int]] = []
+        for choice in choices:
+            plan = {name: count if name in batch else choice[name] for name in sizes}
+            if plan != sizes and plan not in found:
+                found.append(plan)
+        if found:
+            yield Plan(words, tuple(found))
+
+
+def _shorter(size: int, place: int) -> int:
+    return max(size // 2 - place, 1) if size > 1 else 2
+
+
+def _times(factor: int) -> Callable[[int, int], int]:
+    return lambda size, place: size * (factor + place)
+
+
+def _scaled(
+    sizes: Mapping[str, int], lengths: Sequence[str], change: Callable[[int, int], int], parted: bool
+) -> dict[str, int]:
+    """The lengths changed by ``change(size, place)``; where `parted`, of equal ones each has a place of its own."""
+    changed: dict[str, int] = {}
+    for name in lengths:
+        sum_of = _sum_of(name, sizes, lengths)
+        if sum_of is None:
+            equal = [other for other in changed if sizes[other] == sizes[name]]
+            changed[name] = change(sizes[name], len(equal) if parted else 0)
+    for name in lengths:
+        sum_of = _sum_of(name, sizes, lengths)
+        if sum_of is not None:
+            changed[name] = changed[sum_of[0]] + changed[sum_of[1]]
+    return {name: changed[name] for name in lengths}
+
+
+def _sum_of(name: str, sizes: Mapping[str, int], lengths: Sequence[str]) -> tuple[str, str] | None:
+    """Two other lengths, themselves no sums, that add up to one."""
+    smaller = [other for other in lengths if 0 < sizes[other] < sizes[name]]
+    for first, second in combinations(smaller, 2):
+        if sizes[first] + sizes[second] == sizes[name] and all(
+            _sum_of(other, sizes, smaller) is None for other in (first, second)
+        ):
+            return first, second
+    return None

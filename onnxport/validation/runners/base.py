@@ -124,6 +124,27 @@ class Runner(ABC):
         return ""
 
 
+# Element types that frameworks lack, and the type that stands for them there.
+_TRAVELS_AS = {
+    "int4": "int8",
+    "int2": "int8",
+    "uint4": "uint8",
+    "uint2": "uint8",
+    "float4_e2m1fn": "float32",
+    "float6_e2m3fn": "float32",
+    "float6_e3m2fn": "float32",
+}
+
+
+def travelled(value: Any) -> Any:
+    """An array of a type that frameworks lack in the type that stands for it there; sequences element by element."""
+    if isinstance(value, np.ndarray) and value.dtype.name in _TRAVELS_AS:
+        return value.astype(_TRAVELS_AS[value.dtype.name])
+    if isinstance(value, list):
+        return [travelled(item) for item in value]
+    return value
+
+
 def split_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of `inputs`: a tuple is positional, a dict by name, anything else one argument."""
     named = dict(kwargs or {})

@@ -22,6 +22,7 @@ from onnxport.validation.runners.base import (
     parameter_names,
     split_arguments,
     top_level,
+    travelled,
 )
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
@@ -178,8 +179,8 @@ def to_tensor(leaf: Any) -> Any:
         return {key: to_tensor(item) for key, item in leaf.items()}
     if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind in "OUS":
         return leaf
-    array = np.array(leaf, copy=True)
-    if array.dtype.kind == "V" or not array.dtype.isbuiltin:
+    array = travelled(np.array(leaf, copy=True))
+    if array.dtype.isbuiltin != 1:  # bfloat16 and float8
         bits = torch.from_numpy(array.view({1: np.uint8, 2: np.int16}[array.dtype.itemsize]))
         return bits.view(getattr(torch, array.dtype.name))
     return torch.from_numpy(array)
@@ -243,7 +244,10 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor's bytes, in which NaN equals itself."""
     tensor = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
     tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.contiguous().reshape(-1)
+    return (
+        flat.view(torch.uint8) if flat.numel() else flat
+    )  # of no elements torch may hold a stride of 0, which has no view
 
 
 @contextmanager

@@ -1,0 +1,80 @@
+"""Values at which models break: zeros, halves, magnitudes, signs, infinities and what is no number, the ends of integer types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxport.validation.input_sets.domains import Range, limits
+
+Pattern = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+
+
+def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return rng.choice(np.asarray([-1.0, 1.0]), shape)
+
+
+# Kinds of rows; each is a way in which a graph that is right on ordinary numbers goes wrong.
+PATTERNS: dict[str, Pattern] = {
+    "zeros": lambda shape, rng: np.zeros(shape),
+    "halves": lambda shape, rng: rng.integers(-9, 9, shape) + 0.5,  # where ways of rounding differ
+    "from 6 to 20": lambda shape, rng: _signs(shape, rng) * rng.uniform(6, 20, shape),  # clipped activations
+    "to a thousand": lambda shape, rng: _signs(shape, rng) * 10 ** rng.uniform(1, 3, shape),
+    "thousandths": lambda shape, rng: 1e-3 * rng.standard_normal(shape),
+    "positive": lambda shape, rng: rng.uniform(0, 4, shape),
+    "negative": lambda shape, rng: rng.uniform(-4, 0, shape),
+    "whole numbers": lambda shape, rng: rng.integers(-9, 10, shape).astype(np.float64),
+}
+ROWS = len(PATTERNS)
+_REPEATING = frozenset({"zeros", "halves", "whole numbers"})
+_NARROW = 12.0
+NOT_FINITE = (np.nan, np.inf, -np.inf)
+
+
+def numbers(
+    shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator, allowed: Range | None, *, ties: bool = True
+) -> np.ndarray:
+    """Floating-point numbers of every pattern: one a row where there are as many rows, else side by side.
+
+    Without `ties` patterns in which numbers repeat are left out.
+    """
+    patterns = [pattern for name, pattern in PATTERNS.items() if ties or name not in _REPEATING]
+    if len(shape) > 1 and shape[0] >= ROWS:
+        drawn = np.stack([patterns[i % len(patterns)](shape[1:], rng) for i in range(shape[0])])
+    else:
+        layers = np.stack([pattern(shape, rng) for pattern in patterns])
+        drawn = np.take_along_axis(layers, rng.integers(0, len(patterns), (1, *shape)), axis=0)[0]
+    if allowed is not None:
+        drawn = np.clip(drawn, allowed.low, allowed.high)
+    if dtype.itemsize <= 2:  # sums of their squares must not overflow
+        drawn = np.clip(drawn, -_NARROW, _NARROW)
+    return np.asarray(drawn).astype(dtype)
+
+
+def whole_numbers(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator, low: int, high: int) -> np.ndarray:
+    """Integers from `low` to `high`, both ends among them, small ones and large ones alike."""
+    least, most = limits(dtype)
+    low, high = max(low, least), min(high, most)
+    spread = rng.integers(low, high, shape, np.int64 if low < 0 else np.uint64, endpoint=True)
+    small = rng.integers(max(low, -9), min(high, 9), shape, endpoint=True).astype(spread.dtype)
+    drawn = np.where(rng.random(shape) < 0.5, spread, small)
+    ends = np.asarray([low, high], spread.dtype)
+    flat = drawn.reshape(-1)
+    if flat.size >= 4:
+        flat[rng.choice(flat.size, 2, replace=False)] = ends
+    return flat.reshape(shape).astype(dtype)
+
+
+def with_not_finite(leaf: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The numbers with NaN, an infinity and its negative in one place each, every one in a row of its own where rows allow."""
+    changed = np.array(leaf)
+    rows = changed.reshape(len(changed), -1) if changed.ndim > 1 and len(changed) >= 3 else changed.reshape(1, -1)
+    if rows.size < 3:
+        return leaf
+    for place, number in enumerate(NOT_FINITE):
+        row = rows[place % len(rows)]
+        free = np.flatnonzero(np.isfinite(row.astype(np.float64)))
+        if free.size:
+            row[rng.choice(free)] = number
+    return changed
