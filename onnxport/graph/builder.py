@@ -315,6 +315,8 @@ class OpBuilder:
         """ReduceMax, ReduceMean, ...: `axes` is an attribute before opset 18 (ReduceSum: 13), an input from then on."""
         if axes is not None and not axes:
             return x
+        if axes is not None and x.shape is not None:  # onnxruntime does not reduce an empty tensor over a negative axis
+            axes = [axis % x.shape.rank() for axis in axes]
         as_input = self.opset >= (13 if op_type == "ReduceSum" else 18)
         if axes is None:
             return self.node(op_type, x, keepdims=int(keepdims))

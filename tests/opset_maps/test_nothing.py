@@ -25,6 +25,26 @@ TENSORFLOW = {
     ],
 }
 
+# Run on a batch of 0 that was 3 when it was converted: the rows' shape, and the function.
+TORCH_BATCH = {
+    "convolution": ((2, 6, 6), lambda torch, x: torch.conv2d(x, torch.ones(3, 2, 3, 3), padding=1)),
+    "linear": ((4,), lambda torch, x: torch.nn.functional.linear(x, torch.ones(3, 4), torch.ones(3))),
+    "group_norm": ((4, 3, 3), lambda torch, x: torch.group_norm(x, 2)),
+    "layer_norm": ((5, 4), lambda torch, x: torch.layer_norm(x, (4,))),
+    "pools": ((2, 6, 6), lambda torch, x: (torch.max_pool2d(x, 2), torch.nn.functional.adaptive_avg_pool2d(x, 2))),
+    "attention": ((2, 5, 4), lambda torch, x: torch.nn.functional.scaled_dot_product_attention(x, x, x)),
+    "order": ((4,), lambda torch, x: (*x.sort(1), *x.topk(2), x.argmax(1), x.amax(1), x.median(1)[0])),
+    "along the batch": ((4,), lambda torch, x: (x.mean(0), x.sum(0), x.roll(1, 0), x.cumsum(0), x.logsumexp(0))),
+    "shapes": ((2, 3), lambda torch, x: (x.flatten(1), x.transpose(1, 2), x.flip(0))),
+}
+TENSORFLOW_BATCH = {
+    "shapes": ((2, 3), lambda tf, x: (tf.reshape(x, [tf.shape(x)[0], -1]), tf.reshape(x, [tf.shape(x)[0], 3, -1]))),
+    "edges": ((4,), lambda tf, x: (tf.raw_ops.Bucketize(input=x, boundaries=[0.0, 1.0]),)),
+    "pools": ((6, 6, 2), lambda tf, x: (tf.nn.max_pool2d(x, 2, 2, "SAME"), tf.reduce_mean(x, [1, 2]))),
+    "along the batch": ((4,), lambda tf, x: (tf.reduce_mean(x, 0), tf.reduce_max(x, 0), tf.cumsum(x, 0))),
+    "order": ((4,), lambda tf, x: (*tf.math.top_k(x, 2), tf.argmax(x, -1), tf.nn.softmax(x), tf.reduce_max(x, -1))),
+}
+
 
 def check(model: onnxport.OnnxModel, expected, x: np.ndarray) -> None:
     """Equal shapes, types and values, computed by onnxruntime."""
@@ -64,3 +84,28 @@ def test_reductions_of_tensorflow(name, opset):
             lambda x: TENSORFLOW[name](tf, x), input_signature=[tf.TensorSpec([2, size], tf.float32)]
         )
         check(onnxport.convert(function, target_opset=opset, validate=False), function(x), x)
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("name", TORCH_BATCH)
+def test_an_empty_batch_of_pytorch(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    shape, function = TORCH_BATCH[name]
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            outputs = function(torch, x)
+            return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    x = torch.zeros(0, *shape)
+    check(onnxport.convert(Model(), inputs=(torch.rand(3, *shape),), validate=False), Model()(x), x.numpy())
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", TENSORFLOW_BATCH)
+def test_an_empty_batch_of_tensorflow(name):
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    shape, body = TENSORFLOW_BATCH[name]
+    function = tf.function(lambda x: body(tf, x), input_signature=[tf.TensorSpec([None, *shape], tf.float32)])
+    x = np.zeros((0, *shape), np.float32)
+    check(onnxport.convert(function, validate=False), function(x), x)

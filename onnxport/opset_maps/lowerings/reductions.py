@@ -79,6 +79,9 @@ def first_extreme(
     op: OpBuilder, operator: str, x: ir.Value, axis: int, *, keepdims: bool, last_nan: bool = False
 ) -> ir.Value:
     """ArgMax or ArgMin, where the first (or last) NaN is more extreme than every number, as in NumPy and PyTorch."""
+    axis = (
+        axis % x.shape.rank() if x.shape is not None else axis
+    )  # over a negative one onnxruntime reduces no empty tensor
     found: ir.Value = op.node(operator, x, axis=axis, keepdims=int(keepdims))
     if not is_floating(x):
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -155,7 +156,10 @@ def group_norm(
 ) -> ir.Value:
     """InstanceNormalization of the groups, then scale and shift a channel, as onnxruntime runs fastest."""
     _channels(x)
-    grouped = op.Reshape(x, [0, num_groups, -1])
+    inner = list(x.shape)[1:] if x.shape is not None else [None]
+    sizes = [size for size in inner if isinstance(size, int)]
+    size = math.prod(sizes) // num_groups if len(sizes) == len(inner) else -1  # -1 of an empty batch could be anything
+    grouped = op.Reshape(x, [0, num_groups, size])
     one, zero = op.const(np.ones(num_groups), x.dtype), op.const(np.zeros(num_groups), x.dtype)
     made = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
     return _affine(op, op.Reshape(made, op.shape(x)), weight, bias)

@@ -391,13 +391,13 @@ def roll(op: OpBuilder, x: ir.Value, shifts: Sequence[Size], dims: Sequence[int]
     for shift, dim in zip(shifts, dims, strict=True):
         size = x.shape[dim] if x.shape is not None else None
         if isinstance(shift, ir.Value):
-            cut = op.Mod(op.Neg(op.shape_vector([shift])), op.dim(x, dim))
+            cut = op.Mod(op.Neg(op.shape_vector([shift])), op.Max(op.dim(x, dim), [1]))
         elif isinstance(size, int):
             cut = op.const([-shift % size if size else 0])
             if op.constant(cut) == 0:
                 continue
         else:
-            cut = op.Mod(op.const([-shift]), op.dim(x, dim))
+            cut = op.Mod(op.const([-shift]), op.Max(op.dim(x, dim), [1]))
         head = op.Slice(x, cut, [np.iinfo(np.int64).max], [dim])
         tail = op.Slice(x, [0], cut, [dim])
         x = op.Concat(head, tail, axis=dim)

@@ -130,7 +130,7 @@ def _extreme(op: OpBuilder, operator: str, x: ir.Value, axis: ir.Value, output_t
     if operator == "ArgMin" and reductions.is_floating(x):
         operator, x = "ArgMax", op.Neg(x)
     x = reductions.without_nan(op, x)
-    return op.cast(op.node(operator, x, axis=static_int(op, axis, "dimension"), keepdims=0), output_type)
+    return op.cast(op.node(operator, x, axis=static_int(op, axis, "dimension") % rank(x), keepdims=0), output_type)
 
 
 @tensorflow.lower(

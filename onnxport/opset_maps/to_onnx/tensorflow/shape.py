@@ -13,6 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, permuted, rank, static_int, static_ints, vector
+from onnxport.opset_maps.to_onnx.tensorflow.sizes import target_shape
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
@@ -44,6 +45,7 @@ def _has_minus_one(op: OpBuilder, shape: ir.Value | Sequence[int]) -> bool:
     cases=[
         case(lambda x: tf.reshape(x, [-1, 6]), f32(4, 2, 3), dynamic=True),
         case(lambda x: tf.reshape(x, [tf.shape(x)[0], 3, 2]), f32(4, 2, 3), dynamic=True),
+        case(lambda x: tf.reshape(x, [tf.shape(x)[0], 2, -1]), f32(4, 2, 6), dynamic=True),
         case(lambda x: tf.reshape(x, [tf.shape(x)[0] * 2, 3, -1]), f32(4, 2, 3), dynamic=True),
         case(lambda x: tf.reshape(x, []), f32(1, 1)),
     ],
@@ -53,7 +55,8 @@ def reshape(op: OpBuilder, tensor: ir.Value, shape: ir.Value) -> ir.Value:
     wanted = op.result.shape
     if wanted is not None and all(isinstance(dim, int) and dim for dim in wanted):
         return reshaped(op, tensor, [int(dim) for dim in wanted])  # type: ignore[arg-type]
-    return reshaped(op, tensor, int64(op, shape))
+    known = target_shape(op, tensor, shape)
+    return op.Reshape(tensor, known) if known is not None else reshaped(op, tensor, int64(op, shape))
 
 
 @tensorflow.lower("ExpandDims", cases=[case(lambda x: tf.expand_dims(x, -1), f32(2, 3), dynamic=True)])
