@@ -51,6 +51,7 @@ _PACKAGES = {
 }
 
 
+@np.errstate(all="ignore")  # some sets are made to overflow
 def compare(
     source: Party,
     converted: Party,
@@ -84,11 +85,10 @@ def compare(
     numerics = of_model(graph) if graph is not None else Numerics(64)
     parties = Comparison(left, right, order, specs, graph, numerics, tolerance)
     remarks = list(notes)
-    with np.errstate(all="ignore"):  # some sets are made to overflow
-        ran = [
-            (run.inputs, run_converted(parties, run.inputs, run.outputs, run.seconds, remarks))
-            for run in source_runs(parties, seed, remarks)
-        ]
+    ran = [
+        (run.inputs, run_converted(parties, run.inputs, run.outputs, run.seconds, remarks))
+        for run in source_runs(parties, seed, remarks)
+    ]
     reports = [report for _, report in ran]
     failed = [item for item, report in ran if not report.passed]
     if failed and runtime_is_to_blame(parties, failed):

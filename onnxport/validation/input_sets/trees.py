@@ -106,7 +106,9 @@ def _modes(modes: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         else [m.decode() if isinstance(m, bytes) else m for m in modes]
     )
     numbered = {0: "BRANCH_LEQ", 1: "BRANCH_LT", 2: "BRANCH_GTE", 3: "BRANCH_GT", 4: "BRANCH_EQ", 5: "BRANCH_NEQ"}
-    words = [numbered.get(word, str(word)) for word in words] or ["BRANCH_LEQ"] * count
+    words = [numbered[word] if isinstance(word, int) and word in numbered else str(word) for word in words] or [
+        "BRANCH_LEQ"
+    ] * count
     upper = np.asarray([word in ("BRANCH_LEQ", "BRANCH_LT") for word in words])
     splits = np.asarray([word in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT") for word in words])
     return upper, splits
@@ -245,7 +247,7 @@ def _blocks(
     if not len(splits):
         return
     spread = {column: _spread(ensemble.level[ensemble.column == column]) for column in columns}
-    reachable = [(split, box) for split in splits if (box := _box(ensemble, split, columns)) is not None]
+    reachable = [(split, box) for split in splits if (box := _box(ensemble, int(split), columns)) is not None]
     if not reachable:
         return
     start = rng.integers(0, len(leaves[0]), len(reachable))

@@ -1,0 +1,166 @@
+"""Changes that only some inputs show are seen: each set of the proof has a planted defect that needs it."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import onnxport
+from onnxport.converters.to_onnx.finish import finish
+from onnxport.graph.builder import OpBuilder
+from onnxport.model import OnnxModel
+from onnxport.validation.input_sets.domains import index_limit, takes_empty
+from onnxport.validation.input_sets.drawn import DrawnInputs
+from onnxport.validation.input_sets.given import in_order_of, shorter_mask
+from onnxport.validation.input_sets.sizes import plans
+
+FLOAT, INT64, BOOL = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL
+rng = np.random.default_rng(0)
+
+
+def graph(write, *inputs, names=("output",)):
+    """The model that ``write(op, *inputs)`` gives; inputs are (name, dtype, shape)."""
+    op = OpBuilder(21)
+    values = [op.input(*item) for item in inputs]
+    for name in names:
+        op.names.reserve(name)
+    results = write(op, *values)
+    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
+
+
+X = ("x", FLOAT, ["N", 4])
+T = ("x", FLOAT, ["N", "T", 3])
+IDS = ("x", INT64, ["N", "T"])
+ROWS = {"x": rng.standard_normal((3, 4)).astype(np.float32)}
+STEPS = {"x": rng.standard_normal((3, 6, 3)).astype(np.float32)}
+NUMBERS = {"x": np.arange(3, 15).reshape(3, 4)}
+
+
+def first_rows(op, x, count):
+    return op.Mul(
+        x, op.Cast(op.Less(op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(x, end=1)), 1), [1]), count), to=FLOAT)
+    )
+
+
+def first_steps(op, x, count):
+    steps = op.Range(0, op.Squeeze(op.Shape(x, start=1, end=2)), 1)
+    return op.Mul(x, op.Cast(op.Less(op.Unsqueeze(steps, [0, 2]), count), to=FLOAT))
+
+
+def one_row_doubled(op, x):
+    one = op.Cast(op.Equal(op.Shape(x, end=1), 1), to=FLOAT)
+    return op.Mul(x, op.Add(one, 1.0))
+
+
+# What is wrong -> the right graph, the wrong one, their input and what the user gives.
+PLANTED = {
+    "more rows than eight": (lambda op, x: op.Neg(x), lambda op, x: op.Neg(first_rows(op, x, 8)), X, ROWS),
+    "one row": (lambda op, x: op.Neg(x), lambda op, x: op.Neg(one_row_doubled(op, x)), X, ROWS),
+    "more than twice as long": (lambda op, x: op.Neg(x), lambda op, x: op.Neg(first_steps(op, x, 13)), T, STEPS),
+    "length 1": (
+        lambda op, x: op.ReduceMean(x, [1]),
+        lambda op, x: op.Div(op.ReduceSum(x, [1]), op.Cast(op.Max(op.Shape(x, start=1, end=2), 2), to=FLOAT)),
+        T,
+        STEPS,
+    ),
+    "zeros": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.Equal(x, 0.0), 1.0, op.Neg(x)), X, ROWS),
+    "beyond 6": (lambda op, x: op.Relu(x), lambda op, x: op.Clip(x, 0.0, 6.0), X, ROWS),
+    "beyond 100": (lambda op, x: op.Relu(x), lambda op, x: op.Clip(x, 0.0, 100.0), X, ROWS),
+    "negative numbers": (
+        lambda op, x: op.Abs(x),
+        lambda op, x: op.Relu(x),
+        X,
+        {"x": np.abs(ROWS["x"])},
+    ),
+    "NaN": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.IsNaN(x), 0.0, op.Neg(x)), X, ROWS),
+    "infinity": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.IsInf(x), 0.0, op.Neg(x)), X, ROWS),
+    "negative integers": (lambda op, x: op.Add(x, 1), lambda op, x: op.Abs(op.Add(x, 1)), IDS, NUMBERS),
+    "large integers": (
+        lambda op, x: op.Add(x, 1),
+        lambda op, x: op.Cast(op.Cast(op.Add(x, 1), to=ir.DataType.INT32), to=INT64),
+        IDS,
+        NUMBERS,
+    ),
+}
+
+
+@pytest.mark.parametrize("inputs", ["given", "drawn"])
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_only_some_inputs_show_is_seen(what, inputs):
+    right, wrong, signature, given = PLANTED[what]
+    examples = tuple(given.values()) if inputs == "given" else None
+    source = graph(right, signature)
+    assert onnxport.validate(source, graph(right, signature), examples).passed
+    report = onnxport.validate(source, graph(wrong, signature), examples)
+    assert not report.passed
+    assert inputs == "drawn" or report.sets[0].passed
+
+
+def test_a_length_that_is_the_sum_of_two_others_stays_their_sum():
+    for plan in plans({"batch": 2, "past": 3, "new": 4, "total": 7}, {"batch"}):
+        assert all(sizes["total"] == sizes["past"] + sizes["new"] for sizes in plan.candidates if sizes["past"] != 1)
+
+
+def test_a_decoder_that_needs_past_and_new_to_add_up_is_not_refused():
+    write = lambda op, past, new, mask: op.Mul(op.Concat(past, new, axis=1), mask)  # noqa: E731
+    model = graph(write, ("past", FLOAT, ["N", "P"]), ("new", FLOAT, ["N", "Q"]), ("mask", FLOAT, ["N", "total"]))
+    given = (np.ones((2, 3), np.float32), np.full((2, 4), 2, np.float32), rng.random((2, 7)).astype(np.float32))
+    report = onnxport.validate(model, model, given)
+    assert report.passed
+    assert any(item.inputs[2][2] == (11, 3) for item in report.sets), report
+
+
+def test_offsets_stay_in_order_and_masks_keep_their_meaning():
+    offsets = np.asarray([0, 2, 5, 9])
+    assert list(in_order_of(offsets, np.asarray([3, 1, 2, 0]))) == [0, 1, 2, 3]
+    mask = shorter_mask(np.ones((2, 6), np.int64))
+    assert mask.tolist() == [[1] * 6, [1] * 4 + [0] * 2]
+
+
+def test_integers_stay_within_the_table_they_look_up():
+    table = ir.tensor(rng.standard_normal((5, 2)).astype(np.float32))
+    model = graph(lambda op, x: op.Gather(op.initializer("table", table), x), IDS)
+    inputs = DrawnInputs(model.model)
+    assert index_limit(model.model.graph.inputs[0]) == 5
+    next(inputs.first())
+    edges = next(inputs.at("edges", {"N": 8, "T": 9}, "edges", 0)).leaves[0]
+    assert edges.min() < 0
+    assert edges.min() >= -5
+    assert edges.max() <= 4
+
+
+DRAWN = {
+    "Reshape": (lambda op, x, s: op.Reshape(x, s), [X, ("s", INT64, [2])]),
+    "Slice": (lambda op, x, a, b: op.Slice(x, a, b, [1]), [X, ("a", INT64, [1]), ("b", INT64, [1])]),
+    "TopK": (lambda op, x, k: op.TopK(x, k)[0], [X, ("k", INT64, [1])]),
+    "Pad": (lambda op, x, p: op.Pad(x, p), [X, ("p", INT64, [4])]),
+    "Tile": (lambda op, x, r: op.Tile(x, r), [X, ("r", INT64, [2])]),
+    "ReduceSum": (lambda op, x, axes: op.ReduceSum(x, axes), [X, ("axes", INT64, [1])]),
+    "CumSum": (lambda op, x, axis: op.CumSum(x, axis), [X, ("axis", INT64, [])]),
+    "GatherElements": (lambda op, x, i: op.GatherElements(x, i, axis=1), [X, ("i", INT64, ["N", 2])]),
+    "Div": (lambda op, x, y: op.Div(x, y), [IDS, ("y", INT64, ["N", "T"])]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_operands_are_drawn_as_their_operator_takes_them(name):
+    write, signature = DRAWN[name]
+    model = graph(write, *signature)
+    report = onnxport.validate(model, model)
+    assert report.passed, report
+    assert len(report.sets) > 2, report
+
+
+def test_what_runtimes_do_not_run_without_rows_is_not_tried():
+    assert takes_empty(graph(lambda op, x: op.Relu(x), X).model.graph)
+    assert not takes_empty(graph(lambda op, x: op.CumSum(x, 0), X).model.graph)
+
+
+def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):
+    from onnxport.validation.input_sets import plan
+
+    monkeypatch.setattr(plan, "SECONDS", 0.0)
+    monkeypatch.setattr(plan, "TIMES", 0.0)
+    model = graph(lambda op, x: op.Relu(x), X)
+    report = onnxport.validate(model, model, (ROWS["x"],))
+    assert [item.name for item in report.sets] == ["given"]
+    assert "left out for time: many rows, shorter (N=11)" in str(report)
