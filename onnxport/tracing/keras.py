@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, UntrustedFileError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, UntrustedFileError
 from onnxport.tracing.keras_trust import check_file, check_weights
 
 if TYPE_CHECKING:
@@ -36,10 +36,12 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         raise InvalidModelError(f"no file {str(path)!r}")
     if place.suffix.lower() not in _SUFFIXES:
         raise InvalidModelError(f"{str(path)!r} is no Keras file: the suffix is none of {', '.join(_SUFFIXES)}")
-    if not allow_code:
-        check_file(place, allow_pickle=allow_pickle)
     try:
+        if not allow_code:
+            check_file(place, allow_pickle=allow_pickle)
         return keras.saving.load_model(place, compile=False, safe_mode=not (allow_pickle or allow_code))
+    except OnnxportError:
+        raise
     except Exception as error:  # Keras lets through what zipfile, h5py and json raise
         message = (str(error).strip() or type(error).__name__).splitlines()[0]
         if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
@@ -57,10 +59,12 @@ def load_weights(model: Any, path: Path) -> None:
         UntrustedFileError: the file takes data from other files.
         InvalidModelError: the file is corrupt, or its arrays are not the model's.
     """
-    if path.suffix.lower() in (".h5", ".hdf5"):
-        check_weights(path)
     try:
+        if path.suffix.lower() in (".h5", ".hdf5"):
+            check_weights(path)
         model.load_weights(path)
+    except OnnxportError:
+        raise
     except Exception as error:  # Keras lets through what h5py raises
         raise InvalidModelError(f"the weights in {str(path)!r} do not fit: {error}") from error
 

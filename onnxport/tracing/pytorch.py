@@ -22,7 +22,7 @@ from torch.export.pt2_archive._package import load_pt2  # torch.export.load fall
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError
 from onnxport.tracing import dimensions, pytorch_fakes, pytorch_state
 from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
@@ -89,13 +89,14 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     place = os.fspath(path)
     if not os.path.isfile(place):
         raise InvalidModelError(f"no file {place!r}")
-    if not allow_code:
-        check_archive(place, allow_pickle=allow_pickle)
     try:
         if allow_code:
             return torch.export.load(place)
+        check_archive(place, allow_pickle=allow_pickle)
         programs = load_pt2(place).exported_programs
         return programs["model"]
+    except OnnxportError:
+        raise
     except Exception as error:  # the archive reader raises whatever a broken archive makes of it
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InvalidModelError(f"{place!r} is truncated or no torch.export program: {reason}") from error

@@ -11,10 +11,11 @@ import numpy as np
 import onnx_ir as ir
 from sklearn.utils import get_tags
 
-from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, UntrustedFileError
 from onnxport.graph import rows
 from onnxport.tracing import sklearn_boosters
-from onnxport.tracing.sklearn_trust import is_trusted, unsound_tree
+from onnxport.tracing.sklearn_schema import check_skops
+from onnxport.tracing.sklearn_sound import fault_of
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
@@ -22,16 +23,21 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
 
     Pickles are ``.pkl``, ``.pickle`` and ``.joblib``.
 
+    Args:
+        path: the file.
+        allow_pickle: allow pickles.
+        allow_code: allow a skops file to name any type and function that skops can load.
+
     Raises:
         UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types from outside scikit-learn, its
-            neighbours, NumPy and SciPy, or with functions of these that read or write files or run code.
-        InvalidModelError: the file is missing or corrupt, or a tree in it leads nowhere.
+            neighbours, NumPy and SciPy, or with functions that do more than compute.
+        InvalidModelError: the file is missing or corrupt, or its arrays do not fit together.
     """
     place = Path(path)
     if not place.is_file():
         raise InvalidModelError(f"no file {str(path)!r}")
     if place.suffix.lower() == ".skops":
-        return _load_skops(place)
+        return _load_skops(place, allow_code)
     if place.suffix.lower() in sklearn_boosters.SUFFIXES:
         return sklearn_boosters.load(place)
     if not allow_pickle:
@@ -47,24 +53,22 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         raise InvalidModelError(f"{str(path)!r} is truncated or no pickled estimator: {error}") from error
 
 
-def _load_skops(place: Path) -> Any:
+def _load_skops(place: Path, allow_code: bool) -> Any:
     import skops.io
 
     try:
-        unknown = skops.io.get_untrusted_types(file=place)
-        foreign = [name for name in unknown if not is_trusted(name)]
-        if foreign:
-            raise UntrustedFileError(
-                f"{str(place)!r} holds types from outside scikit-learn, or functions that do more than compute: "
-                f"{', '.join(sorted(foreign))}; if you trust its origin, load it and convert the estimator"
-            )
-        estimator = skops.io.load(place, trusted=unknown)
-    except UntrustedFileError:
+        if not allow_code:
+            check_skops(place)
+        estimator = skops.io.load(place, trusted=skops.io.get_untrusted_types(file=place))
+        fault = None if allow_code else fault_of(estimator)
+    except OnnxportError:
         raise
     except Exception as error:  # zip and schema errors of a file that is no skops archive
         raise InvalidModelError(f"{str(place)!r} is truncated or no skops file: {error}") from error
-    if fault := unsound_tree(estimator):
+    if fault:
         raise InvalidModelError(f"{str(place)!r} is damaged or hostile: {fault}")
+    if not hasattr(estimator, "get_params"):
+        raise InvalidModelError(f"{str(place)!r} holds a {type(estimator).__qualname__}, not an estimator")
     return estimator
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from onnxport.errors import InvalidModelError, MissingDependencyError
+from onnxport.tracing.sklearn_booster_files import fault_of_lightgbm, fault_of_xgboost
 
 
 class _Booster(RegressorMixin, BaseEstimator):
@@ -98,9 +99,25 @@ def load(place: Path) -> Any:
         MissingDependencyError: the library is not installed.
     """
     library = SUFFIXES[place.suffix.lower()]
+    check(library, place.read_bytes(), repr(str(place)))
     try:
         return import_module(library).Booster(model_file=str(place))
     except ImportError as error:
         raise MissingDependencyError.for_extra(library, library) from error
     except Exception as error:  # the libraries' own errors of a file that they did not write
         raise InvalidModelError(f"{str(place)!r} is truncated or no file of {library}'s: {error}") from error
+
+
+def check(library: str, data: bytes, title: str) -> None:
+    """Looks through a booster's own format before its library loads it.
+
+    Raises:
+        InvalidModelError: it is corrupt, or one of its trees leads nowhere.
+    """
+    try:
+        fault = fault_of_lightgbm(data.decode()) if library == "lightgbm" else fault_of_xgboost(data)
+    except Exception as error:  # whatever a damaged file makes of it
+        reason = f"{type(error).__name__}: {error}"
+        raise InvalidModelError(f"{title} is truncated or no file of {library}'s: {reason}") from error
+    if fault:
+        raise InvalidModelError(f"{title} is damaged or hostile: {fault}")

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import first_line, of_graph_def
@@ -57,10 +57,12 @@ def _load_saved_model(place: Path, allow_code: bool) -> Any:
     if not binary.exists() and not text.exists():
         raise InvalidModelError(f"the directory {str(place)!r} is no SavedModel: it holds no saved_model.pb")
     saved = _parsed(binary if binary.exists() else text, SavedModel(), "SavedModel")
-    if not allow_code:
-        check_saved_model(place, saved)
     try:
+        if not allow_code:
+            check_saved_model(place, saved)
         return tf.saved_model.load(str(place))
+    except OnnxportError:
+        raise
     except Exception as error:  # TensorFlow raises many types for a damaged file
         raise InvalidModelError(f"the SavedModel {str(place)!r} can't be loaded: {first_line(error)}") from error
 
