@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import InvalidInputError, MissingDependencyError
+from onnxport.tracing.archives import check_zip
 
 _SHAPE = re.compile(r"(?:(?P<name>[^=]+)=)?(?P<dims>\d+(?:x\d+)*|scalar)?(?::(?P<dtype>\w+))?")
 _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
@@ -37,6 +37,7 @@ def read_inputs(path: Path, *, table: bool) -> Any:
     try:
         match suffix:
             case ".npz":
+                check_zip(repr(str(path)), path, packed=4)
                 with np.load(path, allow_pickle=False) as archive:
                     found = {name: archive[name] for name in archive.files}
                 in_order = all(re.fullmatch(r"arr_\d+", name) for name in found)
@@ -48,8 +49,11 @@ def read_inputs(path: Path, *, table: bool) -> Any:
                 return _frame(path, suffix)
             case ".txt":
                 return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(f"{str(path)!r} can't be read as example inputs: {error}") from error
+    except MissingDependencyError:
+        raise
+    except Exception as error:  # NumPy lets through what zipfile, zlib and Python's tokenizer raise
+        reason = str(error).strip() or type(error).__name__
+        raise InvalidInputError(f"{str(path)!r} can't be read as example inputs: {reason}") from error
     raise InvalidInputError(f"{str(path)!r}: example inputs come as .npz, .npy, .csv, .parquet or .txt")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxport.tracing.sklearn_ubjson import decoded
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _TREE = re.compile(r"^Tree=(\d+)$", re.MULTILINE)
 
 
@@ -110,6 +111,10 @@ def fault_of_lightgbm(text: str) -> str | None:
     Raises:
         Exception: the text is so damaged that it can't be read.
     """
+    if _CONTROL.search(text):
+        return "it holds a control character"
+    if "end of trees" not in text or ("\nparameters:" in text and "\nend of parameters" not in text):
+        return "it has no end"  # without which LightGBM reads beyond it
     starts = [match.start() for match in _TREE.finditer(text)]
     header = _fields(text[: starts[0]] if starts else text)
     width = int(header["max_feature_idx"]) + 1
@@ -133,8 +138,11 @@ def fault_of_lightgbm(text: str) -> str | None:
 
 
 def _fields(text: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in text.splitlines())
-    return {name: value for name, sign, value in pairs if sign}
+    pairs = [line.partition("=") for line in text.split("\n")]
+    found = {name: value.rstrip("\r") for name, sign, value in pairs if sign}
+    if len(found) != sum(bool(sign) for _, sign, _ in pairs):
+        raise ValueError("a field stands there twice")
+    return found
 
 
 def _fault_of_fields(tree: Mapping[str, str], width: int) -> str | None:
@@ -188,4 +196,6 @@ def _fault_of_lines(tree: Mapping[str, str], leaves: int, width: int) -> str | N
 
 def _numbers(text: str, kind: type[int] | type[float]) -> list[Any]:
     found: Iterable[str] = text.split()
+    if "_" in text or not text.isascii():  # which Python takes and C++ does not
+        raise ValueError(f"{text[:80]!r} are no numbers")
     return [kind(item) for item in found]

@@ -204,12 +204,29 @@ class _Library:
                     raise InvalidModelError(
                         f"{self.title!r} is damaged: the constant of node {_where(node, function)} has shape {dims}"
                     )
+                held = _values_in(tensor)
+                if held > count or (tensor.tensor_content and held != count):
+                    raise InvalidModelError(
+                        f"{self.title!r} is damaged: the constant of node {_where(node, function)} of shape {dims} holds "
+                        f"{held} values"
+                    )
                 self._constants += count * _width(tensor.dtype)
                 if self._constants > 4 * self.file_bytes + _BYTES:
                     raise InvalidModelError(
                         f"{self.title!r} is damaged or hostile: with the constant {dims} of node {_where(node, function)} its "
                         f"constants take {self._constants:,} bytes, the file holds {self.file_bytes:,}"
                     )
+
+
+def _values_in(tensor: Any) -> int:
+    """How many values a constant lists; fewer than its shape takes stand for repetitions of the last."""
+    if tensor.tensor_content:
+        return len(tensor.tensor_content) // _width(tensor.dtype)
+    lists = [
+        value for field, value in tensor.ListFields() if field.name.endswith("_val") and field.name != "version_number"
+    ]
+    parts = 2 if tensor.dtype in (tf.complex64.as_datatype_enum, tf.complex128.as_datatype_enum) else 1
+    return max((len(value) // parts for value in lists), default=0)
 
 
 def _where(node: Any, function: str) -> str:

@@ -51,6 +51,7 @@ class Attack:
         actions: what is tried: a target framework of ``convert``, ``onnx``, ``inspect``, ``validate``, ``roundtrip``.
         consent: pass ``allow_pickle=True``: then code may run, and only time, memory and the kind of error are judged.
         inputs: shapes of example inputs, as ``--input-shape`` takes them.
+        worker: what the worker has imported before: a target of ``convert``, or ``formats`` for all of them.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Attack:
     actions: tuple[str, ...] = ("pytorch",)
     consent: bool = False
     inputs: tuple[str, ...] = ()
+    worker: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,9 @@ def run(attacks: Iterable[Attack], places: Places) -> Iterator[Outcome]:
     try:
         for attack in attacks:
             for action in attack.actions:
-                kind = "keras" if action in HEAVY else "pytorch"
+                kind = attack.worker or ("keras" if action in HEAVY else "pytorch")
                 worker = workers.get(kind)
-                if worker is None or not worker.alive or worker.uses >= _REUSES:
+                if worker is None or not worker.alive or worker.uses >= (500 if kind == "formats" else _REUSES):
                     if worker is not None:
                         worker.end()
                     worker = workers[kind] = _Worker(places, kind)
@@ -185,7 +187,7 @@ class _Worker:
             env=environment,
             start_new_session=True,
         )
-        self._answer(120.0)  # ready
+        self._answer(300.0)  # ready
         self.places.touched()
         self.places.written()
 
@@ -290,6 +292,11 @@ def _warmed(onnxport: Any) -> None:
     """Converts a small model to the target, so that what its framework takes to start is not counted."""
     import onnx
 
+    if os.environ["HOSTILE_TARGET"] == "formats":
+        import hostile_formats
+
+        hostile_formats.warmed()
+        return
     text = (
         '<ir_version: 10, opset_import: ["": 21]> g (float[n, 4] x) => (float[n, 4] y) { h = Relu(x) y = Softmax(h) }'
     )
@@ -322,6 +329,10 @@ def _act(action: str, path: str, consent: bool, shapes: Sequence[str]) -> str:
     match action:
         case "inspect" | "validate" | "roundtrip":
             return _command(action, path, consent, shapes)
+        case "weights" | "inputs":
+            import hostile_formats
+
+            return hostile_formats.act(action, Path(path), tuple(shapes))
         case _:
             result = onnxport.convert(path, to=action, allow_pickle=consent, inputs=inputs)
             return type(result).__name__

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.validation.runners.base import (
     Binding,
@@ -65,8 +65,13 @@ class GraphDefRunner(Runner):
     def __init__(self, definition: Any, feeds: Sequence[str], fetches: Sequence[str], example: Example | None) -> None:
         super().__init__("GraphDef", example)
         self._graph = tf.Graph()
-        with self._graph.as_default():
-            tf.graph_util.import_graph_def(definition, name="")
+        try:
+            with self._graph.as_default():
+                tf.graph_util.import_graph_def(definition, name="")
+        except Exception as error:  # TensorFlow raises many types for a malformed graph
+            raise InvalidModelError(
+                f"TensorFlow can't import the GraphDef: {(str(error).strip() or '?').splitlines()[0]}"
+            ) from error
         self._feeds, self._fetches = feeds, fetches
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
