@@ -12,6 +12,12 @@ import numpy as np
 from onnxport.tracing.sklearn_ubjson import decoded
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_LINE = re.compile(r"(tree|average_output|\w+=.*)?", re.ASCII)
+_TAIL = re.compile(
+    r"\s*(feature_importances?:\n([^\n]+=[-+.\deE]+\n)*)?\s*(parameters:\n(\[\w+:[^\n]*\]\n|\n)*end of parameters\n)?\s*"
+    r"(pandas_categorical:[^\n]*)?\s*",
+    re.ASCII,
+)
 _TREE = re.compile(r"^Tree=(\d+)$", re.MULTILINE)
 
 
@@ -113,8 +119,12 @@ def fault_of_lightgbm(text: str) -> str | None:
     """
     if _CONTROL.search(text):
         return "it holds a control character"
-    if "end of trees" not in text or ("\nparameters:" in text and "\nend of parameters" not in text):
-        return "it has no end"  # without which LightGBM reads beyond it
+    body, mark, tail = text.replace("\r\n", "\n").partition("\nend of trees")
+    if not mark or _TAIL.fullmatch(tail) is None:
+        return "what follows its trees is of no known form"  # LightGBM reads beyond the end where that is missing
+    odd = next((line for line in body.split("\n") if _LINE.fullmatch(line) is None), None)
+    if odd is not None:
+        return f"it holds the line {odd[:80]!r}"
     starts = [match.start() for match in _TREE.finditer(text)]
     header = _fields(text[: starts[0]] if starts else text)
     width = int(header["max_feature_idx"]) + 1

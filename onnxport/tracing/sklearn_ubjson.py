@@ -86,7 +86,7 @@ class _Reader:
         if kind in _NUMBERS and count is not None:
             form = np.dtype(_NUMBERS[kind])
             return np.frombuffer(self._take(count * form.itemsize), form)
-        found = []
+        found: list[Any] = []
         while count is None or len(found) < count:
             if count is None and self._next() == b"]":
                 self._take(1)
