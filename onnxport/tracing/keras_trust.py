@@ -22,6 +22,7 @@ from keras.src.saving import serialization_lib
 
 from onnxport.errors import InvalidModelError, UntrustedFileError
 from onnxport.tracing.archives import check_zip
+from onnxport.tracing.isolated import check_reader
 
 _BYTES = 300 << 20
 _WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
@@ -55,9 +56,10 @@ def check_file(path: Path, *, allow_pickle: bool) -> None:
     """
     title = repr(str(path))
     if path.suffix.lower() != ".keras":
+        check_reader("hdf5", path, title)
         with _opened(title, path) as store:
             config = store.attrs.get("model_config")
-        check_weights(path)
+            _check_store(title, store, path.stat().st_size)
         if config is None:
             raise InvalidModelError(f"{title} holds no Keras model: it has no attribute model_config")
         _check_config(title, path, _parsed(title, config), allow_pickle, legacy=True)
@@ -65,6 +67,7 @@ def check_file(path: Path, *, allow_pickle: bool) -> None:
     if not zipfile.is_zipfile(path):
         raise InvalidModelError(f"{title} is truncated or no .keras file: it is no zip archive")
     check_zip(title, path, packed=4)
+    check_reader("hdf5", path, title)
     try:
         with zipfile.ZipFile(path) as archive:
             config = archive.read("config.json")
@@ -87,6 +90,7 @@ def check_weights(path: Path) -> None:
         InvalidModelError: it is damaged, or unpacks to more than its size allows.
     """
     title = repr(str(path))
+    check_reader("hdf5", path, title)
     with _opened(title, path) as store:
         _check_store(title, store, path.stat().st_size)
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from onnxport.errors import InvalidModelError, MissingDependencyError
+from onnxport.tracing.isolated import Reader, check_reader
 from onnxport.tracing.sklearn_booster_files import fault_of_lightgbm, fault_of_xgboost
 
 
@@ -80,6 +81,7 @@ class XGBoostBooster(_Booster):
 
 
 _KINDS = {("lightgbm", "Booster"): LightGBMBooster, ("xgboost", "Booster"): XGBoostBooster}
+_READERS: dict[str, Reader] = {"lightgbm": "lightgbm", "xgboost": "xgboost"}
 # Suffixes of the files that boosters write, and who reads them.
 SUFFIXES = {".txt": "lightgbm", ".ubj": "xgboost", ".json": "xgboost"}
 
@@ -99,13 +101,22 @@ def load(place: Path) -> Any:
         MissingDependencyError: the library is not installed.
     """
     library = SUFFIXES[place.suffix.lower()]
-    check(library, place.read_bytes(), repr(str(place)))
     try:
-        return import_module(library).Booster(model_file=str(place))
+        package = import_module(library)
     except ImportError as error:
         raise MissingDependencyError.for_extra(library, library) from error
+    check(library, place.read_bytes(), repr(str(place)))
+    check_reader(_READERS[library], place, repr(str(place)), library=_native(library))
+    try:
+        return package.Booster(model_file=str(place))
     except Exception as error:  # the libraries' own errors of a file that they did not write
         raise InvalidModelError(f"{str(place)!r} is truncated or no file of {library}'s: {error}") from error
+
+
+def _native(library: str) -> str:
+    """The path of a package's shared library."""
+    module = import_module("lightgbm.basic" if library == "lightgbm" else "xgboost.core")
+    return str(getattr(module, "_LIB")._name)  # noqa: B009
 
 
 def check(library: str, data: bytes, title: str) -> None:
