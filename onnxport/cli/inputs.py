@@ -40,6 +40,9 @@ def read_inputs(path: Path, *, table: bool) -> Any:
                 check_zip(repr(str(path)), path, packed=4)
                 with np.load(path, allow_pickle=False) as archive:
                     found = {name: archive[name] for name in archive.files}
+                odd = next((name for name, array in found.items() if not isinstance(array, np.ndarray)), None)
+                if odd is not None:
+                    raise ValueError(f"its part {odd!r} is no array")
                 in_order = all(re.fullmatch(r"arr_\d+", name) for name in found)
                 return tuple(found.values()) if in_order else found
             case ".npy":
