@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,7 @@ from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
+from onnxport.converters.watching import watched
 from onnxport.errors import MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
@@ -157,7 +158,7 @@ def convert(
                 bake(hub.model)
             result = hub if target == "onnx" else _rebuilt(hub, target)
         if validate:
-            with attributed("running the model to prove the conversion") if source == "onnx" else nullcontext():
+            with watched([hub] if source == "onnx" else []):
                 if source == "onnx":
                     import_module("onnxport.converters.to_onnx.onnx_checks").check(edited)
                 _prove(live, hub, result, request, rtol, atol)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from onnxport import frameworks
 from onnxport.converters.convert import load, require
 from onnxport.converters.isolation import isolated
+from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.options import check_sides, check_tolerances, kind_of
 from onnxport.tracing.onnx import as_onnx_model
@@ -82,15 +83,17 @@ def validate(
         left = _party(source, examples, allow_pickle, allow_code)
         right = _party(converted, examples, allow_pickle, allow_code)
         hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
-        return compare(
-            left,
-            right,
-            Binding(inputs, kwargs, signature=signature, methods=methods),
-            graph=hub.model if hub is not None else None,
-            tolerance=Tolerance(rtol, atol),
-            seed=seed,
-            notes=hub.notes if hub is not None else (),
-        )
+        files = [party.model for party in (left, right) if party.framework == "onnx"] if named else []
+        with watched(files):
+            return compare(
+                left,
+                right,
+                Binding(inputs, kwargs, signature=signature, methods=methods),
+                graph=hub.model if hub is not None else None,
+                tolerance=Tolerance(rtol, atol),
+                seed=seed,
+                notes=hub.notes if hub is not None else (),
+            )
 
 
 def _party(model: Any, examples: Sequence[Any], allow_pickle: bool, allow_code: bool) -> Party:

@@ -15,6 +15,8 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save, weight_bytes
+from onnxport.graph.guard import Guard, RemoteModel, named_dtype, stored
+from onnxport.graph.guard import current as current_guard
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
 from onnxport.graph.runtimes import Runtime
@@ -50,6 +52,10 @@ class Session:
         self.backend = "onnxruntime"
         self.fallback_reason = ""
         self._run: Any
+        guard = current_guard()
+        if guard is not None:
+            self._open_guarded(model, guard, {"threads": threads, "optimize": optimize, "runtime": runtime})
+            return
         self._errors: tuple[type[Exception], ...] = ()
         if runtime == "reference":
             self._open_reference(model)
@@ -60,6 +66,25 @@ class Session:
         except self._errors as error:
             self.fallback_reason = str(error).splitlines()[0]
             self._open_reference(model)
+
+    def _open_guarded(self, model: Any, guard: Guard, options: Mapping[str, Any]) -> None:
+        """In the helper process (`graph/guard.py`)."""
+        remote = RemoteModel(stored(lambda path: _write(model, path)), options, guard)
+        self.backend, self.fallback_reason = remote.about["backend"], remote.about["fallback_reason"]
+        self.input_names, self.output_names = remote.about["input_names"], remote.about["output_names"]
+        self._dtypes = {name: named_dtype(dtype) for name, dtype in remote.about["dtypes"].items()}
+        self._errors = ()
+        self._run = remote.run
+
+    def about(self) -> dict[str, Any]:
+        """What the process that holds the model tells the other one."""
+        return {
+            "backend": self.backend,
+            "fallback_reason": self.fallback_reason,
+            "input_names": self.input_names,
+            "output_names": self.output_names,
+            "dtypes": {name: np.dtype(dtype).name for name, dtype in self._dtypes.items()},
+        }
 
     def _open_onnxruntime(self, model: Any, threads: int, optimize: bool) -> None:
         import onnxruntime as ort
@@ -124,7 +149,10 @@ class Session:
         unknown = [name for name in feeds if name not in self.input_names]
         if missing or unknown:
             raise InvalidInputError(f"the model takes inputs {self.input_names}; missing {missing}, unknown {unknown}")
-        prepared = {name: self.prepare(name, item) for name, item in feeds.items()}
+        return self.run_prepared({name: self.prepare(name, item) for name, item in feeds.items()}, names)
+
+    def run_prepared(self, prepared: Mapping[str, Any], names: Sequence[str] | None) -> list[Any]:
+        """As `run`, for inputs as the runtime takes them."""
         try:
             return list(self._run(prepared, list(names) if names is not None else self.output_names))
         except self._errors as error:
@@ -186,6 +214,15 @@ def _run_bits(session: Any, feeds: Mapping[str, Any], names: Sequence[str], type
         memory = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
         results.append(np.frombuffer(memory, bits.numpy()).reshape(value.shape()).copy())
     return results
+
+
+def _write(model: Any, path: Path) -> None:
+    if isinstance(model, onnx.ModelProto) and model.ByteSize() < _IN_MEMORY_LIMIT:
+        path.write_bytes(model.SerializeToString())
+    elif isinstance(model, (str, os.PathLike)):
+        save(ir.load(model), path)
+    else:
+        save(from_proto(model) if isinstance(model, onnx.ModelProto) else model, path)
 
 
 def _loadable(model: Any, folder: Path) -> str | bytes:

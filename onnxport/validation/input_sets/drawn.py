@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.errors import InvalidInputError
+from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
 from onnxport.validation.input_sets import edges, operands
 from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs, spec_of
 from onnxport.validation.input_sets.domains import (
@@ -157,7 +160,12 @@ class Drawing:
 
     def _shape_of(self, spec: InputSpec) -> tuple[int, ...]:
         found = [0 if dim == 0 else dimension(dim, self._sizes) for dim in named_dims(spec)]
-        return tuple(1 if size is None else size for size in found)
+        shape = tuple(1 if size is None else size for size in found)
+        if prod(shape) > MAX_DRAWN_ELEMENTS:
+            raise InvalidInputError(
+                f"no inputs are drawn for {spec.name!r} of shape {list(shape)}, which is too large; give inputs="
+            )
+        return shape
 
     def _draw(self, value: ir.Value, spec: InputSpec) -> Any:
         shape = self._shape_of(spec)

@@ -1,0 +1,368 @@
+"""Running a model of a file that nobody vouches for: in a process of its own, with bounds on memory and time.
+
+A graph of a few bytes can ask for any amount of both (an endless Loop, a Tile by 2^40), and a runtime can crash on it. While a
+`Guard` is in force, every `Session` opens its model in one helper process, which is ended when it takes too long, and which has
+as much memory as the guard allows. What passes between the processes is plain data, never a pickle.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+
+# What a model may cost over nothing, and for each byte of it and of its inputs: activations are some multiple of these.
+_BYTES, _BYTES_PER_MODEL_BYTE, _BYTES_PER_INPUT_BYTE = 300 << 20, 4, 16
+_SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 << 20
+# Opening the helper, which imports onnxruntime, on a busy machine.
+_START_SECONDS = 60.0
+
+_WAY_OUT = "give inputs of your own, smaller ones, or convert with validate=False and run it yourself"
+
+
+@dataclass
+class Guard:
+    """Bounds for the runs of one conversion.
+
+    Attributes:
+        model_bytes: size of the model.
+        spent: seconds that its runs have taken so far.
+        used: whether a session was opened under it.
+    """
+
+    model_bytes: int
+    spent: float = 0.0
+    used: bool = False
+
+    def seconds(self, input_bytes: int) -> float:
+        """What is left for runs on inputs of that size."""
+        allowed = _SECONDS + self.model_bytes / _MODEL_BYTES_PER_SECOND + input_bytes / _INPUT_BYTES_PER_SECOND
+        return allowed - self.spent
+
+    def memory(self, input_bytes: int) -> int:
+        """Bytes that a run may take."""
+        return _BYTES + _BYTES_PER_MODEL_BYTE * self.model_bytes + _BYTES_PER_INPUT_BYTE * input_bytes
+
+
+_current: ContextVar[Guard | None] = ContextVar("onnxport_guard", default=None)
+
+
+def current() -> Guard | None:
+    """The guard in force."""
+    return _current.get()
+
+
+@contextmanager
+def guarded(model_bytes: int) -> Iterator[Guard]:
+    """Sessions that are opened during the block run in the helper process."""
+    guard = Guard(model_bytes)
+    token = _current.set(guard)
+    try:
+        yield guard
+    finally:
+        _current.reset(token)
+
+
+class RemoteModel:
+    """A model that the helper process holds.
+
+    Args:
+        path: the model's file; it is removed, with its folder, when this object goes.
+        options: arguments of `Session`.
+
+    Attributes:
+        about: what the helper said of it: names, element types, backend.
+
+    Raises:
+        InvalidModelError: no runtime loads it, or loading takes more memory or time than the guard allows.
+    """
+
+    def __init__(self, path: Path, options: Mapping[str, Any], guard: Guard) -> None:
+        self._guard, self._options, self._path = guard, dict(options), path
+        guard.used = True
+        weakref.finalize(self, shutil.rmtree, path.parent, ignore_errors=True)
+        self._process: _Helper | None = None
+        self._id = -1
+        self.about: dict[str, Any] = {}
+        self._open()
+
+    def _open(self) -> None:
+        helper = _helper()
+        request = {"open": str(self._path), "options": self._options, "memory": self._guard.memory(0)}
+        self.about, _ = helper.asked(request, [], self._guard, 0, InvalidModelError)
+        self._process, self._id = helper, self.about["id"]
+        weakref.finalize(self, helper.close, self._id)
+
+    def run(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+        """The outputs named.
+
+        Raises:
+            InvalidInputError: the model can't run on the inputs, or takes more memory or time than the guard allows.
+        """
+        if self._process is None or not self._process.alive:
+            self._open()
+        blobs: list[bytes] = []
+        given = {name: _encoded(item, blobs) for name, item in feeds.items()}
+        size = sum(map(len, blobs))
+        request = {"run": self._id, "feeds": given, "names": list(names), "memory": self._guard.memory(size)}
+        assert self._process is not None
+        answer, received = self._process.asked(request, blobs, self._guard, size, InvalidInputError)
+        return [_decoded(item, received) for item in answer["outputs"]]
+
+
+class _Helper:
+    """The helper process."""
+
+    def __init__(self) -> None:
+        program = (
+            f"import sys; sys.path[:] = {[item for item in sys.path if item]!r}; "
+            "from onnxport.graph.guard import serve; serve()"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt from the keyboard is for the parent
+        )
+        self._lock = threading.Lock()
+        self.alive = True
+        atexit.register(self.end)
+
+    def asked(
+        self, request: dict[str, Any], blobs: list[bytes], guard: Guard, size: int, kind: type[Exception]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a request.
+
+        Raises:
+            kind: the helper refused, was ended for its time, or died.
+        """
+        left = guard.seconds(size)
+        if left <= 0:
+            raise kind(f"running the model takes more time than a file may cost; {_WAY_OUT}")
+        with self._lock:
+            started = time.monotonic()
+            try:
+                self._sent(request, blobs)
+                answer = _received(self._process.stdout, started + (left if self.ready else _START_SECONDS + left))
+                self.ready = True
+            except TimeoutError:
+                self.end()
+                raise kind(f"running the model takes more than {left:.0f} s; {_WAY_OUT}") from None
+            except (OSError, ValueError, EOFError):
+                self.end()
+                raise kind(
+                    "the process in which the model was run has ended: it takes more memory than a file may cost, "
+                    "or the runtime can't bear it"
+                ) from None
+            finally:
+                guard.spent += time.monotonic() - started
+        found, received = answer
+        if "error" in found:
+            raise kind(found["error"])
+        return found, received
+
+    ready = False
+
+    def _sent(self, request: dict[str, Any], blobs: list[bytes]) -> None:
+        assert self._process.stdin is not None
+        _send(self._process.stdin, request, blobs)
+
+    def close(self, number: int) -> None:
+        """Lets go of a model."""
+        if self.alive and self._lock.acquire(blocking=False):
+            try:
+                self._sent({"close": number}, [])
+                _received(self._process.stdout, time.monotonic() + 5)
+            except (OSError, ValueError, EOFError, TimeoutError):
+                self.end()
+            finally:
+                self._lock.release()
+
+    def end(self) -> None:
+        """Ends the process."""
+        self.alive = False
+        atexit.unregister(self.end)
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:  # what was still to be written
+                    continue
+
+
+_helpers: list[_Helper] = []
+
+
+def _helper() -> _Helper:
+    if not _helpers or not _helpers[-1].alive:
+        _helpers[:] = [_Helper()]
+    return _helpers[-1]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.clear)  # the pipes are the parent's
+
+
+# -- messages --------------------------------------------------------------------------------------------------------------
+
+
+def _send(stream: BinaryIO | Any, message: dict[str, Any], blobs: list[bytes]) -> None:
+    head = json.dumps({**message, "sizes": [len(blob) for blob in blobs]}).encode()
+    stream.write(len(head).to_bytes(8, "little") + head)
+    for blob in blobs:
+        stream.write(blob)
+    stream.flush()
+
+
+def _received(stream: Any, deadline: float) -> tuple[dict[str, Any], list[bytes]]:
+    head = json.loads(_exactly(stream, int.from_bytes(_exactly(stream, 8, deadline), "little"), deadline))
+    return head, [_exactly(stream, size, deadline) for size in head["sizes"]]
+
+
+def _exactly(stream: Any, size: int, deadline: float) -> bytes:
+    parts, handle = [], stream.fileno()
+    while size:
+        left = deadline - time.monotonic()
+        if deadline < float("inf"):
+            if left <= 0 or not select.select([handle], [], [], left)[0]:
+                raise TimeoutError
+        part = os.read(handle, min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _encoded(item: Any, blobs: list[bytes]) -> Any:
+    """A runtime's value as JSON and bytes."""
+    if isinstance(item, np.ndarray) and item.dtype.kind not in "OUS":
+        blobs.append(np.ascontiguousarray(item).tobytes())
+        return {"array": [item.dtype.name, item.shape, len(blobs) - 1]}
+    if isinstance(item, np.ndarray):
+        return {"texts": [item.shape, [_text(part) for part in item.ravel().tolist()]]}
+    if isinstance(item, (list, tuple)):
+        return {"list": [_encoded(part, blobs) for part in item]}
+    if isinstance(item, dict):
+        return {"dict": [[_encoded(key, blobs), _encoded(part, blobs)] for key, part in item.items()]}
+    if isinstance(item, np.generic):
+        return {"scalar": _encoded(np.asarray(item), blobs)}
+    return {"plain": item}
+
+
+def _text(item: Any) -> str:
+    return item.decode(errors="replace") if isinstance(item, bytes) else str(item)
+
+
+def _decoded(item: dict[str, Any], blobs: list[bytes]) -> Any:
+    ((kind, content),) = item.items()
+    match kind:
+        case "array":
+            name, shape, place = content
+            return np.frombuffer(blobs[place], named_dtype(name)).reshape(shape).copy()
+        case "texts":
+            shape, texts = content
+            found = np.empty(len(texts), object)
+            found[:] = texts
+            return found.reshape(shape)
+        case "list":
+            return [_decoded(part, blobs) for part in content]
+        case "dict":
+            return {_decoded(key, blobs): _decoded(part, blobs) for key, part in content}
+        case "scalar":
+            return _decoded(content, blobs)[()]
+    return content
+
+
+def named_dtype(name: str) -> np.dtype[Any]:
+    """An element type by name, those of ml_dtypes too."""
+    return np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
+
+
+# -- the helper ------------------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Answers requests on standard input until it ends."""
+    given, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a runtime prints
+    from onnxport.graph.runtime import Session
+
+    sessions: dict[int, Session] = {}
+    count = 0
+    while True:
+        try:
+            request, blobs = _received(given, float("inf"))
+        except EOFError:
+            return
+        sent: list[bytes] = []
+        if "close" in request:
+            sessions.pop(request["close"], None)
+            _send(answers, {}, [])
+            continue
+        try:
+            with _memory(request["memory"]):
+                if "open" in request:
+                    count += 1
+                    sessions[count] = session = Session(request["open"], **request["options"])
+                    answer = {"id": count, **session.about()}
+                else:
+                    feeds = {name: _decoded(item, blobs) for name, item in request["feeds"].items()}
+                    outputs = sessions[request["run"]].run_prepared(feeds, request["names"])
+                    answer = {"outputs": [_encoded(item, sent) for item in outputs]}
+        except MemoryError:
+            answer, sent = (
+                {"error": "the model takes more memory than a file may cost; give inputs=, or validate=False"},
+                [],
+            )
+        except Exception as error:  # whatever the runtime raises is the answer
+            answer, sent = {"error": str(error)[:2000] or type(error).__name__}, []
+        _send(answers, answer, sent)
+
+
+@contextmanager
+def _memory(allowed: int) -> Iterator[None]:
+    """The process may take so much more memory than it has."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):  # not Linux: only the time is bounded
+        yield
+        return
+    most = pages * resource.getpagesize() + allowed
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def stored(write: Any) -> Path:
+    """A file in a folder of its own, written by ``write(path)``."""
+    folder = Path(tempfile.mkdtemp(prefix="onnxport-"))
+    write(folder / "model.onnx")
+    return folder / "model.onnx"
