@@ -132,21 +132,20 @@ def _inferred_elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset
     if schema is None:
         return UNKNOWN
     proto = onnx.NodeProto(op_type=node.op_type)
-    types, known = {}, {}
-    for index, item in enumerate(inputs):
-        proto.input.append(f"i{index}" if item is not None else "")
-        if item is None:
-            continue
-        tensor = onnx.numpy_helper.from_array(item) if item.size <= MAX_ELEMENTS else None
-        kind = tensor.data_type if tensor is not None else onnx.helper.np_dtype_to_tensor_dtype(item.dtype)
-        types[f"i{index}"] = onnx.helper.make_tensor_type_proto(kind, item.shape)
-        if tensor is not None:
-            known[f"i{index}"] = tensor
     proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
-    imports = [onnx.helper.make_opsetid("", opset)]
+    types, known = {}, {}
     try:
+        for index, item in enumerate(inputs):
+            proto.input.append(f"i{index}" if item is not None else "")
+            if item is None:
+                continue
+            if item.size <= MAX_ELEMENTS:
+                known[f"i{index}"] = onnx.numpy_helper.from_array(item)
+            kind = onnx.helper.np_dtype_to_tensor_dtype(item.dtype)
+            types[f"i{index}"] = onnx.helper.make_tensor_type_proto(kind, item.shape)
         for attribute in node.attributes.values():
             ir.serde.serialize_attribute_into(proto.attribute.add(), attribute)
+        imports = [onnx.helper.make_opsetid("", opset)]
         inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
     except Exception:  # inference raises errors of many types; such a node is not evaluated
         return UNKNOWN

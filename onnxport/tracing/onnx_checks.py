@@ -226,6 +226,8 @@ class _Check:
             self._attribute(item, opsets, scopes, where, attributes, depth)
         if signature is not None:
             _check_attributes(node, seen, signature, place)
+            if not domain:
+                _check_positive(node, place)
 
     def _attribute(
         self,
@@ -370,6 +372,23 @@ def _check_arity(node: NodeProto, signature: _Signature, place: str) -> None:
     for name, single in zip(node.input, signature.single, strict=False):
         if single and not name:
             raise InvalidModelError(f"{_where(node, place)}: an operand that it must have is left out")
+
+
+# Counts, which schemas leave unbounded.
+_POSITIVE = frozenset(
+    "group strides dilations kernel_shape blocksize hidden_size num_groups q_num_heads kv_num_heads num_outputs pooled_shape "
+    "output_height output_width".split()
+)
+
+
+def _check_positive(node: NodeProto, place: str) -> None:
+    for item in node.attribute:
+        if item.name in _POSITIVE and not item.ref_attr_name:
+            numbers = item.ints if item.type == AttributeProto.INTS else (item.i,)
+            if any(not 0 < number < 1 << 31 for number in numbers):
+                raise InvalidModelError(
+                    f"{_where(node, place)}: the attribute {item.name!r} is {list(numbers)[:8]}, not positive or too large"
+                )
 
 
 def _check_attributes(node: NodeProto, given: dict[str, int], signature: _Signature, place: str) -> None:

@@ -26,7 +26,10 @@ def blame(
     where = f"{_title(node)} (at {place}{_name(node)})"
     if isinstance(error, (MemoryError, RecursionError)):
         return InvalidModelError(f"{where}: it takes more memory or depth than is there: {type(error).__name__}")
-    reason = _refusal(node, operands, opsets)
+    try:
+        reason = _refusal(node, operands, opsets)
+    except Exception:  # no judgement then
+        reason = None
     if reason is not None:
         return InvalidModelError(f"{where}: {reason}")
     return InvalidModelError(f"{where}: {defect(error)}")

@@ -24,7 +24,7 @@ from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, Unsup
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
-from onnxport.graph.protos import from_proto, to_proto
+from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.call import Call, Operand, Weight, as_host, signature, tensor_value, to_tensor
@@ -447,15 +447,31 @@ def inferred(model: ir.Model) -> ir.Model:
         proto = onnx.shape_inference.infer_shapes(to_proto(light), data_prop=True)
     except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
         return copy
-    found = from_proto(proto)
-    for mine, theirs in zip(_graphs(copy), _graphs(found), strict=True):
-        types = {value.name: value for value in _values(theirs)}
+    for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
+        types = {item.name: item.type for item in (*theirs.value_info, *theirs.output, *theirs.input)}
         for value in _values(mine):
-            known = types.get(value.name)
-            if known is not None and value.name:
-                value.type = value.type if value.type is not None else known.type
-                value.shape = known.shape if known.shape is not None else value.shape
+            known = types.get(value.name or "")
+            if known is None or not value.name or has_map(known) or known.WhichOneof("value") is None:
+                continue
+            if value.type is None:
+                value.type = ir.serde.deserialize_type_proto_for_type(known)
+            shape = ir.serde.deserialize_type_proto_for_shape(known)
+            value.shape = shape if shape is not None else value.shape
     return copy
+
+
+def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """In the order of `_graphs`."""
+    stack = [graph]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph.node:
+            for item in node.attribute:
+                if item.type == onnx.AttributeProto.GRAPH:
+                    stack.append(item.g)
+                elif item.type == onnx.AttributeProto.GRAPHS:
+                    stack.extend(item.graphs)
 
 
 def _graphs(model: ir.Model) -> Iterator[ir.Graph]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+import torch.nn.functional as F
 from torch import fx
 from torch.fx.proxy import TracerBase
 
@@ -365,6 +366,50 @@ def rule(function: Callable[..., Any], result: Callable[..., Any]) -> None:
     _RULES[function] = result
 
 
+# On floating-point operands of one type and shape these give another such: most nodes of a graph. Running one on a meta tensor
+# can take milliseconds.
+_LIKE_OPERANDS: frozenset[Callable[..., Any]] = frozenset(
+    (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.maximum, torch.minimum)
+    + (
+        torch.relu,
+        torch.sigmoid,
+        torch.tanh,
+        torch.exp,
+        torch.log,
+        torch.sqrt,
+        torch.erf,
+        torch.sin,
+        torch.cos,
+        torch.abs,
+    )
+    + (torch.floor, torch.ceil, torch.round, torch.sign, torch.reciprocal, torch.neg, torch.square)
+    + (F.relu, F.gelu, F.silu, F.elu, F.leaky_relu, F.hardsigmoid, F.hardswish, F.softplus, F.softsign, F.mish)
+)
+
+
+def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[World, World] | None:
+    """The worlds of the first operand, where the others are like it or Python numbers; else None."""
+    first = args[0] if args else None
+    if not isinstance(first, Traced) or first.worlds is None or not isinstance(first.worlds[0], torch.Tensor):
+        return None
+    if not first.worlds[0].is_floating_point() or not all(isinstance(item, _PLAIN) for item in kwargs.values()):
+        return None
+    for item in args[1:]:
+        if isinstance(item, Traced):
+            if item.worlds is None or not all(_alike(a, b) for a, b in zip(item.worlds, first.worlds, strict=True)):
+                return None
+        elif not isinstance(item, _PLAIN):
+            return None
+    return first.worlds
+
+
+_PLAIN = (int, float, str)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return isinstance(a, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape
+
+
 def broadcasting(*functions: Callable[..., Any]) -> None:
     """Declares functions whose operands are broadcast against each other.
 
@@ -381,6 +426,8 @@ def propagate(
     operands = [item for item in leaves((list(args), kwargs)) if isinstance(item, Traced)]
     if any(item.worlds is None for item in operands):
         return None
+    if function in _LIKE_OPERANDS and (told := _like_operands(args, kwargs)) is not None:
+        return told
     same = (
         all(item.worlds[0] is item.worlds[1] for item in operands if item.worlds is not None) and function not in _RULES
     )
