@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from onnxport.converters.convert import convert
     from onnxport.converters.validate import validate
-    from onnxport.errors import OnnxportError, UnsupportedOperator, ValidationError
+    from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
     from onnxport.validation.report import Report
@@ -24,6 +24,7 @@ _HOME = {
     "register_to_onnx": "onnxport.opset_maps.extending",
     "register_from_onnx": "onnxport.opset_maps.extending",
     "OnnxportError": "onnxport.errors",
+    "UnprovedWarning": "onnxport.errors",
     "UnsupportedOperator": "onnxport.errors",
     "ValidationError": "onnxport.errors",
 }
@@ -32,6 +33,7 @@ __all__ = [
     "OnnxModel",
     "OnnxportError",
     "Report",
+    "UnprovedWarning",
     "UnsupportedOperator",
     "ValidationError",
     "convert",

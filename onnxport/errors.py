@@ -119,6 +119,10 @@ class FallbackWarning(UserWarning):
     """onnxruntime can't load a model that is run: ONNX's reference evaluator, which is slow, runs it instead."""
 
 
+class UnprovedWarning(UserWarning):
+    """The conversion is neither proved nor refuted: no value of an output could be compared, or its runtime can't load it."""
+
+
 class ValidationError(OnnxportError):
     """The converted model does not give the source's numbers; `report` says where and by how much."""
 

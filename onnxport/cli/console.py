@@ -1,27 +1,32 @@
 """What the commands share: where they write, how they fail, and with which exit code.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 fine, 1 the numbers differ, 2 everything
-that could not be done (unsupported operators, unreadable files, wrong arguments).
+that could not be done (unsupported operators, unreadable files, wrong arguments), 3 neither proved nor refuted.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from onnxport.errors import OnnxportError, UnsupportedOperator, ValidationError
+from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 MISMATCH = 1
 REFUSED = 2
+UNPROVED = 3
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 AllowPickle = Annotated[
@@ -30,6 +35,23 @@ AllowPickle = Annotated[
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let a file run code of its own: only for files that you trust.")
 ]
+
+AllowUnproved = Annotated[
+    bool, typer.Option("--allow-unproved", help="Exit with 0, not 3, where an output could not be compared by value.")
+]
+
+
+def settle(reports: Iterable[Report | None], *, allow_unproved: bool) -> None:
+    """Ends the command with the exit code of the worst verdict.
+
+    Raises:
+        typer.Exit: an output differs or, unless that is allowed, one is unproved.
+    """
+    verdicts = {report.verdict for report in reports if report is not None}
+    if "failed" in verdicts:
+        raise typer.Exit(MISMATCH)
+    if "unproved" in verdicts and not allow_unproved:
+        raise typer.Exit(UNPROVED)
 
 
 @contextmanager
@@ -43,7 +65,8 @@ def outcome(as_json: bool, doing: str) -> Iterator[None]:
     """
     progress = err.status(doing) if err.is_terminal else nullcontext()
     try:
-        with progress, redirect_stdout(sys.stderr):
+        with progress, redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnprovedWarning)  # the report and the exit code say it
             yield
     except ValidationError as error:
         _fail(error, as_json, MISMATCH)

@@ -13,7 +13,7 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import describe
-from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say, words
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
 from onnxport.cli.inputs import dynamic_shapes, estimator_options
 from onnxport.cli.options import (
     Atol,
@@ -75,6 +75,7 @@ class Order:
     ] = "onnxruntime"
     allow_pickle: AllowPickle = False
     allow_code: AllowCode = False
+    allow_unproved: AllowUnproved = False
     as_json: Json = False
     expected: Framework | None = None
 
@@ -118,6 +119,7 @@ def _perform(order: Order) -> None:
         print_json({**found, "validation": found["validation"].to_dict() if found["validation"] else None})
     else:
         _show(found)
+    settle([found["validation"]], allow_unproved=order.allow_unproved)
 
 
 def carry_out(order: Order) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onnxport import frameworks
-from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle
 from onnxport.cli.options import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights, refuse
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError
@@ -33,9 +33,10 @@ def roundtrip(
     atol: Atol = None,
     allow_pickle: AllowPickle = False,
     allow_code: AllowCode = False,
+    allow_unproved: AllowUnproved = False,
     as_json: Json = False,
 ) -> None:
-    """Converts a model to ONNX, from there to a framework and back to ONNX; exit code 1 where a leg changes the numbers."""
+    """To ONNX, from there to a framework and back; exit code 1 where a leg changes the numbers, 3 where one is unproved."""
     with outcome(as_json, f"{model} through {through} ..."):
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
         given = {
@@ -60,9 +61,10 @@ def roundtrip(
     if as_json:
         found = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
         print_json({"model": model, "through": through, "legs": found})
-        return
-    for leg, report in legs:
-        say(f"{leg}: {report if report else 'nothing to convert'}")
+    else:
+        for leg, report in legs:
+            say(f"{leg}: {report if report else 'nothing to convert'}")
+    settle([report for _, report in legs], allow_unproved=allow_unproved)
 
 
 def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Report | None]]:

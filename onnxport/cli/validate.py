@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onnxport.cli.console import MISMATCH, AllowCode, AllowPickle, Json, outcome, say, words
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, say, settle, words
 from onnxport.cli.options import (
     Atol,
     Inputs,
@@ -35,9 +35,10 @@ def validate(
     html: Annotated[Path | None, typer.Option(help="Also write the report as an HTML page.")] = None,
     allow_pickle: AllowPickle = False,
     allow_code: AllowCode = False,
+    allow_unproved: AllowUnproved = False,
     as_json: Json = False,
 ) -> None:
-    """Runs both models on the same inputs and compares; exit code 1 where they differ."""
+    """Runs both models on the same inputs and compares; exit code 1 where they differ, 3 where that is unproved."""
     with outcome(as_json, f"comparing {source} with {converted} ..."):
         from onnxport.converters.validate import validate as compare
 
@@ -69,5 +70,4 @@ def validate(
         typer.echo(report.to_json())
     else:
         say(str(report))
-    if not report.passed:
-        raise typer.Exit(MISMATCH)
+    settle([report], allow_unproved=allow_unproved)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onnxport import frameworks
-from onnxport.errors import ValidationError
+from onnxport.errors import UnprovedWarning, ValidationError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,7 +39,7 @@ class _Hub(Protocol):
 def prove(
     live: Any, hub: _Hub, result: Any, request: _Request, *, rtol: float | None = None, atol: float | None = None
 ) -> Report:
-    """The report of a conversion just done.
+    """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
 
     Args:
         live: the source, a live model of any framework; an `OnnxModel` where it is ONNX.
@@ -53,6 +55,7 @@ def prove(
     """
     from onnxport.validation.parties import Party, Tolerance
     from onnxport.validation.proof import compare
+    from onnxport.validation.report import because
     from onnxport.validation.runners import Binding
     from onnxport.validation.values import leaves_of
 
@@ -66,6 +69,17 @@ def prove(
         tolerance=Tolerance(rtol, atol),
         notes=hub.notes,
     )
-    if not report.passed:
+    if report.verdict == "failed":
         raise ValidationError(report)
+    if report.verdict == "unproved":
+        reasons = "; ".join(because(item) for item in report.unproved)
+        warnings.warn(f"the conversion is unproved: {reasons}", UnprovedWarning, stacklevel=_callers())
     return report
+
+
+def _callers() -> int:
+    """How many frames lie between the warning and the code that called onnxport."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "onnxport":
+        depth, frame = depth + 1, frame.f_back
+    return depth

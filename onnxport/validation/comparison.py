@@ -10,7 +10,9 @@ import numpy as np
 
 from onnxport.validation.tolerance import Budget, epsilon
 
-Verdict = Literal["pass", "fail", "skipped"]
+Verdict = Literal["pass", "fail", "unproved"]
+NO_ELEMENTS = "no elements: nothing was compared"
+ALL_NAN = "NaN on both sides: nothing was compared"
 _EXCUSED = "{} elements differ within the margin of the scores"
 
 
@@ -54,8 +56,8 @@ class OutputReport:
 
     Attributes:
         name: the output's name.
-        verdict: ``"pass"``, ``"fail"`` or ``"skipped"``.
-        reason: why it failed or was skipped; for a pass what was let through (labels within the score margin).
+        verdict: ``"pass"``, ``"fail"`` or ``"unproved"``: type and shape agree, no value was compared.
+        reason: why it failed or is unproved; for a pass what was let through (labels within the score margin).
         dtype: element type of the source's output.
         shape: shape of the source's output.
         figures: the numbers; None where types or shapes differ or the output holds no numbers.
@@ -90,8 +92,8 @@ def judge(
         budget: how far floating-point elements may lie apart; anything else must be equal.
         same_dtype: element types must be equal; else their kinds (float, integer, ...) must.
         exempt: elements that may differ, true where the source itself can't tell (a class label within the score budget).
-        others: results of the source on inputs that are off by a few units in the last place: where the source jumps, as
-            across a threshold, an element may equal any of them.
+        others: results of the source in float64 and with inputs and weights off by a few units in the last place: where the
+            source jumps, as across a threshold, an element may equal any of them.
     """
     if isinstance(source, (list, tuple, dict)) or source is None:
         return _judge_parts(name, source, converted, budget, same_dtype)
@@ -163,11 +165,17 @@ def _judge_parts(name: str, source: Any, converted: Any, budget: Budget, same_dt
     else:
         pairs = [(f"{name}[{i}]", a, b) for i, (a, b) in enumerate(zip(source, converted, strict=True))]
     parts = [judge(label, a, b, budget, same_dtype=same_dtype) for label, a, b in pairs]
+    return worst_of(name, parts, _kind(source))
+
+
+def worst_of(name: str, parts: Sequence[OutputReport], kind: str) -> OutputReport:
+    """The report on a sequence or map: that of its part to look at first; a part without elements proves nothing."""
+    order = ("unproved", "pass", "fail")
     worst = max(
-        parts, key=lambda part: (part.verdict == "fail", part.figures.max_abs if part.figures else 0.0), default=None
+        parts, key=lambda part: (order.index(part.verdict), part.figures.max_abs if part.figures else 0.0), default=None
     )
     if worst is None:
-        return OutputReport(name, "pass", dtype=_kind(source))
+        return OutputReport(name, "unproved", NO_ELEMENTS, dtype=kind)
     reason = f"{worst.name}: {worst.reason}" if worst.reason else ""
     return OutputReport(name, worst.verdict, reason, worst.dtype, worst.shape, worst.figures, worst.budget)
 
@@ -213,6 +221,8 @@ def _judge_exact(
     reason = _EXCUSED.format(excused) if excused else ""
     if count:
         reason = f"{count} of {a.size} elements differ"
+    if not a.size:
+        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
     return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
 
 
@@ -260,9 +270,9 @@ def _judge_floats(
         judged = difference if truth is None else np.where(finite & np.isfinite(truth), np.abs(y - truth), difference)
         limit = np.broadcast_to(budget.limit(np.where(finite, np.abs(x), 0.0)), judged.shape)
         over = (judged > limit) | np.isnan(judged)
+        excused = int((over & exempt).sum())
         for item in others:
             over &= ~(np.abs(y - item.astype(wide)) <= limit)
-    excused = int((over & exempt).sum())
     over &= ~exempt
     count = int((unlike | over).sum())
     figures = _figures(a, b, x, y, difference, judged, limit, count, finite, truth is not None) if a.size else None
@@ -275,6 +285,10 @@ def _judge_floats(
         kind = "error against float64" if truth is not None else "difference"
         size = f"{kind} {float(judged.max()):.3g}, allowed {figures.allowed:.3g}"
         reason = f"{count} of {a.size} elements beyond the budget: {size}"
+    if not a.size:
+        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
+    if not count and np.isnan(x).all():
+        return OutputReport(name, "unproved", ALL_NAN, figures=figures, **about)
     return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
 
 

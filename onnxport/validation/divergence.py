@@ -24,7 +24,7 @@ from onnxport.validation.numerics import length_of
 from onnxport.validation.report import Divergence
 
 # The bits that a rounding difference may take inside one segment beyond the budget for one operator.
-_SEGMENT_FACTOR = 4.0
+_SEGMENT_FACTOR = 16.0
 
 
 def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mapping[str, Any]) -> Divergence | None:
@@ -91,7 +91,7 @@ def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: 
     budget = tolerance.EXACT
     if is_floating(expected.dtype):
         length = max(length_of(node) for node in nodes)
-        derived = tolerance.from_length(expected, length, eps=tolerance.epsilon(expected.dtype))
+        derived = tolerance.by_rounding(expected, length=length, eps=tolerance.epsilon(expected.dtype))
         budget = tolerance.Budget(_SEGMENT_FACTOR * derived.absolute, 0.0, derived.origin)
     report = judge(value.name or "", expected, result, budget)
     if report.verdict != "fail":

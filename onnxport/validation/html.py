@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from onnxport.validation.report import HEADINGS, Report, SetReport, rows
+from onnxport.validation.report import HEADINGS, Report, SetReport, because, rows
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --soft: #8881; }
+:root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --open: #b9770e; --soft: #8881; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; }
@@ -15,6 +15,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; }
 .pass { color: var(--good); font-weight: 600; } .fail { color: var(--bad); font-weight: 600; }
+.unproved { color: var(--open); font-weight: 600; } .why.unproved { border-color: var(--open); color: inherit; }
 .why { background: var(--soft); padding: 0.6rem 0.9rem; border-left: 3px solid var(--bad); margin: 0.5rem 0; }
 .why { overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; } dt { font-weight: 600; } dd { margin: 0; }
@@ -23,7 +24,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; } 
 
 def page(report: Report) -> str:
     """The whole page."""
-    title = f"{'passed' if report.passed else 'failed'}: {report.converted} against {report.source}"
+    title = f"{report.verdict}: {report.converted} against {report.source}"
     return "\n".join(
         [
             "<!doctype html>",
@@ -49,7 +50,8 @@ def page(report: Report) -> str:
 
 
 def _verdict(report: Report) -> str:
-    return f'<span class="{"pass" if report.passed else "fail"}">{"passed" if report.passed else "failed"}</span>'
+    kind = {"passed": "pass", "failed": "fail", "unproved": "unproved"}[report.verdict]
+    return f'<span class="{kind}">{report.verdict}</span>'
 
 
 def _why(report: Report) -> list[str]:
@@ -66,7 +68,8 @@ def _why(report: Report) -> list[str]:
                 found.append(f"{item.name}, {output.name}: {output.reason}{values}")
     if report.divergence is not None:
         found.append(str(report.divergence))
-    return [f'<p class="why">{escape(text)}</p>' for text in found]
+    open_ends = [f'<p class="why unproved">unproved: {escape(because(item))}</p>' for item in report.unproved]
+    return [*(f'<p class="why">{escape(text)}</p>' for text in found), *open_ends]
 
 
 def _notes(report: Report) -> list[str]:
@@ -88,7 +91,8 @@ def _table(headings: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
 
 
 def _mark(text: str) -> str:
-    return ' class="pass"' if text == "pass" else ' class="fail"' if text == "FAIL" else ""
+    kind = {"pass": "pass", "FAIL": "fail", "unproved": "unproved"}.get(text)
+    return f' class="{kind}"' if kind else ""
 
 
 def _pairs(pairs: dict[str, str]) -> str:

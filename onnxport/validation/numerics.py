@@ -1,4 +1,4 @@
-"""What a graph says about rounding: how long its sums are, how coarse its types, which outputs are random."""
+"""What is known of a source's arithmetic without running it: how long its sums are, how coarse its types, what is random."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import prod
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
-from onnxport.graph.provenance import PRECISION
 
 # Where the length of a sum is not known before the model runs.
 _UNKNOWN_LENGTH = 64
@@ -25,12 +24,12 @@ _RANDOM = frozenset(
 
 @dataclass(frozen=True)
 class Numerics:
-    """Facts about a graph's arithmetic.
+    """Facts about the arithmetic of a source; a converted model is never asked for its own.
 
     Attributes:
         length: K, the longest sum of products; 1 where there is none.
-        coarse: the epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere, or
-            one that a node's metadata names; else None.
+        coarse: the epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere;
+            else None.
         trees: it holds tree ensembles, so that its results jump.
         direct_trees: all of them read the graph's inputs as they are: nothing is rounded before a threshold.
         random: names of the outputs that depend on a random operator.
@@ -53,8 +52,6 @@ def of_model(model: ir.Model) -> Numerics:
         length = max(length, length_of(node))
         if node.op_type.startswith("TreeEnsemble"):
             direct.append(_reads_inputs(node))
-        if PRECISION in node.metadata_props:
-            coarse.add(_EPSILON[ir.DataType[node.metadata_props[PRECISION]]])
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 coarse.add(_EPSILON[value.dtype])

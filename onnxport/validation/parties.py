@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxport.frameworks import Framework
-from onnxport.graph.runtime import Session
-from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import Runner
 from onnxport.validation.runners.base import InputSpec
 
@@ -47,9 +45,7 @@ class Comparison:
         order: for each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
         specs: the inputs of the ONNX graph, where there is one.
         graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
-        numerics: facts about that graph.
         tolerance: what the user allows.
-        sessions: of that graph as written and of the one with noise, once they are needed.
     """
 
     source: Runner
@@ -57,9 +53,7 @@ class Comparison:
     order: tuple[int, ...] | None
     specs: tuple[InputSpec, ...] | None
     graph: ir.Model | None
-    numerics: Numerics
     tolerance: Tolerance
-    sessions: dict[str, Session] = field(default_factory=dict, compare=False, repr=False)
 
     def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""

@@ -5,6 +5,7 @@ The plugin is loaded by every pytest run on a machine where onnxport is installe
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -16,13 +17,22 @@ if TYPE_CHECKING:
 class AssertConverts(Protocol):
     """``assert_converts(model, inputs=..., to=...)``."""
 
-    def __call__(self, model: Any, *, inputs: Any = None, to: str | Sequence[str] = "onnx", **options: Any) -> Any:
-        """Converts `model` and fails the test where the result's numbers differ or an operator is not supported.
+    def __call__(
+        self,
+        model: Any,
+        *,
+        inputs: Any = None,
+        to: str | Sequence[str] = "onnx",
+        allow_unproved: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Converts `model` and fails the test where it differs, can't be proved, or has an unsupported operator.
 
         Args:
             model: anything that `onnxport.convert` takes.
             inputs: example inputs.
             to: the target, or several: the model then goes from one to the next.
+            allow_unproved: let an output pass that could not be compared by value.
             options: further arguments of `onnxport.convert`.
 
         Returns:
@@ -37,7 +47,14 @@ def assert_converts() -> AssertConverts:
     ``to=("onnx", "pytorch")`` also takes the ONNX model on to PyTorch.
     """
 
-    def check(model: Any, *, inputs: Any = None, to: str | Sequence[str] = "onnx", **options: Any) -> Any:
+    def check(
+        model: Any,
+        *,
+        inputs: Any = None,
+        to: str | Sequence[str] = "onnx",
+        allow_unproved: bool = False,
+        **options: Any,
+    ) -> Any:
         import onnxport
 
         result = model
@@ -45,7 +62,11 @@ def assert_converts() -> AssertConverts:
             # A later step runs on inputs drawn from the ONNX graph's signature, the given ones being the first framework's.
             given = {"inputs": inputs, **options} if index == 0 else {}
             try:
-                result = onnxport.convert(result, to=target, **given)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore" if allow_unproved else "error", onnxport.UnprovedWarning)
+                    result = onnxport.convert(result, to=target, **given)
+            except onnxport.UnprovedWarning as error:
+                pytest.fail(f"{type(model).__name__} to {target}: {error}", pytrace=False)
             except onnxport.OnnxportError as error:
                 pytest.fail(f"{type(model).__name__} does not convert to {target}: {error}", pytrace=False)
         return result

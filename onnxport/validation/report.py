@@ -8,10 +8,12 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from onnxport.graph.atomic import atomic_file
 from onnxport.validation.comparison import OutputReport
+
+Outcome = Literal["passed", "failed", "unproved"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,14 @@ class SetReport:
     error: str = ""
 
     @property
+    def failed(self) -> bool:
+        """Whether the converted model could not run or an output differs."""
+        return bool(self.error) or any(output.verdict == "fail" for output in self.outputs)
+
+    @property
     def passed(self) -> bool:
-        """Whether both sides ran and no output failed."""
-        return not self.error and all(output.verdict != "fail" for output in self.outputs)
+        """Whether every output was compared by value and agrees."""
+        return not self.failed and all(output.verdict == "pass" for output in self.outputs)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class Report:
         notes: what else is worth knowing, from the conversion and from the validation.
         versions: package versions by name.
         divergence: on failure, the first node that differs by itself, where it could be found.
+        not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
     """
 
     source: Side
@@ -106,11 +114,33 @@ class Report:
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     divergence: Divergence | None = None
+    not_loaded: str = ""
+
+    @property
+    def verdict(self) -> Outcome:
+        """``"failed"``: something differs; ``"passed"``: every output agreed by value on a set of inputs; else ``"unproved"``."""
+        if any(item.failed for item in self.sets):
+            return "failed"
+        return "unproved" if self.unproved else "passed"
 
     @property
     def passed(self) -> bool:
-        """Whether every output agreed on every set of inputs, and at least one set ran."""
-        return bool(self.sets) and all(item.passed for item in self.sets)
+        """Whether every output was compared by value on at least one set of inputs, and nothing differs."""
+        return self.verdict == "passed"
+
+    @property
+    def unproved(self) -> tuple[tuple[str, str], ...]:
+        """What no set of inputs proves, and why: names of outputs; "" where it is the whole model."""
+        ran = [item for item in self.sets if not item.error]
+        if not ran:
+            return (("", self.notes[-1] if self.notes else "no set of inputs ran"),)
+        found = [("", self.not_loaded)] if self.not_loaded else []
+        found += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
+        for name in dict.fromkeys(output.name for item in ran for output in item.outputs):
+            reports = [output for item in ran for output in item.outputs if output.name == name]
+            if all(output.verdict == "unproved" for output in reports):
+                found.append((name, reports[0].reason))
+        return tuple(found)
 
     @property
     def worst(self) -> OutputReport | None:
@@ -128,7 +158,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
-        plain: dict[str, Any] = _plain({"passed": self.passed, **dataclasses.asdict(self)})
+        plain: dict[str, Any] = _plain(
+            {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved, **dataclasses.asdict(self)}
+        )
         return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -153,6 +185,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
+SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
 HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
 
 
@@ -176,14 +209,21 @@ def rows(report: Report) -> list[tuple[str, ...]]:
                 if figures
                 else ("",) * 7
             )
-            found.append(
-                (item.name, output.name, output.verdict if output.verdict != "fail" else "FAIL", kind, *numbers)
-            )
+            found.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
     return found
 
 
+TITLES: dict[Outcome, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED"}
+
+
+def because(item: tuple[str, str]) -> str:
+    """What is unproved and why, in one line."""
+    name, reason = item
+    return f"{name}: {reason}" if name else reason
+
+
 def _lines(report: Report) -> list[str]:
-    lines = [f"{'passed' if report.passed else 'FAILED'}: {report.converted} against {report.source}"]
+    lines = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
     table = [HEADINGS, *rows(report)]
     widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
     lines += [
@@ -200,6 +240,7 @@ def _lines(report: Report) -> list[str]:
                 lines.append(
                     f"    at {list(figures.where)}: {figures.source!r} became {figures.converted!r}; budget: {output.budget}"
                 )
+    lines += [f"  unproved: {because(item)}" for item in report.unproved]
     if report.divergence is not None:
         lines.append(f"  {report.divergence}")
     lines += [f"  note: {note}" for note in report.notes]

@@ -1,16 +1,15 @@
-"""How far two correct results may lie apart: the budget, derived instead of guessed.
+"""How far two correct results may lie apart: the budget, derived from the source instead of guessed.
 
 Two correct float32 matrix products differ by more than 1e-3 relative where a sum cancels, so a fixed tolerance is either
-blind or wrong. A budget here has one of three origins:
+blind or wrong. A budget here has one of two origins:
 
-1. `from_float64`: one side also runs in float64. Its own error against that run says what float32 costs on this model and
-   these inputs; the other side may have a few times that error (after polygraphy's and onnx-diagnostic's practice).
-2. `from_length`: the rounding error of a sum of K products grows like ``eps * sqrt(K)`` relative to the result's scale
-   (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.6 on the statistical bound).
-3. `from_user`: rtol and atol as given.
+1. `derived`: from the source alone. Its own error against its float64 run, and how far its results move when its inputs and
+   weights move by one unit in the last place, say what rounding costs on this model and these inputs; the converted model may
+   have a few times that error (after polygraphy's and onnx-diagnostic's practice), and a few units in the last place beside.
+2. `from_user`: rtol and atol as given.
 
-`nudged` inputs refine the first two: a backward stable computation gives the exact result of inputs that are off by a unit
-in the last place, so what the source does under such a nudge is error that float arithmetic itself brings.
+Both the error and the unit in the last place count at the scale of the element's own slices (`local_max`): a column of small
+numbers beside one of large numbers has a small budget.
 """
 
 from __future__ import annotations
@@ -24,12 +23,18 @@ import numpy as np
 # The converted model may have this many times the source's own error: both are draws of one noise, and the greatest of a
 # few draws varies by a small factor.
 NOISE_FACTOR = 8.0
-# Units in the last place of the output's scale: differently rounded exp, tanh, erf on both sides.
+# Units in the last place of the element's scale: differently rounded exp, tanh, erf on both sides.
 ULPS = 4.0
-# Factor on eps * sqrt(K) where no float64 run says more.
-LENGTH_FACTOR = 2.0
+# Sums of more terms than this are added in blocks, whose errors do not grow with the length.
+_LONGEST = 1024
+# Nothing is wider than float64: what a result loses to larger numbers inside (a logarithm of a sum of probabilities, a
+# squared distance) no other run of the source shows. Its last ten bits are not compared.
+_DOUBLE_ULPS = 1024.0
 # 16-bit types accumulate in float32 nearly everywhere, so the length of a sum hardly matters.
 _HALF_LENGTH = 16
+# A move that is larger than the square root of the type's epsilon is a jump, as across a threshold, unless the float64 run
+# shows an error of this part of it.
+_JUMP_FACTOR = 64.0
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,10 @@ class Budget:
     """How far elements may lie apart.
 
     Attributes:
-        absolute: allowed error, a number or an array that broadcasts to the output (one number a column).
+        absolute: allowed error, a number or an array that broadcasts to the output.
         relative: allowed error relative to the source's value.
         origin: in words, where it came from.
-        truth: the float64 result that errors are measured against; by default the source's result.
+        truth: the values that errors are measured against; by default the source's result.
     """
 
     absolute: Any = 0.0
@@ -53,7 +58,7 @@ class Budget:
         return np.asarray(self.absolute + self.relative * magnitude)
 
     def truth_like(self, source: np.ndarray) -> np.ndarray | None:
-        """The float64 result in the source's shape; None where there is none, or none that fits."""
+        """The truth in the source's shape; None where there is none, or none that fits."""
         if self.truth is None or self.truth.shape != source.shape:
             return None
         return self.truth
@@ -80,104 +85,158 @@ def epsilon(dtype: np.dtype) -> float:
 def from_user(rtol: float | None, atol: float | None, source: np.ndarray) -> Budget:
     """The user's tolerances; a missing `atol` is a few units in the last place of the output's scale, a missing `rtol` 0."""
     if atol is None:
-        atol = ULPS * epsilon(source.dtype) * float(np.max(_scale(source, None), initial=0.0))
+        atol = ULPS * epsilon(source.dtype) * float(np.max(_magnitude(source), initial=0.0))
     words = [f"rtol={rtol:g}" if rtol is not None else "", f"atol={atol:.3g}"]
     return Budget(atol, rtol or 0.0, " ".join(word for word in words if word))
 
 
-def from_float64(
-    source: np.ndarray, truth: np.ndarray, length: int, *, eps: float, nudged: Sequence[np.ndarray] = ()
-) -> Budget:
-    """A few times the error that the side which also runs in float64 has against that run.
-
-    Args:
-        source: that side's result in its own precision.
-        truth: its result in float64.
-        length: K, the longest sum in the model.
-        eps: epsilon of the coarsest type that the model computes in.
-        nudged: its results on nudged inputs; elements that jump, as across a decision threshold, are not counted.
-    """
-    scale = float(np.max(_scale(truth, None), initial=0.0))
-    error = float(np.max(_error(source, truth), initial=0.0))
-    limit = np.sqrt(eps) * scale
-    error = max([error, *(float(np.max(_smooth(_error(item, truth), limit), initial=0.0)) for item in nudged)])
-    floor = eps * np.sqrt(_effective(length, eps)) * scale
-    absolute = max(NOISE_FACTOR * error, floor) + ULPS * eps * scale
-    return Budget(absolute, 0.0, f"{NOISE_FACTOR:g} x the float64-derived error {error:.2g}", truth)
-
-
-def from_length(
-    source: np.ndarray,
-    length: int,
-    *,
-    eps: float,
-    columns: bool = False,
-    nudged: Sequence[np.ndarray] = (),
-    truth: np.ndarray | None = None,
-) -> Budget:
-    """A multiple of ``eps * sqrt(K) * max|y|``.
+def by_rounding(source: np.ndarray, *, eps: float, length: int = 1, axes: Sequence[int] | None = None) -> Budget:
+    """A few units in the last place of each element's scale, more for a long sum: what needs no further run of the source.
 
     Args:
         source: the source's result.
-        length: K, the longest sum in the model.
-        eps: epsilon of the coarsest type that the model computes in.
-        columns: columns of a table mean different things; each has its own scale.
-        nudged: the source's results on nudged inputs; elements that jump are not counted.
-        truth: the source's result in more precision, which errors are measured against.
+        eps: epsilon of the declared element type.
+        length: K, the longest sum that the source is known to have. The rounding error of a sum of K products grows like
+            ``eps * sqrt(K)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.6).
+        axes: the axes whose slices count; by default all (see `local_max`).
     """
-    axis = -1 if columns and source.ndim > 1 else None
-    reference = source if truth is None else truth
-    scale = _scale(reference, axis)
-    absolute: Any = (LENGTH_FACTOR * np.sqrt(_effective(length, eps)) + ULPS) * eps * scale
-    origin = f"{LENGTH_FACTOR:g} x eps x sqrt(K={length}) x scale{' of the column' if axis is not None else ''}"
-    if truth is not None and source.shape == truth.shape:
-        own = _column_max(_error(source, truth), axis)
-        if np.max(own, initial=0.0) > 0.0:  # a source that computes in float32 and gives float64, say
-            absolute = absolute + NOISE_FACTOR * own
-            origin += f" + {NOISE_FACTOR:g} x the source's own error against float64"
-    if nudged:
-        limit = np.sqrt(eps) * np.max(scale, initial=0.0)
-        moves = [_column_max(_smooth(_error(item, reference), limit), axis) for item in nudged]
-        absolute = absolute + NOISE_FACTOR * np.max(moves, axis=0)
-        origin += " + the source's own move under one unit in the last place of its inputs"
-    return Budget(absolute if axis is not None else float(absolute), 0.0, origin, truth)
+    scale = local_max(_magnitude(source), axes)
+    return Budget(_units(length, eps) * eps * scale, 0.0, f"{_units(length, eps):.3g} units in the last place")
+
+
+def derived(
+    source: np.ndarray,
+    *,
+    eps: float,
+    length: int = 1,
+    truth: np.ndarray | None = None,
+    moved: Sequence[np.ndarray] = (),
+    axes: Sequence[int] | None = None,
+) -> Budget:
+    """A few times the source's own error, and a few units in the last place of each element's scale.
+
+    Args:
+        source: the source's result in its own precision.
+        eps: epsilon of the coarsest type that the source computes in.
+        length: K, the longest sum that the source is known to have.
+        truth: the source's result in float64.
+        moved: the source's results with inputs and weights off by one unit in the last place.
+        axes: the axes whose slices count; by default all (see `local_max`).
+    """
+    moves = [_error(item, source) for item in moved if item.shape == source.shape]
+    reference, error = _against(truth, source, moves, eps, axes)
+    scale = local_max(_magnitude(reference), axes)
+    own = local_max(error, axes)
+    limit = np.maximum(np.sqrt(eps) * scale, _JUMP_FACTOR * own)
+    for move in moves:
+        error = np.maximum(error, np.where(move <= limit, move, 0.0))
+    noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)
+    absolute = NOISE_FACTOR * noise + _units(length, eps) * eps * scale
+    against = "its float64 run" if truth is not None else "its own runs under one unit in the last place"
+    worst = float(np.max(noise, initial=0.0))
+    origin = f"{NOISE_FACTOR:g} x the source's error {worst:.2g} against {against}, per slice"
+    return Budget(absolute, 0.0, origin, reference if truth is not None else None)
+
+
+def _against(
+    truth: np.ndarray | None, source: np.ndarray, moves: Sequence[np.ndarray], eps: float, axes: Sequence[int] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What errors are measured against, and the source's own error.
+
+    The float64 run is the truth but where it jumps: an error that is large and that the source's moved runs do not show is
+    another side of a threshold, not rounding.
+    """
+    if truth is None or truth.shape != source.shape:
+        return source, np.zeros(source.shape)
+    error = _error(source, truth)
+    if not moves:
+        return truth, error
+    shown = local_max(np.median(moves, axis=0), axes)
+    jump = (error > np.sqrt(eps) * local_max(_magnitude(source), axes)) & (error > _JUMP_FACTOR * shown)
+    return np.where(jump, source, truth), np.where(jump, 0.0, error)
+
+
+def _usual(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The error relative to the scale that most samples show, column by column: a slice of few elements has less by luck."""
+    relative = np.divide(error, scale, out=np.zeros(error.shape), where=scale > 0)
+    if relative.ndim < 2:
+        return np.full(relative.shape, _most(relative))
+    found = np.full(relative.shape, np.inf)
+    for axis in range(1, relative.ndim):
+        slices = np.moveaxis(relative, axis, 0)
+        level = np.asarray([_most(item) for item in slices])
+        found = np.minimum(found, level.reshape([-1 if i == axis else 1 for i in range(relative.ndim)]))
+    return found
+
+
+def _most(values: np.ndarray) -> float:
+    """What nine in ten of the values other than 0 do not exceed."""
+    shown = values[values > 0]
+    return float(np.quantile(shown, 0.9)) if shown.size else 0.0
+
+
+def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarray:
+    """For each element the least of the maxima of its slices: its sample, its row, its column, its channel.
+
+    >>> local_max(np.asarray([[1.0, 1e9], [2.0, 2e9]]))
+    array([[2.e+00, 1.e+09],
+           [2.e+00, 2.e+09]])
+
+    Args:
+        values: magnitudes, not negative.
+        axes: the axes along which slices are taken; by default all those whose slices hold at least two elements.
+    """
+    if values.ndim == 0 or not values.size:
+        return values
+    wanted = [axis for axis in range(values.ndim) if values.size >= 2 * values.shape[axis]]
+    if axes is not None:
+        wanted = [axis % values.ndim for axis in axes if -values.ndim <= axis < values.ndim]
+    found = np.broadcast_to(np.max(values), values.shape)
+    for axis in wanted:
+        others = tuple(i for i in range(values.ndim) if i != axis)
+        found = np.minimum(found, np.max(values, axis=others, keepdims=True))
+    return found
 
 
 def nudge(array: Any, eps: float, rng: np.random.Generator) -> Any:
-    """`array` with each floating-point element moved up or down by one unit in the last place; others as they are."""
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+    """`array` with each floating-point element moved up or down by one unit in the last place; others as they are.
+
+    A number of few digits, a whole number or a half, say, stays: it is exact, and what counts or rounds it gives one answer.
+    """
+    if not isinstance(array, np.ndarray) or not _is_real(array.dtype):
         return array
     signs = rng.choice(np.asarray([-1.0, 1.0]), array.shape)
+    wide = array.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        return (array.astype(np.float64) * (1.0 + eps * signs)).astype(array.dtype)
+        moved = np.asarray(wide * (1.0 + eps * signs)).astype(array.dtype)
+    return np.where(_is_short(wide, epsilon(array.dtype)), array, moved)
 
 
-def _effective(length: int, eps: float) -> int:
-    return min(length, _HALF_LENGTH) if eps > 1e-4 else length
+def _is_real(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16") or dtype.name == "bfloat16"
+
+
+def _is_short(values: np.ndarray, eps: float) -> np.ndarray:
+    """Whether numbers have no more than a third of the digits that their type holds."""
+    digits = 2.0 ** round(-np.log2(eps) / 3)
+    mantissa = np.frexp(values)[0] * digits
+    return np.asarray(~np.isfinite(values) | (mantissa == np.round(mantissa)))
+
+
+def _units(length: int, eps: float) -> float:
+    longest = min(length, _HALF_LENGTH if eps > 1e-4 else _LONGEST)
+    return (_DOUBLE_ULPS if eps < 1e-12 else ULPS) + float(np.sqrt(longest))
 
 
 def _error(result: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Absolute error where both are finite, 0 elsewhere; nothing where the shapes differ."""
-    if result.shape != truth.shape:
-        return np.zeros(0)
+    """Absolute error where both are finite, 0 elsewhere."""
     wide = np.complex128 if result.dtype.kind == "c" else np.float64
     a, b = result.astype(wide), truth.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
 
 
-def _smooth(error: np.ndarray, limit: float) -> np.ndarray:
-    """The errors, 0 where they are jumps."""
-    return np.where(error <= limit, error, 0.0)
-
-
-def _scale(array: np.ndarray, axis: int | None) -> Any:
+def _magnitude(array: np.ndarray) -> np.ndarray:
     wide = np.complex128 if array.dtype.kind == "c" else np.float64
     magnitude = np.abs(array.astype(wide))
-    return _column_max(np.where(np.isfinite(magnitude), magnitude, 0.0), axis)
-
-
-def _column_max(values: np.ndarray, axis: int | None) -> Any:
-    if axis is None or values.ndim < 2:
-        return np.max(values, initial=0.0)
-    return np.max(values, axis=tuple(range(values.ndim - 1)), initial=0.0)
+    return np.where(np.isfinite(magnitude), magnitude, 0.0)

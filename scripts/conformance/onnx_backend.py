@@ -38,21 +38,19 @@ def node_tests(match: str = "") -> list[Case]:
 def proved(case: Case, framework: str) -> Outcome:
     """How the conversion of one test ends: ``passed``, ``unproved``, ``refused`` or ``unsupported``."""
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", onnxport.UnprovedWarning)
             converted = onnxport.convert(case.model, to=framework)
     except UnsupportedOperator as error:
         reasons = "; ".join(f"{item.op}: {item.reason or 'no mapping'}" for item in error.operators)
         return Outcome(case.name, "unsupported", reasons or _line(error))
     except ValidationError as error:
-        verdict = getattr(error.report, "verdict", "failed")
-        return Outcome(case.name, "unproved" if verdict == "unproved" else "refused", _why(error))
+        return Outcome(case.name, "refused", _why(error))
     except InvalidInputError as error:
         return Outcome(case.name, "unproved", _line(error))
-    skipped = [
-        output for item in converted.onnxport_report.sets for output in item.outputs if output.verdict == "skipped"
-    ]
-    if skipped:
-        return Outcome(case.name, "unproved", skipped[0].reason)
+    report = converted.onnxport_report
+    if report.verdict == "unproved":
+        return Outcome(case.name, "unproved", "; ".join(f"{name}: {reason}" for name, reason in report.unproved))
     return Outcome(case.name, "passed")
 
 

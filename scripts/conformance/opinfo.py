@@ -192,9 +192,9 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
         if a.dtype.kind not in "fc":
             budget = tolerance.EXACT
         elif wide is not None and wide.shape == a.shape and wide.dtype != a.dtype and wide.dtype.kind in "fc":
-            budget = tolerance.from_float64(a, wide, length, eps=eps, nudged=_shaped(nudged, index, a))
+            budget = tolerance.derived(a, eps=eps, length=length, truth=wide, moved=_shaped(nudged, index, a))
         else:
-            budget = tolerance.from_length(a, length, eps=eps, nudged=_shaped(nudged, index, a))
+            budget = tolerance.derived(a, eps=eps, length=length, moved=_shaped(nudged, index, a))
         coarse = COARSE.get(call.name, 0.0)
         if coarse:
             budget = replace(budget, relative=coarse)

@@ -129,6 +129,29 @@ def test_a_file_agrees_with_itself_and_not_with_another(run, saved, tmp_path):
     assert run("validate", "net.onnx", "other.onnx", "--rtol", "100", "--atol", "100").code == 0
 
 
+def test_unproved_has_an_exit_code_of_its_own(run, tmp_path):
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] y) { a = Abs(x) b = Neg(a) c = Exp(a) '
+    text += "d = Sub(b, c) y = Sqrt(d) }"
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "nothing.onnx")
+    done = run("validate", "nothing.onnx", "nothing.onnx", "--json")
+    assert (done.code, done.json["verdict"], done.json["passed"]) == (3, "unproved", False)
+    assert "NaN on both sides" in run("validate", "nothing.onnx", "nothing.onnx").out
+    assert run("validate", "nothing.onnx", "nothing.onnx", "--allow-unproved").code == 0
+
+
+@pytest.mark.pytorch
+def test_unproved_conversions_are_written_and_tell_of_it(run, tmp_path):
+    test_unproved_has_an_exit_code_of_its_own(run, tmp_path)
+    for command in ("onnx2torch", "convert"):
+        done = run(command, "nothing.onnx", "-o", f"{command}.pt2")
+        assert done.code == 3, done
+        assert "UNPROVED" in done.out
+        assert (tmp_path / f"{command}.pt2").exists()
+    assert run("onnx2torch", "nothing.onnx", "-o", "again.pt2", "--allow-unproved").code == 0
+    assert run("roundtrip", "nothing.onnx", "--through", "torch").code == 3
+    assert run("roundtrip", "nothing.onnx", "--through", "torch", "--allow-unproved").code == 0
+
+
 @pytest.mark.pytorch
 def test_round_trip_through_pytorch(run, saved):
     pytest.importorskip("torch")

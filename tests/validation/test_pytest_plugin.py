@@ -30,8 +30,19 @@ def test_the_fixture_passes_and_fails(pytester):
                 def forward(self, x):
                     return x if x.sum() > 0 else -x
             assert_converts(Branching(), inputs=(torch.ones(2, 3),))
+
+        class Nothing(torch.nn.Module):
+            def forward(self, x):
+                return torch.sqrt(-x * x - 1)
+
+        def test_unproved(assert_converts):
+            assert_converts(Nothing(), inputs=(torch.ones(2, 3),))
+
+        def test_allowed(assert_converts):
+            assert_converts(Nothing(), inputs=(torch.ones(2, 3),), allow_unproved=True)
         """
     )
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-p", "no:warnings")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*Branching does not convert to onnx*"])
+    result.stdout.fnmatch_lines(["*Nothing to onnx: the conversion is unproved: output: NaN on both sides*"])

@@ -11,9 +11,10 @@ from onnxport.converters.to_onnx.onnx import Edited
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
 from onnxport.graph.runtime import Session
 from onnxport.model import OnnxModel
-from onnxport.validation.input_sets.base import specs_of
-from onnxport.validation.input_sets.drawn import drawn
-from onnxport.validation.input_sets.given import other_sizes
+from onnxport.validation.input_sets.base import InputSet, specs_of
+from onnxport.validation.input_sets.drawn import DrawnInputs
+from onnxport.validation.input_sets.given import GivenInputs
+from onnxport.validation.input_sets.sizes import plans
 from onnxport.validation.runners.onnx import values_of
 
 _SEED = 0
@@ -54,9 +55,16 @@ def _may_be_nan(value: Any) -> bool:
 
 
 def _drawn(model: OnnxModel) -> Iterator[dict[str, Any]]:
-    for candidates in drawn(model.model, _SEED):
-        for item in candidates:
-            yield dict(zip(model.input_names, item.leaves, strict=True))
+    for item in _sets(DrawnInputs(model.model, _SEED)):
+        yield dict(zip(model.input_names, item.leaves, strict=True))
+
+
+def _sets(inputs: DrawnInputs | GivenInputs) -> Iterator[InputSet]:
+    """Inputs at their first sizes and at others."""
+    yield from inputs.first()
+    for plan in plans(inputs.sizes, inputs.batch):
+        for sizes in plan.candidates:
+            yield from inputs.at(plan.words, sizes, "ordinary", _SEED)
 
 
 def _check_sizes(edited: Edited) -> None:
@@ -85,7 +93,8 @@ def _check_sizes(edited: Edited) -> None:
 def _leaves(edited: Edited) -> Iterator[Sequence[Any]]:
     given = edited.request.inputs
     if isinstance(given, tuple) and not edited.request.kwargs:
-        yield from (item.leaves for item in other_sizes(given, specs_of(edited.source.model)))
+        sets = _sets(GivenInputs(given, specs_of(edited.source.model), edited.source.model))
+        yield from (item.leaves for item in sets)
     else:
         yield from (tuple(feeds.values()) for feeds in _drawn(edited.source))
 

@@ -60,15 +60,14 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     The time between two sets counts as the time of the first: what the caller does with it is part of its price.
 
     Raises:
-        InvalidInputError: the source can't run on the user's own inputs, or on none of those that were drawn.
+        InvalidInputError: the source can't run on the user's own inputs.
+        SourceCannotRun: it runs on none of those that were drawn.
     """
     inputs = _inputs(parties)
     ledger = _Ledger()
     first = _first_run(parties, inputs.first(), notes)
     if first is None:
-        raise InvalidInputError(
-            f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}"
-        )
+        raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
     inputs.settle()
     yield first
     ledger.open(first.inputs)

@@ -13,7 +13,10 @@ import numpy as np
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.graph.outputs import Output
+from onnxport.validation.numerics import Numerics
 
+# Sums are taken to be of this length where nothing is known of the model.
+DEFAULT_LENGTH = 64
 # Name and value of each result in the framework's own order of leaves; names may be empty where it gives none.
 Outputs = list[tuple[str, Any]]
 
@@ -101,13 +104,30 @@ class Runner(ABC):
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """The outputs for leaves in the order of `example`, or of the graph's inputs where that is None."""
 
+    @property
+    def numerics(self) -> Numerics:
+        """What is known of the model's arithmetic without running it."""
+        return Numerics(DEFAULT_LENGTH)
+
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
+        """Epsilon of the coarsest type that the model computes in on these leaves; None where that is its outputs' own."""
+        return self.numerics.coarse
+
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same in float64, or None where the model can't."""
         return None
 
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """The same with the model's weights off by `units` in the last place, up or down at random, where it can."""
+        return self.run(leaves)
+
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}
+
+    def says_probabilities(self, name: str) -> bool:
+        """Whether the elements of a row of the output `name` add up to 1."""
+        return False
 
     def says_labels(self, name: str) -> bool:
         """Whether the output `name` says classes, which are equal or not, also where they are floating-point numbers."""

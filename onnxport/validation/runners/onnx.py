@@ -8,12 +8,19 @@ from typing import Any, ClassVar
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph import rows
+from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
-from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
+from onnxport.validation.numerics import Numerics, of_model
+from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner, split_arguments
+from onnxport.validation.runners.onnx_noise import with_noise
+from onnxport.validation.runners.onnx_wide import WideGraph
+
+# Graphs with more weights have no float64 run and no run with moved weights.
+_TWIN_LIMIT = 1 << 29
 
 
 class OnnxRunner(Runner):
@@ -26,16 +33,55 @@ class OnnxRunner(Runner):
         self._model = model
         self.session = session
         self.runtime = session.backend
+        self._numerics = of_model(model) if model is not None else Numerics(DEFAULT_LENGTH)
+        self._wide: WideGraph | None = None
+        self._noisy: Session | None = None
+        self._small = model is not None and weight_bytes(model) <= _TWIN_LIMIT
+        self._has_wide = self._has_noisy = self._small
+
+    @property
+    def numerics(self) -> Numerics:
+        """Facts about the graph."""
+        return self._numerics
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs in graph order."""
+        return self._named(self.session.run(self._feeds(leaves)))
+
+    def _feeds(self, leaves: Sequence[Any]) -> dict[str, Any]:
         names = self.example.names if self.example is not None else self.session.input_names
         if len(leaves) != len(names):
             raise InvalidInputError(
                 f"the model takes {len(names)} inputs ({', '.join(names)}), {len(leaves)} were given"
             )
-        values = self.session.run(dict(zip(names, leaves, strict=True)))
+        return dict(zip(names, leaves, strict=True))
+
+    def _named(self, values: Sequence[Any]) -> Outputs:
         return list(zip(self.session.output_names, values, strict=True))
+
+    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
+        """Outputs of the graph with doubles in place of narrower types; None where it has no such form."""
+        if not self._has_wide or self._model is None:
+            return None
+        feeds = {name: self.session.prepare(name, leaf) for name, leaf in self._feeds(leaves).items()}
+        try:
+            self._wide = self._wide or WideGraph(to_proto(self._model))
+            return self._named(self._wide.run(feeds))
+        except Exception:  # of onnx's shape inference, inliner or evaluator: the moved runs then say what rounding does
+            self._has_wide = False
+        return None
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Outputs of the graph with weights and inner results off by one unit in the last place, drawn anew each time."""
+        if self._has_noisy and self._model is not None:
+            try:
+                self._noisy = self._noisy or Session(with_noise(self._model), optimize=False)
+                if self._noisy.backend == self.session.backend:
+                    return self._named(self._noisy.run(self._feeds(leaves)))
+            except OnnxportError:
+                pass
+            self._has_noisy = False
+        return self.run(leaves)
 
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Every tensor of the main graph by name."""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.frameworks import Framework
+from onnxport.validation import tolerance
+from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import (
+    DEFAULT_LENGTH,
     Binding,
     Example,
     Outputs,
@@ -27,6 +33,7 @@ from onnxport.validation.runners.base import (
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
+_MOVABLE = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _NARROW = frozenset(
     {
         torch.float32,
@@ -69,6 +76,40 @@ class PytorchRunner(Runner):
             self._twin = None
         self._has_twin = False
         return None
+
+    @cached_property
+    def numerics(self) -> Numerics:
+        """The longest row of a weight is the longest sum that is known."""
+        shapes = [p.shape for p in self._call.parameters()] if isinstance(self._call, torch.nn.Module) else []
+        return Numerics(max([DEFAULT_LENGTH, *(math.prod(shape[1:]) for shape in shapes if len(shape) > 1)]))
+
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
+        """Of the types of all tensors that the operators give, as under autocast."""
+        seen = _Types()
+        try:
+            with seen:
+                self.run(leaves)
+        except Exception:  # scripted modules and tensors of a kind of their own do not go with such a mode
+            return None
+        return max((torch.finfo(dtype).eps for dtype in seen.floating), default=None)
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Outputs of a copy whose weights have moved; of the model itself where it is large or no module."""
+        tensors = [to_tensor(leaf) for leaf in leaves]
+        if not isinstance(self._call, torch.nn.Module) or _weight_bytes(self._call) > _TWIN_LIMIT:
+            return self._run(self._call, tensors)
+        rng = np.random.default_rng(seed)
+        try:
+            twin = copy.deepcopy(self._call)
+        except Exception:  # what a user's module holds need not be copied
+            return self._run(self._call, tensors)
+        with torch.no_grad():
+            for weight in [*twin.parameters(), *twin.buffers()]:
+                if weight.dtype in _MOVABLE:
+                    array = to_numpy(weight)
+                    moved = tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng)
+                    weight.copy_(to_tensor(moved))
+        return self._run(twin, tensors)
 
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Results of the operators in torch.export's graph by node name."""
@@ -113,6 +154,21 @@ class PytorchRunner(Runner):
             if isinstance(tensor, torch.Tensor) and _written(tensor, state)
         ]
         return outputs + written
+
+
+class _Types(TorchDispatchMode):
+    """Records the floating-point types of what operators give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.floating: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in pytree.tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16):
+                self.floating.add(leaf.dtype)
+        return result
 
 
 class Arguments:
@@ -266,11 +322,14 @@ def _unchanged(call: Callable[..., Any]) -> Iterator[None]:
 def _double(call: Callable[..., Any]) -> Callable[..., Any] | None:
     if not isinstance(call, torch.nn.Module):
         return call
-    weights = sum(p.numel() * p.element_size() for p in [*call.parameters(), *call.buffers()])
-    if weights > _TWIN_LIMIT:
+    if _weight_bytes(call) > _TWIN_LIMIT:
         return None
     with torch.no_grad():
         return copy.deepcopy(call).double()
+
+
+def _weight_bytes(module: torch.nn.Module) -> int:
+    return sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
 
 
 def _widened(value: Any) -> Any:

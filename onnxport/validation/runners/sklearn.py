@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,9 @@ from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.graph import rows
 from onnxport.graph.outputs import Output
+from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
+from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
 from onnxport.validation.runners.sklearn_outputs import call, dense, produced, provider
 
 # Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
@@ -20,6 +23,8 @@ _SEVERAL: dict[str, tuple[str, ...]] = {
     "radius_neighbors": ("distances", "indices"),
     "transform": ("x", "y"),
 }
+# A move that float64 shows and float32 does not.
+_BLIND = 2.0**-35
 
 
 class SklearnRunner(Runner):
@@ -80,6 +85,33 @@ class SklearnRunner(Runner):
         except (TypeError, ValueError):
             return None
 
+    @cached_property
+    def numerics(self) -> Numerics:
+        """Whether it holds trees, and the longest sum that its fitted arrays show."""
+        return numerics_of(self.estimator)
+
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
+        """float32's where the results do not change at all when float64 inputs move by less than float32 tells apart."""
+        wide = [isinstance(leaf, np.ndarray) and leaf.dtype == np.float64 for leaf in leaves]
+        if not any(wide):
+            return None
+        beside = [leaf * (1 + _BLIND) if is_wide else leaf for leaf, is_wide in zip(leaves, wide, strict=True)]
+        single = [
+            leaf.astype(np.float32).astype(np.float64) if is_wide else leaf for leaf, is_wide in zip(beside, wide)
+        ]
+        try:
+            pairs = zip(self.run(beside), self.run(single), strict=True)
+            same = all(np.array_equal(np.asarray(a), np.asarray(b)) for (_, a), (_, b) in pairs)
+        except (TypeError, ValueError):
+            return None
+        return 2.0**-23 if same else None
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Results of a copy whose fitted numbers have moved, but for those of trees."""
+        twin = moved(self.estimator, units, seed)
+        other = SklearnRunner(twin, self.title, self.example, self._table, self._outputs, self._produced)
+        return other.run(leaves)
+
     def _result(self, name: str, table: Any, done: dict[str, Any]) -> Any:
         method, index = self._method(name)
         key = "predict(return_std)" if name == "predict_std" else method
@@ -113,6 +145,12 @@ class SklearnRunner(Runner):
         if stem and last.isdigit() and hasattr(estimator, stem):
             return stem, int(last)
         raise InvalidInputError(f"{type(estimator).__name__} has no method behind the output {name!r}")
+
+    def says_probabilities(self, name: str) -> bool:
+        """Whether it is what `predict_proba` gives."""
+        said = self._produced_as(name)
+        method = said.method if said is not None else self._method(name)[0]
+        return method == "predict_proba"
 
     def says_labels(self, name: str) -> bool:
         """Whether it is what a classifier predicts."""

@@ -1,0 +1,206 @@
+"""The verdicts on the outputs of one set of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from onnxport.validation import tolerance
+from onnxport.validation.comparison import OutputReport, is_floating, judge, worst_of
+from onnxport.validation.evidence import Evidence, Pair, budget, first_budget, gather, jumps, shaped_like, with_twins
+from onnxport.validation.input_sets.base import InputSet
+from onnxport.validation.parties import Comparison
+from onnxport.validation.runners import Outputs
+from onnxport.validation.runners.base import travelled
+
+RANDOM = "random: the source gives other values each time; only type and shape were compared"
+
+
+def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> list[OutputReport]:
+    """The verdict on each output: at first on a few units in the last place, then on what further runs of the source show.
+
+    What agrees within a few units agrees within the budget too, which is never smaller: the further runs are for the rest.
+    """
+    trial = Trial.of(parties, item, own, pairs)
+    found = [trial.verdict(pair) for pair in trial.pairs]
+    found = [trial.but_random(pair, report) for pair, report in zip(trial.pairs, found, strict=True)]
+    if parties.tolerance.given:
+        return found
+    evidence: Evidence | None = None
+    for look in (lambda _: gather(parties, item, own), lambda seen: with_twins(parties, item, seen)):
+        if not any(_is_open(report) for report in found):
+            break
+        evidence = look(evidence)
+        found = [
+            trial.verdict(pair, evidence) if _is_open(report) else report
+            for pair, report in zip(trial.pairs, found, strict=True)
+        ]
+    return found
+
+
+def _is_open(report: OutputReport) -> bool:
+    """Whether values alone failed, not type or shape: further runs may tell that it is rounding."""
+    return report.verdict == "fail" and report.figures is not None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Both sides' results on one set of inputs.
+
+    Attributes:
+        parties: both sides.
+        item: the set of inputs, in graph order.
+        own: the same in the source's order.
+        pairs: the outputs.
+        same_dtype: element types must be equal; else their kinds must.
+    """
+
+    parties: Comparison
+    item: InputSet
+    own: Sequence[Any]
+    pairs: tuple[Pair, ...]
+    same_dtype: bool
+
+    @classmethod
+    def of(cls, parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> Trial:
+        """A trial on the source's values in the form that the other side's type system gives them."""
+        same = not (parties.source.own_dtypes or parties.converted.own_dtypes)
+        found = []
+        for pair in pairs:
+            expected = _comparable(parties, pair.expected, pair.result, same)
+            if parties.source.dtypes_vary or pair.name == "inverse_transform":
+                expected = _as_floating(expected, pair.result)
+            found.append(replace(pair, expected=expected))
+        return cls(parties, item, own, tuple(found), same)
+
+    def verdict(self, pair: Pair, evidence: Evidence | None = None) -> OutputReport:
+        """The verdict on one output, part by part where it is a sequence or map."""
+        expected, result = pair.expected, pair.result
+        if isinstance(expected, list) and isinstance(result, list) and len(expected) == len(result):
+            return self._of_parts(pair, range(len(expected)), evidence)
+        if isinstance(expected, dict) and isinstance(result, dict) and set(expected) == set(result):
+            return self._of_parts(pair, list(expected), evidence)
+        if not isinstance(expected, np.ndarray) or not isinstance(result, np.ndarray):
+            return judge(pair.name, expected, result, tolerance.EXACT, same_dtype=self.same_dtype)
+        if expected.dtype.kind == "c" and result.dtype.kind == "f" and result.shape == (*expected.shape, 2):
+            pair = replace(pair, expected=shaped_like(expected, result))
+        allowed = tolerance.EXACT
+        if is_floating(pair.expected.dtype) and is_floating(result.dtype) and not self._says_labels(pair):
+            allowed = self._budget(pair, evidence)
+        return judge(
+            pair.name,
+            pair.expected,
+            result,
+            allowed,
+            same_dtype=self.same_dtype,
+            exempt=self._undecided(pair) if evidence is not None else None,
+            others=jumps(pair, evidence) if evidence is not None else (),
+        )
+
+    def _of_parts(self, pair: Pair, keys: Sequence[Any], evidence: Evidence | None) -> OutputReport:
+        parts = [
+            replace(
+                pair,
+                name=f"{pair.name}[{key!r}]",
+                expected=_as_array(pair.expected[key]),
+                result=_as_array(pair.result[key]),
+                path=(*pair.path, key),
+            )
+            for key in keys
+        ]
+        kind = "a map" if isinstance(pair.expected, dict) else "a sequence"
+        return worst_of(pair.name, [self.verdict(part, evidence) for part in parts], kind)
+
+    def _budget(self, pair: Pair, evidence: Evidence | None) -> tolerance.Budget:
+        if pair.expected.shape != pair.result.shape:
+            return tolerance.EXACT
+        if evidence is None:
+            return first_budget(self.parties, self.item, pair)
+        return budget(self.parties, self.item, pair, evidence)
+
+    def _says_labels(self, pair: Pair) -> bool:
+        return self.parties.source.says_labels(pair.name)
+
+    def _undecided(self, pair: Pair) -> np.ndarray | None:
+        """Labels that the source itself can't tell within the rounding of its scores."""
+        length = self.parties.source.numerics.length
+        slack = 2 * (tolerance.ULPS + 2 * np.sqrt(length)) * _input_epsilon(self.item)
+        values = {other.name: other.expected for other in self.pairs}
+        return self.parties.source.undecided(self.own, pair.name, values, slack)
+
+    def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
+        """The report, but for values that the source draws anew each time: those are unproved."""
+        if not _is_open(report):
+            return report
+        if pair.name not in self.parties.source.numerics.random:
+            again = self._again
+            if again is None or pair.index >= len(again):
+                return report
+            same = _comparable(self.parties, again[pair.index][1], pair.result, self.same_dtype)
+            if not _is_open(self.verdict(replace(pair, result=same))):
+                return report
+        return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
+
+    @cached_property
+    def _again(self) -> Outputs | None:
+        """What the source gives on the same inputs once more."""
+        try:
+            return self.parties.source.run(self.own)
+        except Exception:  # the source is the user's: any error at all
+            return None
+
+
+def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> Any:
+    """The source's value in the form that the other side's type system gives it."""
+    if parties.converted.framework != "onnx" and parties.source.framework == "onnx":
+        expected = travelled(expected)
+    if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
+        # a map a row against a column a key; onnxruntime's Python interface gives float32 as Python numbers
+        return {
+            key: np.array([row[key] for row in expected], np.asarray(column).dtype) for key, column in result.items()
+        }
+    if isinstance(expected, (bool, int, float)) and isinstance(result, np.ndarray):
+        natural = np.asarray(expected)
+        expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural
+    if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
+        expected = _without_none(shaped_like(expected, result), result.dtype)
+    return expected
+
+
+def _as_floating(expected: Any, result: Any) -> Any:
+    """Whole numbers in the type of the result, where that has NaN for rows that stand for none."""
+    both = isinstance(expected, np.ndarray) and isinstance(result, np.ndarray)
+    return (
+        expected.astype(result.dtype)
+        if both and expected.dtype.kind in "iub" and result.dtype.kind == "f"
+        else expected
+    )
+
+
+def _without_none(expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What stands for no category among an encoder's: the words "None" and "nan" among strings, NaN among numbers."""
+    if expected.dtype.kind != "O":
+        return expected
+    if dtype.kind == "f" and all(item is None or isinstance(item, Number) for item in expected.flat):
+        return np.array([np.nan if item is None else item for item in expected.flat], dtype).reshape(expected.shape)
+    spelled = [str(item) if item is None or item != item else item for item in expected.flat]
+    return np.array(spelled, object).reshape(expected.shape) if dtype.kind == "O" else expected
+
+
+def _as_array(value: Any) -> Any:
+    """A number inside a map or sequence as what it is in the graph: onnxruntime gives float32 as Python numbers."""
+    return np.asarray(value, np.float32) if isinstance(value, float) else value
+
+
+def _input_epsilon(item: InputSet) -> float:
+    found = [
+        tolerance.epsilon(leaf.dtype)
+        for leaf in item.leaves
+        if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype)
+    ]
+    return max(found, default=2.0**-23)

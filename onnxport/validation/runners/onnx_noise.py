@@ -1,0 +1,93 @@
+"""An ONNX source with rounding of its own: weights and inner results off by one unit in the last place, drawn anew each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.graph.bodies import bodies
+from onnxport.graph.protos import to_proto
+from onnxport.validation import tolerance
+from onnxport.validation.numerics import CARRIERS, epsilon_of
+
+# Operators whose results are not rounded, or by no more than what they are made of.
+_EXACT = CARRIERS | frozenset(
+    "Abs Ceil Clip Compress Constant ConstantOfShape Div Floor GatherElements GatherND LabelEncoder Max Min Mul Neg OneHot "
+    "Pad Reciprocal ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Sqrt Tile TopK Where".split()
+)
+
+
+def with_noise(graph: ir.Model) -> onnx.ModelProto:
+    """The graph with its weights off by one unit in the last place, and the results of its nodes off by one, at random.
+
+    After Monte Carlo arithmetic (Parker, Pierce and Eggert, "Monte Carlo arithmetic: how to gamble with floating point and
+    win", 2000): what a large intermediate value loses in a difference shows, which the inputs' last place need not move.
+    What trees read, and their own sums of leaves, stay as they are: across a threshold there is a jump, not noise.
+    """
+    rng = np.random.default_rng(0)
+    kept = {value.name for value in _read_by_trees(graph)}
+    proto = to_proto(graph)
+    for tensor in proto.graph.initializer:
+        value = graph.graph.initializers[tensor.name].const_value
+        if (
+            tensor.name in kept
+            or value is None
+            or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
+        ):
+            continue
+        array = value.numpy()
+        moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
+        tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
+    types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
+    numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
+    for dtype, word in numbers.items():
+        for number, what in ((epsilon_of(dtype), "unit"), (1.0, "one")):
+            constant = ir.tensor(np.asarray(number, dtype.numpy()), name=f"noise/{word}/{what}")
+            proto.graph.initializer.append(ir.serde.serialize_tensor(constant))
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    for node in nodes:
+        proto.graph.node.append(node)
+        written = proto.graph.node[-1]
+        if (
+            node.op_type in _EXACT
+            or kept.intersection(node.output)
+            or (node.op_type.startswith("Random") and not node.domain)
+        ):
+            continue
+        for place, name in enumerate(node.output):
+            inexact = types.get(name)
+            if name and inexact in numbers:
+                written.output[place] = f"{name}/exact"
+                proto.graph.node.extend(_noise(name, f"noise/{numbers[inexact]}", float(rng.integers(1 << 20))))
+    return proto
+
+
+def _read_by_trees(graph: ir.Model) -> set[ir.Value]:
+    """Every value that a tree ensemble depends on, and those that the ensembles give."""
+    found: set[ir.Value] = set()
+    for node in reversed(graph.graph):
+        inside = [inner for body in bodies(node) for inner in body.all_nodes()]
+        trees = any(item.op_type.startswith("TreeEnsemble") for item in (node, *inside))
+        if trees or found.intersection(node.outputs):
+            found.update(node.outputs)
+            found.update(value for item in (node, *inside) for value in item.inputs if value is not None)
+    return found
+
+
+def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:
+    """Nodes that multiply each element by 1 or by one unit in the last place more or less, as 1 plus the draw is rounded.
+
+    Whole numbers stay: they count, or stand for something, and their arithmetic is exact.
+    """
+    make, exact = onnx.helper.make_node, f"{name}/exact"
+    yield make("RandomUniformLike", [exact], [f"{name}/drawn"], low=-1.5, high=1.5, seed=seed)
+    yield make("Mul", [f"{name}/drawn", f"{numbers}/unit"], [f"{name}/move"])
+    yield make("Add", [f"{name}/move", f"{numbers}/one"], [f"{name}/factor"])
+    yield make("Mul", [exact, f"{name}/factor"], [f"{name}/moved"])
+    yield make("Floor", [exact], [f"{name}/floor"])
+    yield make("Equal", [exact, f"{name}/floor"], [f"{name}/whole"])
+    yield make("Where", [f"{name}/whole", exact, f"{name}/moved"], [name])

@@ -1,0 +1,120 @@
+"""Three verdicts: passed is said only where every output was compared by value; what was not is unproved, and says why."""
+
+import warnings
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+import onnxport
+from onnxport.converters.to_onnx.finish import finish
+from onnxport.graph.builder import OpBuilder
+from onnxport.model import OnnxModel
+
+FLOAT = ir.DataType.FLOAT
+
+
+def graph(write, *inputs, names=("output",), opset=21):
+    op = OpBuilder(opset)
+    values = [op.input(*item) for item in inputs]
+    for name in names:
+        op.names.reserve(name)
+    results = write(op, *values)
+    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
+
+
+X = ("x", FLOAT, ["N", 3])
+NOTHING = {
+    "random": (lambda op, x: op.RandomNormalLike(x), X, "random"),
+    "NaN": (lambda op, x: op.Sqrt(op.Sub(op.Neg(op.Abs(x)), np.float32(1))), X, "NaN"),
+    "no elements": (lambda op, x: op.Slice(x, [0], [0], [1]), X, "no elements"),
+    "cannot run": (lambda op, x: op.Reshape(x, [7]), ("x", FLOAT, [2, 3]), "can't run"),
+}
+
+
+@pytest.mark.parametrize("what", NOTHING)
+def test_what_was_not_compared_is_unproved(what, tmp_path):
+    write, x, words = NOTHING[what]
+    model = graph(write, x)
+    report = onnxport.validate(model, model)
+    assert report.verdict == "unproved"
+    assert not report.passed
+    assert words in str(report)
+    assert str(report).startswith("UNPROVED")
+    assert report.to_dict()["verdict"] == "unproved"
+    assert report.to_dict()["passed"] is False
+    report.to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert '<span class="unproved">unproved</span>' in page
+    assert 'class="pass"' not in page
+
+
+def test_one_output_that_was_not_compared_makes_the_whole_unproved():
+    write = lambda op, x: (op.RandomNormalLike(x), op.Neg(x))  # noqa: E731
+    model = graph(write, X, names=("noise", "plain"))
+    report = onnxport.validate(model, model)
+    assert report.verdict == "unproved"
+    assert [name for name, _ in report.unproved] == ["noise"]
+
+
+def test_an_output_is_proved_by_the_set_that_exercises_it():
+    """All NaN on the given inputs, numbers on others."""
+    model = graph(lambda op, x: op.Sqrt(x), X)
+    report = onnxport.validate(model, model, inputs=(np.full((2, 3), -1.0, np.float32),))
+    assert report.sets[0].outputs[0].verdict == "unproved"
+    mixed = onnxport.validate(model, model, inputs=(np.asarray([[-1.0, 4, 9]], np.float32),))
+    assert mixed.passed
+
+
+@pytest.mark.pytorch
+def test_dropout_in_training_mode_is_unproved():
+    import torch
+
+    net = torch.nn.Dropout(0.5).train()
+    converted = graph(lambda op, x: op.Dropout(x, np.float32(0.5), op.const(np.asarray(True))), X)
+    report = onnxport.validate(net, converted, inputs=(torch.randn(4, 3),))
+    assert report.verdict == "unproved"
+    assert "random" in str(report)
+    # a converted model that draws where its source does not is wrong
+    assert onnxport.validate(net.eval(), converted, inputs=(torch.randn(4, 3),)).verdict == "failed"
+
+
+def softplus(body):
+    """Softplus has no kernel for float64 in onnxruntime."""
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g (double[N, 3] x) => (double[N, 3] output) {{ {body} }}'
+    )
+
+
+DIRECT = "output = Softplus(x)"
+COMPOSED = "one = Constant<value = double {1.0}>() e = Exp(x) s = Add(e, one) output = Log(s)"
+
+
+def test_a_result_that_its_runtime_can_not_load_is_unproved():
+    report = onnxport.validate(softplus(COMPOSED), softplus(DIRECT))
+    assert report.verdict == "unproved"
+    assert "onnxruntime can't load the model" in str(report)
+
+
+def test_a_source_that_only_the_reference_runs_is_told_of():
+    report = onnxport.validate(softplus(DIRECT), softplus(COMPOSED))
+    assert report.passed, report
+    assert "the source ran in onnx.reference, not in onnxruntime" in str(report)
+
+
+@pytest.mark.pytorch
+def test_a_conversion_that_is_unproved_warns_and_returns():
+    import torch
+
+    class Nothing(torch.nn.Module):
+        def forward(self, x):
+            return torch.sqrt(-x * x - 1)
+
+    with pytest.warns(onnxport.UnprovedWarning, match="output: NaN on both sides") as caught:
+        result = onnxport.convert(Nothing(), inputs=(torch.randn(2, 3),))
+    assert caught[0].filename == __file__
+    assert result.report.verdict == "unproved"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert onnxport.convert(torch.nn.ReLU(), inputs=(torch.randn(2, 3),)).report.verdict == "passed"
