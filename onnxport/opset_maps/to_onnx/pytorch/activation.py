@@ -197,7 +197,11 @@ def _softmax(op: OpBuilder, make: Callable[[ir.Value, int], ir.Value], x: ir.Val
     "aten::feature_dropout",
     "aten::alpha_dropout",
     "aten::feature_alpha_dropout",
-    cases=[built(lambda: nn.Dropout(0.5).eval(), f32(2, 3)), built(lambda: nn.AlphaDropout().eval(), f32(2, 3))],
+    cases=[
+        built(lambda: nn.Dropout(0.5).eval(), f32(2, 3)),
+        built(lambda: nn.AlphaDropout().eval(), f32(2, 3)),
+        case(lambda x: F.dropout(x, 1.0, True), f32(2, 3)),
+    ],
 )
 def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
     """The identity; in training mode Dropout with its mask drawn when the graph runs."""
@@ -205,6 +209,8 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
         return x
     if op.source is None or not op.source.op.startswith("aten::dropout"):
         raise UnsupportedOperator("in training mode it has no ONNX form; call model.eval()")
+    if p == 1:  # which ONNX's Dropout does not take
+        return op.Mul(x, op.const(0.0, x.dtype))
     return op.Dropout(x, op.const(p, _FLOAT), op.const(True))
 
 

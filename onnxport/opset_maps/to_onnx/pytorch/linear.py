@@ -93,6 +93,7 @@ def exact(op: OpBuilder, product: Callable[[ir.Value, ir.Value], ir.Value], x: i
         case(torch.addmm, f32(5), f32(3, 4), f32(4, 5), dynamic=False),
         case(lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(3, 4), f32(4, 5)),
         case(lambda c, a, b: torch.addmm(c, a, b, beta=2), i64(3, 5), i64(3, 4), i64(4, 5)),
+        case(lambda c, a, b: torch.addmm(c, a, b, beta=2.9, alpha=-1.2), i64(3, 5), i64(3, 4), i64(4, 5)),
     ],
 )
 def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
@@ -106,6 +107,8 @@ def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: f
 def _added(op: OpBuilder, x: ir.Value, product: ir.Value, beta: float, alpha: float) -> ir.Value:
     if x.dtype is None:
         raise UnsupportedOperator("an operand of unknown type")
+    if x.dtype.is_integer():  # torch cuts the factors of whole numbers
+        beta, alpha = int(beta), int(alpha)
     product = product if alpha == 1 else op.Mul(product, to_dtype(op, alpha, x.dtype))
     if beta == 0:
         return product
@@ -118,6 +121,7 @@ def _added(op: OpBuilder, x: ir.Value, product: ir.Value, beta: float, alpha: fl
     cases=[
         case(lambda c, a, b: torch.baddbmm(c, a, b, beta=0.5, alpha=2), f32(2, 3, 5), f32(2, 3, 4), f32(2, 4, 5)),
         case(torch.addmv, f32(3), f32(3, 4), f32(4)),
+        case(lambda c, a, b: torch.addmv(c, a, b, beta=0.5, alpha=1.7), i64(3), i64(3, 4), i64(4)),
     ],
 )
 def baddbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:

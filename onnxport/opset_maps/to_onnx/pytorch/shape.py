@@ -10,6 +10,7 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.provenance import Source
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
@@ -117,6 +118,25 @@ def flatten(op: OpBuilder, x: ir.Value, *_: object) -> ir.Value:
     if op.result.shape is not None and list(op.result.shape) == (list(x.shape) if x.shape is not None else None):
         return x
     return reshaped(op, x)
+
+
+@aten.lower(
+    "aten::atleast_1d.Sequence",
+    "aten::atleast_2d.Sequence",
+    "aten::atleast_3d.Sequence",
+    cases=[
+        case(lambda x, y: torch.atleast_1d(x, y), f32(), f32(3)),
+        case(lambda x, y: torch.atleast_2d([x, y]), f32(), f32(3)),
+        case(lambda x, y: torch.atleast_3d(x, y), f32(2, 3), f32(2, 3, 4, 5)),
+    ],
+)
+def at_least(op: OpBuilder, tensors: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
+    """Reshape of each."""
+    made = []
+    for x, said in zip(tensors, op.results, strict=True):
+        with op.at(op.source or Source("aten::atleast_1d"), [said]):
+            made.append(flatten(op, x))
+    return tuple(made)
 
 
 @aten.lower(

@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import double
+from onnxport.opset_maps.to_onnx.common import double, whole_numbers
 from onnxport.opset_maps.to_onnx.common.elementwise import log1p, lower_row
 from onnxport.opset_maps.to_onnx.common.whole_numbers import extreme
 
@@ -47,7 +47,7 @@ def _argument_names(operator: str, default: tuple[str, ...]) -> tuple[str, ...]:
 
 
 for _row in BY_TF.values():
-    if _row.tf in ("Relu", "Xlogy"):
+    if _row.tf in ("Pow", "Relu", "Xlogy"):
         continue
     tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
 
@@ -58,6 +58,24 @@ def relu(op: OpBuilder, features: ir.Value) -> ir.Value:
     if features.dtype in schema.allowed_dtypes("", "Relu", op.opset):
         return op.Relu(features)
     return extreme(op, "Max", features, op.const(0, features.dtype))
+
+
+@tensorflow.lower(
+    "Pow",
+    cases=[
+        case(lambda x, y: tf.pow(x, y), f32(2, 3, low=0.2), f32(3)),
+        case(lambda x: (x**0.5, x**-0.5), f32(2, 3, low=0.2)),
+        case(lambda x: x**5, i64(2, 3)),
+    ],
+)
+def pow_(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does."""
+    power = op.constant(y)
+    if power is None or power.size != 1 or abs(float(power.ravel()[0])) != 0.5:
+        return whole_numbers.power(op, x, y)
+    root = op.Sqrt(x)
+    root = root if power.ndim == 0 else op.Expand(root, op.const(power.shape))
+    return root if float(power.ravel()[0]) > 0 else op.Reciprocal(root)
 
 
 @tensorflow.lower("Add", cases=[case(lambda x, y: tf.raw_ops.Add(x=x, y=y), f32(2, 3), f32(3))])
