@@ -72,7 +72,11 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     yield first
     ledger.open(first.inputs)
     for candidates in _further(parties, inputs, seed):
-        run = _first_run(parties, ledger.affordable(candidates), notes)
+        try:
+            run = _first_run(parties, ledger.affordable(candidates), notes)
+        except InvalidInputError as error:  # a shape too large to draw
+            notes.append(f"left out: {first_line(error)}")
+            continue
         if run is not None:
             yield run
     if ledger.left_out:
