@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from re._constants import ASSERT, ASSERT_NOT, BRANCH, MAX_REPEAT, MAXREPEAT, MIN_REPEAT, SUBPATTERN  # type: ignore[import-not-found]
+from re._parser import parse  # type: ignore[import-not-found]
 from typing import Any
 
 import numpy as np
@@ -162,7 +164,28 @@ def _centers(model: Any) -> str | None:
 
 def _vectorizer(model: Any) -> str | None:
     """Documents are texts: with another setting they name files that are opened."""
-    return None if model.input == "content" else f"a vectorizer reads its documents from files (input={model.input!r})"
+    if model.input != "content":
+        return f"a vectorizer reads its documents from files (input={model.input!r})"
+    pattern = model.token_pattern
+    return (
+        f"the pattern {pattern!r} may never end" if isinstance(pattern, str) and _backtracks(parse(pattern)) else None
+    )
+
+
+def _backtracks(found: Any, *, inside: bool = False) -> bool:
+    """Whether a repetition stands inside of another: on some texts such a pattern takes time that doubles with each letter."""
+    for code, value in found:
+        if code in (MAX_REPEAT, MIN_REPEAT):
+            many = value[1] is MAXREPEAT or value[1] > 50
+            if (many and inside) or _backtracks(value[2], inside=inside or many):
+                return True
+        elif (
+            (code is BRANCH and (inside or any(_backtracks(item, inside=inside) for item in value[1])))
+            or (code is SUBPATTERN and _backtracks(value[3], inside=inside))
+            or (code in (ASSERT, ASSERT_NOT) and _backtracks(value[1], inside=inside))
+        ):
+            return True
+    return False
 
 
 _CHECKS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str | None]], ...] = (

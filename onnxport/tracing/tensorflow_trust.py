@@ -38,6 +38,12 @@ _ACTING = re.compile(
     r"ReadFile|MatchingFiles|\w*Reader\w*|InitializeTableFromTextFile|PyFuncStateless|Debug\w+|CopyHost|Copy|\w*Dataset\w*"
     r"|Xla(Launch|CustomCall|Host)\w*|TPU\w*|RegisterDataset\w*|ShardedFilespec|SparseCore\w*|\w*Summary(V2)?|Iterator\w*"
 )
+# Operators that make a tensor of a size that stands in the graph.
+_GROWING = re.compile(
+    r"Fill|Tile|Pad|PadV2|MirrorPad|BroadcastTo|Range|LinSpace|Empty|OneHot|ScatterNd|SparseToDense|(Dense)?Bincount"
+    r"|(Stateless|Stateful)?(Random|Truncated|Uniform|StandardNormal)\w*|Resize\w+|MatrixDiag\w*|TensorListReserve"
+)
+_LARGEST = 1 << 28  # elements
 _TEXT_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
 _LOGGED = re.compile(r"stdout|stderr|log\((info|warning|error)\)")
 _BYTES = 300 << 20
@@ -155,6 +161,7 @@ class _Library:
         sources = {node.name: node for node in nodes}
         for node in nodes:
             self._check_constant(node, function)
+            self._check_size(node, function, sources)
             if node.op in self.functions or not _acts(node):
                 if any(_TEXT_FILE.fullmatch(item.op) for name in self.calls(node) for item in self.body(name)):
                     self._check_path(node, node.input, function, sources, assets)
@@ -189,6 +196,25 @@ class _Library:
             raise UntrustedFileError(
                 f"{self.title!r}: operator {node.op} (node {_where(node, function)}) reads a file that is no asset of the "
                 f"model; {_WAY_OUT}"
+            )
+
+    def _check_size(self, node: Any, function: str, sources: Mapping[str, Any]) -> None:
+        """Sizes that stand in the graph ask for no more memory than a machine has."""
+        if _GROWING.fullmatch(node.op) is None:
+            return
+        count = 1
+        for text in node.input:
+            origin = sources.get(text.partition(":")[0])
+            if origin is None or origin.op != "Const" or len(origin.attr["value"].tensor.tensor_shape.dim) > 2:
+                continue
+            tensor = origin.attr["value"].tensor
+            if tf.dtypes.as_dtype(tensor.dtype).is_integer and _values_in(tensor) <= 64:
+                numbers = tf.make_ndarray(tensor).ravel()[:64].tolist()
+                count *= math.prod(max(abs(int(number)), 1) for number in numbers)
+        if count > _LARGEST:
+            raise InvalidModelError(
+                f"{self.title!r} is damaged or hostile: operator {node.op} (node {_where(node, function)}) makes a tensor of "
+                f"{count:,} elements from nothing"
             )
 
     def _check_constant(self, node: Any, function: str) -> None:

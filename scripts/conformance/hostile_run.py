@@ -252,11 +252,23 @@ class _Worker:
         self.process.wait()
 
 
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def resident(pid: int) -> int:
-    """Resident memory of a process and its descendants, in bytes."""
-    total, stack = 0, [pid]
+    """Resident memory of a process and its descendants, in bytes.
+
+    One that is just being started still shows its parent's memory and command line: it is left out.
+    """
+    total, stack, own = 0, [pid], _command_line(pid)
     while stack:
         number = stack.pop()
+        if number != pid and _command_line(number) == own:
+            continue
         try:
             fields = Path(f"/proc/{number}/statm").read_text().split()
             total += int(fields[1]) * os.sysconf("SC_PAGE_SIZE")

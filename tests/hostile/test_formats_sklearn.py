@@ -31,6 +31,7 @@ from sklearn.tree import export_graphviz  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidModelError, UntrustedFileError  # noqa: E402
+from onnxport.tracing.sklearn import load  # noqa: E402
 
 X = np.random.default_rng(0).normal(size=(80, 3))
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
@@ -141,6 +142,22 @@ def test_vectorizers_open_no_files(said: str, tmp_path: Path) -> None:
     skops.dump(model, tmp_path / "model.skops")
     with pytest.raises(InvalidModelError, match="reads its documents from files"):
         onnxport.convert(tmp_path / "model.skops", inputs=["/etc/hostname"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fine"),
+    [(r"(?u)\b\w\w+\b", True), (r"[a-z]+|\d{2,4}", True), (r"(\w+)+\d", False), ("(a|ab)*c", False)],
+)
+def test_patterns_that_may_never_end_are_refused(pattern: str, fine: bool, tmp_path: Path) -> None:
+    texts = ["one two 11", "two three 12"]
+    model = make_pipeline(TfidfVectorizer(token_pattern=r"(?u)\b\w\w+\b"), LogisticRegression()).fit(texts, [0, 1])
+    model[0].token_pattern = pattern
+    skops.dump(model, tmp_path / "model.skops")
+    if fine:
+        load(tmp_path / "model.skops")
+        return
+    with pytest.raises(InvalidModelError, match="may never end"):
+        load(tmp_path / "model.skops")
 
 
 def hist(field: str, value: int) -> Any:

@@ -175,6 +175,22 @@ def test_graphs_that_would_never_end_are_refused(tmp_path: Path, change: Any, me
         onnxport.convert(edited(path, lambda meta: change(meta.graph_def)))
 
 
+@pytest.mark.parametrize("kind", [saved, frozen])
+@pytest.mark.parametrize(
+    "grow",
+    [
+        lambda x: x + tf.reduce_sum(tf.fill([1 << 20, 1 << 20], 1.0)),
+        lambda x: x + tf.reduce_sum(tf.tile(tf.ones_like(x)[0], [1 << 31])),
+        lambda x: x + tf.reduce_sum(tf.random.uniform([1 << 31])),
+        lambda x: x + tf.cast(tf.range(1 << 40)[-1], tf.float32),
+    ],
+)
+def test_tensors_from_nothing_are_refused(tmp_path: Path, grow: Any, kind: Any) -> None:
+    path = kind(tmp_path / "model" if kind is saved else tmp_path, grow)
+    with pytest.raises(InvalidModelError, match="from nothing"):
+        onnxport.convert(path)
+
+
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"not a model"])
 def test_files_that_are_no_models_say_so(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "saved_model.pb").write_bytes(damage)
