@@ -18,7 +18,6 @@ from onnxport.graph.bodies import bodies
 from onnxport.graph.inference import infer_outputs
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.provenance import Source
-from onnxport.graph.strings import gathered, loses_strings
 
 # What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
 Operand = ir.Value | np.ndarray | np.generic | bool | int | float | complex | str | Sequence[Any] | None
@@ -118,10 +117,6 @@ class OpBuilder:
             return self._custom_node(op_type, inputs, domain, outputs or 1, name, attributes)
         schema = schemas.require_schema(domain, op_type, version)
         operands = self._operands(schema, inputs)
-        if op_type == "Gather":
-            (data, index), axis = operands, attributes.get("axis") or 0
-            if data is not None and index is not None and loses_strings(data, axis):
-                return gathered(self, data, index, axis)
         attrs = [schemas.attribute(schema, key, item) for key, item in attributes.items() if item is not None]
         if not domain and any(item is not None and item.dtype == ir.DataType.DOUBLE for item in operands):
             _require_double(op_type, attrs)

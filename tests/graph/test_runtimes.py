@@ -313,3 +313,13 @@ def test_random_numbers_have_their_distribution(opset, like):
     for values, mean, deviation in ((uniform, 2, 8 / 12**0.5), (normal, 3, 2), (half.astype(F), 0, 1)):
         np.testing.assert_allclose([values.mean(), values.std()], [mean, deviation], atol=6 * deviation / 2000**0.5)
     assert not np.allclose(uniform, model(np.zeros((40, 50), F))[0])
+
+
+def test_a_constant_that_cleaning_took_away_comes_back():
+    def build(op, x):
+        op.Mul(x, 0.0)  # used by nobody
+        return op.Elu(x)
+
+    model = OnnxModel(written(build, [REALS], 21, "onnxruntime"))
+    onnx.checker.check_model(model.proto, full_check=True)
+    assert model.session.backend == "onnxruntime"

@@ -17,9 +17,12 @@ from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.products import SettleProductsPass
 from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
+from onnxport.graph.runtimes.scatter import SCATTERS
+from onnxport.graph.runtimes.strings import STRINGS
+from onnxport.graph.runtimes.whole_numbers import WHOLE_NUMBERS
 from onnxport.graph.runtimes.windows import WINDOWS
 
-DEFECTS: tuple[Defect, ...] = (*OTHERS, *DOUBLE, *WINDOWS, *CASTS)
+DEFECTS: tuple[Defect, ...] = (*OTHERS, *WHOLE_NUMBERS, *SCATTERS, *STRINGS, *DOUBLE, *WINDOWS, *CASTS)
 
 
 def _by_operator() -> dict[tuple[str, str], list[Defect]]:
@@ -44,10 +47,10 @@ def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
         A sentence a kind of rewriting, with the operators and their count.
     """
     fitting = _Fitting(op)
-    written = len(op.initializers)
     fitting.graph(model.graph)
-    for value in op.initializers[written:]:
-        model.graph.register_initializer(value)
+    for value in op.initializers:  # new ones, and those that nothing used any more when the graph was cleaned
+        if value.name not in model.graph.initializers and value.uses():
+            model.graph.register_initializer(value)
     model.graph.opset_imports.update(op.opset_imports)
     notes = fitting.notes()
     if notes:

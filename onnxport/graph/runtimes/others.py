@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtimes.casts import again, through
 from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, optional, real, text, whole, wholes
+from onnxport.graph.runtimes.whole_numbers import clip
 
 _T = ir.DataType
 _BOOL = frozenset({_T.BOOL})
@@ -49,6 +50,13 @@ def relu_of_integers(op: OpBuilder, node: ir.Node) -> Written:
     x = operand(node, 0)
     zero = op.const(0, x.dtype)
     return op.Where(op.Greater(x, zero), x, zero)
+
+
+def _is_misread_clip(node: ir.Node) -> bool:
+    x = operand(node, 0)
+    before = x.producer()
+    after_relu = x.dtype == _T.DOUBLE and before is not None and before.op_type == "Relu"
+    return optional(node, 1) is None or optional(node, 2) is None or after_relu
 
 
 def non_zero(op: OpBuilder, node: ir.Node) -> Written:
@@ -236,6 +244,14 @@ OTHERS = (
     ),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
     Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
+    Defect(
+        ("Clip",),
+        clip,
+        "Max and Min",
+        "onnxruntime clips infinity to the greatest number where a bound is left out, and loads no Clip of a float64 Relu",
+        frozenset({_T.FLOAT, _T.FLOAT16, _T.BFLOAT16, _T.DOUBLE}),
+        applies=_is_misread_clip,
+    ),
     Defect(("Relu",), relu_of_integers, "Where", dtypes=frozenset({_T.INT64})),
     Defect(
         ("NonZero",),

@@ -1,4 +1,4 @@
-"""Reductions of anything: of whole numbers beyond float64's, of NaN, and of no elements at all.
+"""Reductions of NaN, and of no elements at all.
 
 onnxruntime's ReduceMax, ReduceMin, ArgMax and ArgMin pass over a NaN unless it stands first, and its ReduceMean of no elements
 is 0. The specification says nothing of either; NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart).
@@ -7,14 +7,15 @@ is 0. The specification says nothing of either; NumPy and the frameworks give Na
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import whole_numbers
-from onnxport.opset_maps.to_onnx.common.whole_numbers import Reduction
+
+# A reduction over axes that are settled: the operator, what is reduced, and whether the axes stay.
+Reduction = Callable[[str, ir.Value, bool], ir.Value]
 
 
 def over(op: OpBuilder, axes: Sequence[int] | None) -> Reduction:
@@ -31,7 +32,7 @@ def reduced(op: OpBuilder, operator: str, x: ir.Value, *, keepdims: bool, reduce
     """ReduceSum, ReduceMax, ReduceMin or another reduction of at least one element."""
     if operator in ("ReduceMax", "ReduceMin") and is_floating(x):
         return op.Add(reduce(operator, x, keepdims), nan_or_zero(op, x, keepdims=keepdims, reduce=reduce))
-    return whole_numbers.reduced(op, operator, x, keepdims=keepdims, reduce=reduce)
+    return reduce(operator, x, keepdims)
 
 
 def nan_or_zero(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction) -> ir.Value:
@@ -42,7 +43,7 @@ def nan_or_zero(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction
 def cut_to_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
     """0 for each number and infinity, NaN for NaN."""
     zero = op.const(0.0, x.dtype)
-    return whole_numbers.clipped(op, x, zero, zero)
+    return op.Clip(x, zero, zero)
 
 
 def mean(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction, count: ir.Value | int | None) -> ir.Value:

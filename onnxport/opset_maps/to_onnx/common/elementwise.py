@@ -12,7 +12,6 @@ from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import expm1, log1p  # noqa: F401  # expm1 is looked up by its row
 from onnxport.opset_maps.elementwise import Row
-from onnxport.opset_maps.to_onnx.common import whole_numbers
 
 Operand = ir.Value | bool | int | float
 
@@ -41,8 +40,6 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return _OF_INTEGERS[row.onnx](op, *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
-        if not dtype.is_floating_point() and row.onnx in whole_numbers.BY_OPERATOR:
-            return whole_numbers.BY_OPERATOR[row.onnx](op, *values)
         return log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)
 
     lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
@@ -205,7 +202,7 @@ def log_sigmoid(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 def relu6(op: OpBuilder, x: ir.Value) -> ir.Value:
     """min(max(x, 0), 6)."""
-    return whole_numbers.clipped(op, x, op.const(0.0, x.dtype), op.const(6.0, x.dtype))
+    return op.Clip(x, op.const(0.0, x.dtype), op.const(6.0, x.dtype))
 
 
 def isnan(op: OpBuilder, x: ir.Value) -> ir.Value:

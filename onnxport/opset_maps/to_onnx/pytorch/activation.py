@@ -16,7 +16,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common import double
-from onnxport.opset_maps.to_onnx.common.whole_numbers import clipped, extreme
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 _FLOAT = ir.DataType.FLOAT
@@ -76,7 +75,7 @@ def hardtanh(op: OpBuilder, x: ir.Value, min_val: float = -1, max_val: float = 1
     """Clip; the bounds of integers are cut to whole numbers, as in torch."""
     whole = x.dtype is not None and x.dtype.is_integer()
     low, high = (op.const(int(bound) if whole else bound, x.dtype) for bound in (min_val, max_val))
-    return clipped(op, x, low, high)
+    return op.Clip(x, low, high)
 
 
 @aten.lower("aten::hardsigmoid", cases=[case(F.hardsigmoid, f32(2, 3, low=-5.0, high=5.0))])
@@ -112,7 +111,7 @@ def softplus(op: OpBuilder, x: ir.Value, beta: float = 1, threshold: float = 20)
 @aten.lower("aten::softshrink", cases=[case(lambda x: F.softshrink(x, 0.7), f32(2, 3))])
 def softshrink(op: OpBuilder, x: ir.Value, lambd: float = 0.5) -> ir.Value:
     """x less what lies between the bounds, which keeps NaN; ONNX's Shrink gives 0 for it."""
-    return op.Sub(x, clipped(op, x, op.const(-lambd, x.dtype), op.const(lambd, x.dtype)))
+    return op.Sub(x, op.Clip(x, op.const(-lambd, x.dtype), op.const(lambd, x.dtype)))
 
 
 @aten.lower("aten::hardshrink", cases=[case(lambda x: F.hardshrink(x, 0.7), f32(2, 3))])
@@ -217,4 +216,4 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
 @aten.lower("aten::relu", cases=[case(F.relu, f32(2, 3), dynamic=True), case(F.relu, i64(2, 3))])
 def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Relu; of integers the larger of them and 0, since onnxruntime's Relu takes few integers."""
-    return extreme(op, "Max", x, op.const(0, x.dtype)) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)
+    return op.node("Max", x, op.const(0, x.dtype)) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)

@@ -15,7 +15,6 @@ from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import ROWS, Row
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common import elementwise as compose
-from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.common.elementwise import common_dtype, lower_row, to_dtype
 
 Operand = ir.Value | bool | int | float
@@ -182,7 +181,7 @@ def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
             return op.Reciprocal(op.Sqrt(base))
     if dtype in (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8):
         raise UnsupportedOperator(f"aten::pow: ONNX Pow takes no {dtype.name}")
-    return whole_numbers.power(op, base, to_dtype(op, y, dtype))
+    return op.Pow(base, to_dtype(op, y, dtype))
 
 
 @aten.lower(
@@ -199,15 +198,10 @@ def clamp(op: OpBuilder, x: ir.Value, min: Operand | None = None, max: Operand |
     dtype = op.result.dtype
     value = to_dtype(op, x, dtype)
     if any(isinstance(bound, ir.Value) for bound in (min, max)):
-        value = value if min is None else whole_numbers.extreme(op, "Max", value, to_dtype(op, min, dtype))
-        return value if max is None else whole_numbers.extreme(op, "Min", value, to_dtype(op, max, dtype))
-    if dtype in (ir.DataType.INT16, ir.DataType.UINT16):  # onnxruntime has no Clip for these
-        wide = op.cast(value, ir.DataType.INT32)
-        return op.cast(
-            op.Clip(wide, *(None if b is None else op.const(b, ir.DataType.INT32) for b in (min, max))), dtype
-        )
+        value = value if min is None else op.Max(value, to_dtype(op, min, dtype))
+        return value if max is None else op.Min(value, to_dtype(op, max, dtype))
     low, high = (None if bound is None else op.const(bound, dtype) for bound in (min, max))
-    return whole_numbers.clipped(op, value, low, high)
+    return op.Clip(value, low, high)
 
 
 @aten.lower(
@@ -222,7 +216,7 @@ def clamp(op: OpBuilder, x: ir.Value, min: Operand | None = None, max: Operand |
 def sign(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Sign; 0 of NaN."""
     if not op.result.dtype.is_floating_point():
-        return x if x.dtype == ir.DataType.BOOL else whole_numbers.sign(op, x)
+        return x if x.dtype == ir.DataType.BOOL else op.Sign(x)
     return op.Sign(op.Where(op.IsNaN(x), op.const(0.0, x.dtype), x))
 
 

@@ -15,7 +15,6 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, built, case, f32, i64
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import scatter
 from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -328,7 +327,7 @@ def index_put(
     chosen = _selection(op, x, indices)
     front = _moved(op, x, chosen.order)
     updates = _as_updates(op, front, values, chosen, rank(x))
-    made = scatter.slices(op, front, chosen.indices, updates, "add" if accumulate else None)
+    made = op.ScatterND(front, chosen.indices, updates, reduction="add" if accumulate else None)
     return _moved(op, made, [chosen.order.index(axis) for axis in range(rank(x))])
 
 
@@ -462,7 +461,7 @@ def scattered_along(
 ) -> ir.Value:
     """`x` with `source` at `positions` (a vector) along one axis."""
     column = op.Reshape(positions, [-1, *[1] * (rank(x) - 1 - dim % rank(x))])
-    return scatter.elements(op, x, op.Expand(column, op.shape(source)), source, dim, reduction)
+    return op.ScatterElements(x, op.Expand(column, op.shape(source)), source, axis=dim, reduction=reduction)
 
 
 @aten.lower(

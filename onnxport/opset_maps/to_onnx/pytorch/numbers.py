@@ -12,7 +12,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.common.elementwise import floor_div, is_negative, isinf, to_dtype
-from onnxport.opset_maps.to_onnx.common.whole_numbers import extreme
 
 Operand = ir.Value | bool | int | float
 _INT64 = ir.DataType.INT64
@@ -124,7 +123,7 @@ def _ignoring_nan(onnx: str) -> Callable[..., ir.Value]:
         if dtype == ir.DataType.BOOL:
             return op.Or(a, b) if onnx == "Max" else op.And(a, b)
         if not dtype.is_floating_point():
-            return extreme(op, onnx, a, b)
+            return op.node(onnx, a, b)
         return op.Where(op.IsNaN(a), b, op.Where(op.IsNaN(b), a, op.node(onnx, a, b)))
 
     lower.__doc__ = f"{onnx}; of a number and NaN the number."
@@ -143,7 +142,7 @@ def _extreme_of_two(onnx: str) -> Callable[..., ir.Value]:
         a, b = op.cast(x, dtype), op.cast(other, dtype)
         if dtype == ir.DataType.BOOL:
             return op.Or(a, b) if onnx == "Max" else op.And(a, b)
-        return extreme(op, onnx, a, b)
+        return op.node(onnx, a, b)
 
     lower.__doc__ = f"{onnx}."
     return lower

@@ -12,7 +12,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Dims = Sequence[int] | int | None
@@ -183,7 +182,7 @@ def prod(
     op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False, *, dtype: ir.DataType | None = None
 ) -> ir.Value:
     """ReduceProd."""
-    return whole_numbers.product(op, op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
+    return op.reduce("ReduceProd", op.cast(x, op.result.dtype), axes_of(x, dim), keepdims=keepdim)
 
 
 def variance(

@@ -10,11 +10,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import scatter
 from onnxport.opset_maps.to_onnx.pytorch.indexing import Number, number_like, scattered_along
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
-# onnxruntime adds up with ScatterElements from opset 16, takes extremes from 18.
+# ScatterElements adds up from opset 16 on, takes extremes from 18 on.
 _SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}
 
 
@@ -30,11 +29,11 @@ def scattered(
         raise UnsupportedOperator(f"scattering with {reduction} needs opset {_SINCE[reduction]}")
     if rank(x) == 0:
         one, at, value = (op.Reshape(item, [1]) for item in (x, index, src))
-        return op.Reshape(scatter.elements(op, one, at, value, 0, reduction), np.zeros(0, np.int64))
+        return op.Reshape(op.ScatterElements(one, at, value, axis=0, reduction=reduction), np.zeros(0, np.int64))
     if src.shape is None or index.shape is None or list(src.shape) != list(index.shape):
         count = rank(x)
         src = op.Slice(src, [0] * count, op.shape(index), list(range(count)))
-    return scatter.elements(op, x, index, op.cast_like(src, x), dim, reduction)
+    return op.ScatterElements(x, index, op.cast_like(src, x), axis=dim, reduction=reduction)
 
 
 _REDUCE = {"add": "add", "multiply": "mul"}

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import reductions
-from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -66,7 +65,7 @@ def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 @says(np.prod)
 def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     x, axes = x if x.dtype.kind == "f" else x.astype(np.int64), _axes(x, axis)
-    return x.of(whole_numbers.product(x.op, x.value, range(x.ndim) if axes is None else axes, keepdims=keepdims))
+    return x.of(x.op.reduce("ReduceProd", x.value, list(range(x.ndim)) if axes is None else axes, keepdims=keepdims))
 
 
 def _extreme(operator: str) -> Function:

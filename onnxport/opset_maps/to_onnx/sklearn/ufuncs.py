@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.graph import compositions
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import double, elementwise, special, whole_numbers
+from onnxport.opset_maps.to_onnx.common import double, elementwise, special
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 
 _DOUBLE = ir.DataType.DOUBLE
@@ -25,7 +25,7 @@ def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     exponent = op.constant(y)
     if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
         return op.Mul(x, x)
-    return whole_numbers.power(op, x, y)
+    return op.Pow(x, y)
 
 
 def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -68,7 +68,7 @@ def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _ignoring_nan(operator: str) -> Function:
     def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
         if x.dtype is not None and not x.dtype.is_floating_point():
-            return whole_numbers.extreme(op, operator, x, y)
+            return op.node(operator, x, y)
         return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
 
     return lower
@@ -100,7 +100,7 @@ UFUNCS: dict[str, Function] = {
     "positive": lambda op, x: x,
     "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
     "fabs": _plain("Abs"),
-    "sign": whole_numbers.sign,
+    "sign": lambda op, x: op.Sign(x),
     "sqrt": _plain("Sqrt"),
     "square": elementwise.square,
     "reciprocal": _plain("Reciprocal"),
@@ -137,8 +137,8 @@ UFUNCS: dict[str, Function] = {
     "cbrt": _cube_root,
     "heaviside": _heaviside,
     "float_power": _power,
-    "maximum": whole_numbers.BY_OPERATOR["Max"],
-    "minimum": whole_numbers.BY_OPERATOR["Min"],
+    "maximum": lambda op, x, y: op.Max(x, y),
+    "minimum": lambda op, x, y: op.Min(x, y),
     "fmax": _ignoring_nan("Max"),
     "fmin": _ignoring_nan("Min"),
     "equal": _plain("Equal"),

@@ -13,7 +13,6 @@ from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.common import double, whole_numbers
 from onnxport.opset_maps.to_onnx.common.elementwise import log1p, lower_row
-from onnxport.opset_maps.to_onnx.common.whole_numbers import extreme
 
 _DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
 
@@ -57,7 +56,7 @@ def relu(op: OpBuilder, features: ir.Value) -> ir.Value:
     """ONNX Relu; max(x, 0) of the integers that it takes from opset 14 on."""
     if features.dtype in schema.allowed_dtypes("", "Relu", op.opset):
         return op.Relu(features)
-    return extreme(op, "Max", features, op.const(0, features.dtype))
+    return op.node("Max", features, op.const(0, features.dtype))
 
 
 @tensorflow.lower(
@@ -138,7 +137,7 @@ def selu(op: OpBuilder, features: ir.Value) -> ir.Value:
 )
 def clip_by_value(op: OpBuilder, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
     """min(max(t, low), high), the bounds broadcast."""
-    return extreme(op, "Min", extreme(op, "Max", t, clip_value_min), clip_value_max)
+    return op.node("Min", op.node("Max", t, clip_value_min), clip_value_max)
 
 
 @tensorflow.lower(

@@ -12,7 +12,6 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import scatter
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
 
 
@@ -88,7 +87,7 @@ def _rows(n: int) -> np.ndarray:
 def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
     """Scattered into zeros; updates of one place add up."""
     zero = op.const(False) if updates.dtype == ir.DataType.BOOL else op.const(0, updates.dtype)
-    return scatter.slices(op, op.Expand(zero, int64(op, shape)), int64(op, indices), updates, "add")
+    return op.ScatterND(op.Expand(zero, int64(op, shape)), int64(op, indices), updates, reduction="add")
 
 
 @tensorflow.lower(
@@ -110,9 +109,9 @@ def tensor_scatter_update(
 def _scatter(op: OpBuilder, x: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, least: int) -> ir.Value:
     if op.opset < least:
         raise UnsupportedOperator(
-            f"needs ONNX ScatterElements with reduction={reduction!r}, which exists from opset {least} on"
+            f"needs ONNX ScatterND with reduction={reduction!r}, which exists from opset {least} on"
         )
-    return scatter.slices(op, x, int64(op, indices), updates, reduction)
+    return op.ScatterND(x, int64(op, indices), updates, reduction=reduction)
 
 
 @tensorflow.lower(

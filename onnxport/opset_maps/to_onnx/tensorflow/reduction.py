@@ -13,7 +13,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import reductions
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import whole_numbers
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int
 
 _REDUCTIONS = {"Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Min": "ReduceMin", "Prod": "ReduceProd"}
@@ -25,7 +24,7 @@ def reduced(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, keep_dims
     if items is not None and not items:
         return x
     if items is not None and operator == "ReduceProd":
-        return whole_numbers.product(op, x, items, keepdims=keep_dims)
+        return op.reduce("ReduceProd", x, items, keepdims=keep_dims)
     reduce = _over(op, operator, axes) if items is None else reductions.over(op, items)
     if operator == "ReduceMean":
         return reductions.mean(op, x, keepdims=keep_dims, reduce=reduce, count=_count(op, x, axes))
@@ -41,7 +40,7 @@ def _constant_axes(op: OpBuilder, x: ir.Value, axes: ir.Value) -> list[int] | No
     return [int(axis) % max(rank(x), 1) for axis in found.ravel()]
 
 
-def _over(op: OpBuilder, operator: str, axes: ir.Value) -> whole_numbers.Reduction:
+def _over(op: OpBuilder, operator: str, axes: ir.Value) -> reductions.Reduction:
     """Reductions over axes that are computed when the model runs."""
     if op.opset < (13 if operator == "ReduceSum" else 18):
         raise UnsupportedOperator(f"{operator} over axes that are computed when the model runs needs opset 18")

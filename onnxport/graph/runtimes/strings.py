@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import onnx_ir as ir
 
-if TYPE_CHECKING:
-    from onnxport.graph.builder import OpBuilder
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, whole
 
 
-def loses_strings(data: ir.Value, axis: int) -> bool:
-    """Whether onnxruntime's Gather (1.31) loses strings: of what lies behind the axis it copies the first one only."""
-    if data.dtype != ir.DataType.STRING or data.shape is None:
-        return False
-    return any(size != 1 for size in data.shape[axis % data.shape.rank() + 1 :])
-
-
-def gathered(op: OpBuilder, data: ir.Value, index: ir.Value, axis: int) -> ir.Value:
+def gather(op: OpBuilder, node: ir.Node) -> Written:
     """Gather string by string, out of the data as one vector.
 
     A transposition around a Gather of the last axis would do too, but onnxruntime's optimiser takes it away again.
     """
+    data, index, axis = operand(node, 0), operand(node, 1), whole(node, "axis", 0)
     assert data.shape is not None
     axis %= data.shape.rank()
     sizes, end = op.shape(data), np.iinfo(np.int64).max
@@ -38,3 +30,22 @@ def gathered(op: OpBuilder, data: ir.Value, index: ir.Value, axis: int) -> ir.Va
     result = op.Reshape(found, op.Concat(before, op.shape(index), behind, axis=0))
     shape = None if index.shape is None else [*data.shape[:axis], *index.shape, *data.shape[axis + 1 :]]
     return op.typed(result, ir.DataType.STRING, shape)
+
+
+def _loses_strings(node: ir.Node) -> bool:
+    """Whether rows are more than one string: of what lies behind the axis the kernel copies the first one only."""
+    sizes = dims(node.inputs[0])
+    return sizes is not None and any(size != 1 for size in sizes[whole(node, "axis", 0) % len(sizes) + 1 :])
+
+
+STRINGS = (
+    Defect(
+        ("Gather",),
+        gather,
+        "Gather of one vector",
+        "onnxruntime 1.31 copies only the first string behind the axis",
+        frozenset({ir.DataType.STRING}),
+        operands=(0,),
+        applies=_loses_strings,
+    ),
+)

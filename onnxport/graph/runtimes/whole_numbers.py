@@ -1,0 +1,206 @@
+"""Kernels of onnxruntime that give wrong results on whole numbers, of 64 bits mostly.
+
+- Min, Max, Clip, Sign, ReduceMin and ReduceMax compare two numbers with the same upper 32 bits by the lower ones, taken for
+  signed (a defect of Eigen's code for SSE): of 5 and 3,000,000,000 the least is 3,000,000,000. Less is right, and so are all six
+  on numbers of 32 bits.
+- ReduceSum, ReduceProd and Pow compute in float64, which rounds beyond 2**53; Pow of INT32 too, where what overflows becomes
+  the least number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.runtimes.casts import again
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, whole, wholes
+
+_INT64 = ir.DataType.INT64
+_ONLY_INT64 = frozenset({_INT64})
+_HALF, _WHOLE = 1 << 31, 1 << 32
+_EIGEN = "https://github.com/microsoft/onnxruntime/pull/32475"
+# Integers and booleans of no more than 32 bits: sums of those cast to int64 do not reach 2**53.
+_NARROW = frozenset(
+    getattr(ir.DataType, name) for name in ("BOOL", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32")
+)
+# Operators whose results are places and sizes, and those that compute such from such.
+_SIZES = frozenset(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"))
+_OF_SIZES = frozenset(
+    "Add Clip Concat Div Expand Gather Identity Max Min Mod Mul Neg Range ReduceMax ReduceMin Reshape Slice Split Squeeze Sub "
+    "Transpose Unsqueeze Where".split()
+)
+# How far back it is asked where a number comes from, and how many numbers of a constant are looked at.
+_DEPTH, _LOOKED_AT = 6, 1 << 10
+
+
+def extreme(op: OpBuilder, node: ir.Node) -> Written:
+    """Max and Min by Less and Where, an operand after another."""
+    result = operand(node, 0)
+    for index in range(1, len(node.inputs)):
+        other = operand(node, index)
+        less = op.Less(result, other) if node.op_type == "Max" else op.Less(other, result)
+        result = op.Where(less, other, result)
+    return result
+
+
+def clip(op: OpBuilder, node: ir.Node) -> Written:
+    """Max with the lower bound and Min with the upper one."""
+    x, low, high = operand(node, 0), optional(node, 1), optional(node, 2)
+    x = x if low is None else op.Max(x, low)
+    return x if high is None else op.Min(x, high)
+
+
+def sign(op: OpBuilder, node: ir.Node) -> Written:
+    """Sign of the number rounded to float64, which keeps it."""
+    return op.cast(op.Sign(op.cast(operand(node, 0), ir.DataType.DOUBLE)), _INT64)
+
+
+def power(op: OpBuilder, node: ir.Node) -> Written:
+    """Products of squares."""
+    x, left = operand(node, 0), _exponent(node)
+    result: ir.Value | None = None
+    while left:
+        if left & 1:
+            result = x if result is None else op.Mul(result, x)
+        left >>= 1
+        x = op.Mul(x, x) if left else x
+    assert result is not None
+    return result
+
+
+def _exponent(node: ir.Node) -> int:
+    """A positive whole exponent that the graph knows; else 0."""
+    value = node.inputs[1]
+    if value is None or value.const_value is None or value.const_value.size != 1:
+        return 0
+    number = float(value.const_value.numpy().reshape(()))
+    return int(number) if number.is_integer() and number > 0 else 0
+
+
+def reduction(op: OpBuilder, node: ir.Node) -> Written:
+    """Upper and lower 32 bits on their own, of each of which the kernels are right."""
+    x, *axes = node.inputs
+    assert x is not None
+    operator, keepdims = node.op_type, whole(node, "keepdims", 1)
+    low = op.Mod(x, _WHOLE)
+    high = op.Div(op.Sub(x, low), _WHOLE)
+
+    def reduce(value: ir.Value, keep: int = keepdims) -> ir.Value:
+        found = again(op, node, [value, *axes], keepdims=keep)
+        assert isinstance(found, ir.Value)
+        return found
+
+    if operator == "ReduceSum":
+        return op.Add(op.Mul(reduce(high), _WHOLE), reduce(low))
+    most = reduce(high, 1)
+    beyond = -_HALF if operator == "ReduceMax" else _HALF - 1
+    found = reduce(op.Where(op.Equal(high, most), op.Sub(low, _HALF), beyond))
+    return op.Add(op.Mul(most if keepdims else reduce(high), _WHOLE), op.Add(found, _HALF))
+
+
+def product(op: OpBuilder, node: ir.Node) -> Written:
+    """Multiplied into ones at one place, an axis after another."""
+    x, axes = operand(node, 0), _known_axes(node)
+    assert axes is not None
+    for axis in axes:
+        nowhere = op.Mul(x, 0)
+        ones = op.Add(op.reduce("ReduceSum", nowhere, [axis], keepdims=True), 1)
+        x = op.ScatterElements(ones, nowhere, x, axis=axis, reduction="mul")
+    return x if whole(node, "keepdims", 1) or not axes else op.Squeeze(x, op.axes(*axes))
+
+
+def _known_axes(node: ir.Node) -> list[int] | None:
+    sizes, given = dims(node.inputs[0]), node.inputs[1] if len(node.inputs) > 1 else None
+    if sizes is None:
+        return None
+    if given is not None:
+        return None if given.const_value is None else [int(axis) for axis in given.const_value.numpy().ravel()]
+    everything = [] if whole(node, "noop_with_empty_axes", 0) else list(range(len(sizes)))
+    return wholes(node, "axes", everything)
+
+
+def is_moderate(value: ir.Value | None, depth: int = _DEPTH) -> bool:
+    """Whether whole numbers are known to be places, sizes or of 32 bits."""
+    if value is None:
+        return True
+    if value.const_value is not None:
+        if value.const_value.size > _LOOKED_AT:
+            return False
+        array = value.const_value.numpy()
+        return array.dtype.kind in "iub" and bool(np.all(np.abs(array.astype(np.float64)) < _HALF))
+    node = value.producer()
+    if node is None or node.domain or not depth:
+        return False
+    if node.op_type == "Cast":
+        given = node.inputs[0]
+        return given is not None and (given.dtype in _NARROW or is_moderate(given, depth - 1))
+    if node.op_type in _SIZES or (node.op_type == "TopK" and value is not node.outputs[0]):
+        return True
+    if node.op_type not in _OF_SIZES:
+        return False
+    return all(is_moderate(item, depth - 1) for item in node.inputs if item is not None and item.dtype == _INT64)
+
+
+def _is_large(node: ir.Node) -> bool:
+    return not all(is_moderate(value) for value in node.inputs)
+
+
+def _is_large_reduction(node: ir.Node) -> bool:
+    return not is_moderate(node.inputs[0])
+
+
+def _has_exponent(node: ir.Node) -> bool:
+    return _exponent(node) > 0
+
+
+def _is_product(node: ir.Node) -> bool:
+    return _known_axes(node) is not None and _is_large_reduction(node)
+
+
+_WRONG = "onnxruntime takes the lower 32 bits for signed"
+_ROUNDED = "onnxruntime computes in float64"
+
+WHOLE_NUMBERS = (
+    Defect(("Max", "Min"), extreme, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
+    Defect(("Clip",), clip, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
+    Defect(("Sign",), sign, "Sign of float64", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
+    Defect(
+        ("ReduceMax", "ReduceMin"),
+        reduction,
+        "two halves of 32 bits",
+        _WRONG,
+        _ONLY_INT64,
+        operands=(0,),
+        applies=_is_large_reduction,
+        link=_EIGEN,
+    ),
+    Defect(
+        ("ReduceSum",),
+        reduction,
+        "two halves of 32 bits",
+        _ROUNDED,
+        _ONLY_INT64,
+        operands=(0,),
+        applies=_is_large_reduction,
+    ),
+    Defect(
+        ("ReduceProd",),
+        product,
+        "ScatterElements",
+        _ROUNDED,
+        _ONLY_INT64,
+        operands=(0,),
+        opsets=range(16, 27),
+        applies=_is_product,
+    ),
+    Defect(
+        ("Pow",),
+        power,
+        "squares",
+        _ROUNDED,
+        frozenset({_INT64, ir.DataType.INT32}),
+        operands=(0,),
+        applies=_has_exponent,
+    ),
+)
