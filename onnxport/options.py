@@ -76,7 +76,7 @@ def _of(kinds: Iterable[Kind], targets: tuple[Framework, ...] = TARGETS) -> dict
     return dict.fromkeys(kinds, targets)
 
 
-# Options that are not here (inputs, input_names, output, validate, rtol, atol, optimize, runtime) mean something everywhere.
+# Options that are not here (inputs, input_names, output, validate, rtol, atol, optimize) mean something everywhere.
 OPTIONS: tuple[Option, ...] = (
     Option("kwargs", _of(_TENSORS), "an estimator takes one table of samples: pass it as inputs"),
     Option("dynamic_shapes", _of(_TENSORS), "the number of samples varies always, the columns never do"),
@@ -92,6 +92,7 @@ OPTIONS: tuple[Option, ...] = (
         {**_of(("onnx", *_LIVE), ("onnx", "tensorflow")), **_of(["graph_def"])},
         "its results have no names: they come in the order of the graph's outputs",
     ),
+    Option("runtime", _of(_LIVE), "its graph is there already, and no runtime's defects are written around in it"),
     Option("cut_inputs", _of(["onnx"]), "convert to ONNX first, then cut the ONNX model"),
     Option("cut_outputs", _of(["onnx"]), "convert to ONNX first, then cut the ONNX model"),
     Option("signature", _of(["tensorflow"]), "only SavedModels and modules of TensorFlow have several"),

@@ -44,6 +44,7 @@ def test_all_options_that_mean_nothing_are_named_at_once():
 REFUSED = [
     ({"methods": ["predict"]}, "methods= means nothing"),
     ({"signature": "serving_default"}, "signature= means nothing"),
+    ({"runtime": "reference"}, "runtime= means nothing"),
     ({"to": "pytorch", "target_opset": 17}, "target_opset= means nothing"),
     ({"to": "pytorch", "output_names": ["y"]}, "output_names= means nothing"),
     ({"to": "keras", "output_names": ["y"]}, "output_names= means nothing"),

@@ -115,6 +115,7 @@ def convert(
         "dynamic_shapes": dynamic_shapes,
         "target_opset": target_opset,
         "output_names": output_names,
+        "runtime": None if runtime == "onnxruntime" else runtime,
         "cut_inputs": cut_inputs,
         "cut_outputs": cut_outputs,
         "signature": signature,

@@ -59,6 +59,18 @@ def _is_misread_clip(node: ir.Node) -> bool:
     return optional(node, 1) is None or optional(node, 2) is None or after_relu
 
 
+def sum_from_the_start(op: OpBuilder, node: ir.Node) -> Written:
+    """ReduceSum over axes counted from the first one."""
+    x, axes = operand(node, 0), operand(node, 1)
+    rank = len(dims(x) or ())
+    return again(op, node, [x, op.Where(op.Less(axes, 0), op.Add(axes, rank), axes)])
+
+
+def _has_computed_axes(node: ir.Node) -> bool:
+    axes = optional(node, 1)
+    return axes is not None and axes.const_value is None and dims(node.inputs[0]) is not None
+
+
 def non_zero(op: OpBuilder, node: ir.Node) -> Written:
     """NonZero of whether an element is not 0."""
     return op.NonZero(op.cast(operand(node, 0), _T.BOOL))
@@ -251,6 +263,13 @@ OTHERS = (
         "onnxruntime clips infinity to the greatest number where a bound is left out, and loads no Clip of a float64 Relu",
         frozenset({_T.FLOAT, _T.FLOAT16, _T.BFLOAT16, _T.DOUBLE}),
         applies=_is_misread_clip,
+    ),
+    Defect(
+        ("ReduceSum",),
+        sum_from_the_start,
+        "axes counted from the first",
+        "of no rows onnxruntime leaves the axes that are counted from the last",
+        applies=_has_computed_axes,
     ),
     Defect(("Relu",), relu_of_integers, "Where", dtypes=frozenset({_T.INT64})),
     Defect(

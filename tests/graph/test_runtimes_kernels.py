@@ -1,0 +1,91 @@
+"""The table of defects against the kernels that onnxruntime lists: what it lacks is written otherwise, or stands here."""
+
+from collections import defaultdict
+
+import onnx
+import onnx_ir as ir
+import onnxruntime.capi.onnxruntime_pybind11_state as state
+
+from onnxport.graph.runtimes.fitting import DEFECTS
+
+OPSETS = (13, 17, 21, 23, 26)
+NEWEST = 2**31 - 1
+# Expanded by onnxruntime into the operators of their function bodies, or into an initializer.
+EXPANDED = frozenset(
+    "AffineGrid Attention Bernoulli BlackmanWindow CastLike CenterCropPad Constant Gelu GroupNormalization HammingWindow "
+    "HannWindow HardSwish MeanVarianceNormalization Mish NegativeLogLikelihoodLoss ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp Selu SequenceMap SoftmaxCrossEntropyLoss PRelu RotaryEmbedding RMSNormalization".split()
+)
+# No map writes these of the types: they are computed otherwise, refused by name, or no framework has them. Ever fewer.
+LACKING = {
+    "DOUBLE": "Acos Acosh Asin Asinh Atan Atanh Col2Im Cosh Erf GlobalLpPool GridSample Hardmax LRN MaxRoiPool MaxUnpool "
+    "MelWeightMatrix Multinomial RNN RoiAlign Sinh",
+    "FLOAT16": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
+    "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
+    "BFLOAT16": "DequantizeLinear MelWeightMatrix QLinearMatMul QuantizeLinear SplitToSequence",
+    "UINT8": "Col2Im GridSample ImageDecoder SplitToSequence",
+    "UINT16": "BitShift Col2Im GridSample SplitToSequence",
+    "UINT32": "Col2Im GridSample SplitToSequence",
+    "UINT64": "Col2Im GridSample Pow ReduceMean SplitToSequence",
+    "INT8": "Col2Im GridSample SplitToSequence",
+    "INT16": "Col2Im GridSample SplitToSequence",
+    "INT32": "Col2Im GridSample Multinomial QuantizeLinear",
+    "INT64": "Col2Im GridSample Multinomial RoiAlign",
+    "BOOL": "BitCast Col2Im GridSample",
+    "STRING": "Col2Im GridSample NonZero Pad TensorScatter Trilu",
+}
+
+
+def kernels():
+    found = defaultdict(list)
+    for item in state.get_all_opkernel_def():
+        if item.provider == "CPUExecutionProvider" and item.domain == "":
+            found[item.op_name].append((*item.version_range, item.type_constraints))
+    return found
+
+
+def has_kernel(rows, since, variable, dtype):
+    """A kernel without an end is of its first version only: onnxruntime takes it for no later one."""
+    kind = f"tensor({dtype.name.lower()})"
+    return any(
+        (first == since or (first < since <= last < NEWEST)) and kind in types.get(variable, [kind])
+        for first, last, types in rows
+    )
+
+
+def lacking():
+    """Pairs of operator and type that onnxruntime has no kernel for and the table no row."""
+    table, rows = kernels(), defaultdict(list)
+    for defect in DEFECTS:
+        for operator in defect.operators:
+            rows[operator].append(defect)
+    dtypes = [getattr(ir.DataType, name) for name in LACKING]
+    for opset in OPSETS:
+        for name in {
+            schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain
+        } - EXPANDED:
+            if not onnx.defs.has(name, max_inclusive_version=opset):
+                continue
+            schema = onnx.defs.get_schema(name, opset, "")
+            used = {item.type_str for item in (*schema.inputs, *schema.outputs)}
+            for constraint in schema.type_constraints if not schema.deprecated else ():
+                variable = constraint.type_param_str
+                for dtype in dtypes:
+                    allowed = f"tensor({dtype.name.lower()})" in constraint.allowed_type_strs and variable in used
+                    kinds = (
+                        (dtype, ir.DataType.FLOAT) if dtype == ir.DataType.FLOAT16 else (dtype,)
+                    )  # it casts float16 itself
+                    known = any(has_kernel(table[name], schema.since_version, variable, kind) for kind in kinds)
+                    written = any((not d.dtypes or dtype in d.dtypes) and opset in d.opsets for d in rows[name])
+                    if allowed and not known and not written:
+                        yield dtype.name, name
+
+
+def test_what_onnxruntime_has_no_kernel_for_is_written_otherwise():
+    found = defaultdict(set)
+    for dtype, name in lacking():
+        if not (name.startswith("Random") and name.endswith("Like")):  # any type gives its shape
+            found[dtype].add(name)
+    assert {dtype: sorted(names) for dtype, names in found.items()} == {
+        dtype: sorted(names.split()) for dtype, names in LACKING.items()
+    }
