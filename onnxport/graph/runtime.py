@@ -52,6 +52,7 @@ class Session:
         self.backend = "onnxruntime"
         self.fallback_reason = ""
         self._run: Any
+        self._dtypes: dict[str, np.dtype | None]
         guard = current_guard()
         if guard is not None:
             self._open_guarded(model, guard, {"threads": threads, "optimize": optimize, "runtime": runtime})

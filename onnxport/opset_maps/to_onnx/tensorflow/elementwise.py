@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import double, whole_numbers
+from onnxport.opset_maps.to_onnx.common import double
 from onnxport.opset_maps.to_onnx.common.elementwise import log1p, lower_row
 
 _DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
@@ -71,7 +71,7 @@ def pow_(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """ONNX Pow; the powers 1/2 and -1/2 by Sqrt, as TensorFlow's own optimiser of graphs does."""
     power = op.constant(y)
     if power is None or power.size != 1 or abs(float(power.ravel()[0])) != 0.5:
-        return whole_numbers.power(op, x, y)
+        return op.Pow(x, y)
     root = op.Sqrt(x)
     root = root if power.ndim == 0 else op.Expand(root, op.const(power.shape))
     return root if float(power.ravel()[0]) > 0 else op.Reciprocal(root)
