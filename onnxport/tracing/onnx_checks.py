@@ -116,6 +116,7 @@ class _Check:
 
     def _function(self, function: FunctionProto, outer: dict[str, int]) -> _Summary:
         place = f"function {function.domain}::{function.name}"
+        _check_names((function.name, function.domain, *function.input, *function.output, *function.attribute), place)
         opsets = {**outer, **_opsets(function.opset_import, place)}
         known = _distinct(function.input, f"{place}: input")
         attributes = {*function.attribute, *(item.name for item in function.attribute_proto)}
@@ -139,8 +140,10 @@ class _Check:
         attributes: set[str] | None,
         depth: int = 1,
     ) -> None:
+        _check_names((graph.name,), f"{place}graph")
         known = _distinct((item.name for item in graph.input), f"{place}input")
         for item in (*graph.input, *graph.output, *graph.value_info):
+            _check_names((item.name,), f"{place}value")
             if item.HasField("type"):
                 self._type(item.type, f"{place}{item.name!r}")
         initialized: set[str] = set()
@@ -154,6 +157,7 @@ class _Check:
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
         for tensor in graph.initializer:
+            _check_names((tensor.name,), f"{place}initializer")
             if not tensor.name or tensor.name in initialized:
                 raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
             initialized.add(tensor.name)
@@ -176,6 +180,7 @@ class _Check:
         known = scopes[-1]
         for node in nodes:
             self.nodes += 1
+            _check_names((node.name, node.op_type, node.domain, *node.input, *node.output), f"{place}node")
             for name in node.input:
                 if name and name not in known and not any(name in names for names in scopes[:-1]):
                     raise InvalidModelError(
@@ -220,6 +225,7 @@ class _Check:
                     f"{_where(node, place)}: the attribute {item.name!r} stands twice or has no name"
                 )
             where = f"{_where(node, place)}, attribute {item.name!r}"
+            _check_names((item.name, item.ref_attr_name), where)
             seen[item.name] = item.type
             if item.ref_attr_name and (attributes is None or item.ref_attr_name not in attributes):
                 raise InvalidModelError(f"{where}: there is no function's attribute {item.ref_attr_name!r} here")
@@ -277,6 +283,7 @@ class _Check:
         if tensor.elem_type and tensor.elem_type not in _ELEMENT_TYPES:
             raise InvalidModelError(f"{place}: element type {tensor.elem_type} is none of ONNX's")
         for dim in tensor.shape.dim if tensor.HasField("shape") else ():
+            _check_names((dim.dim_param,), place)
             if dim.HasField("dim_value") and dim.dim_value < 0:
                 self.changes.append(partial(dim.ClearField, "dim_value"))
 
@@ -350,6 +357,13 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str) -> dict[str,
             )
         found[domain] = max(item.version, found.get(domain, 0))
     return found
+
+
+def _check_names(names: Iterable[str], place: str) -> None:
+    """Protobuf gives a string that is not UTF-8 as bytes."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidModelError(f"{place}: the name {bytes(name[:40])!r} is not UTF-8")
 
 
 def _distinct(names: Iterable[str], place: str) -> set[str]:

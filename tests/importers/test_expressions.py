@@ -217,3 +217,29 @@ def test_any_expression_is_as_in_re2_or_refused(pattern: str) -> None:
     except UnsupportedOperator:
         return
     np.testing.assert_array_equal(found, theirs(pattern))
+
+
+def test_automata_match_what_re_matches(monkeypatch):
+    import re
+
+    from onnxport.opset_maps.from_onnx.pytorch import automata, expressions
+
+    for pattern in PATTERNS[::3]:
+        expression = expressions._Reader(pattern).translated()
+        plain = re.compile(expression)
+        with monkeypatch.context() as patch:
+            patch.setattr(automata, "_plain", lambda parsed: False)
+            automaton = automata.safe(expression, pattern)
+        assert isinstance(automaton, automata.Automaton)
+        for text in STRINGS:
+            assert (plain.fullmatch(text) is None) == (automaton.fullmatch(text) is None), (pattern, text)
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*b", "(a*)*b", "(x+x+)+y", "(a?){60}a{60}b", "(.*)(.*)(.*)(.*)(.*)(.*)z"])
+def test_expressions_that_re_would_never_end_on_are_matched_at_once(pattern):
+    assert compiled(pattern).fullmatch("a" * 60) is None
+
+
+def test_expressions_of_too_many_states_are_refused():
+    with pytest.raises(UnsupportedOperator, match="more than 5000 states"):
+        compiled("((((a{1,30}){1,30}){1,30}){1,30}){1,30}b")

@@ -242,3 +242,11 @@ def test_a_weight_of_a_layer_that_is_used_elsewhere_too_stays_one():
     torch.testing.assert_close(scores, v @ w["wte.weight"].T)
     normed = nn.functional.layer_norm(v, (4,), w["norm.weight"], w["norm.bias"], 1e-5)
     torch.testing.assert_close(z, normed * w["wte.weight"][:1] + w["norm.bias"])
+
+
+def test_an_embedding_counts_negative_indices_from_the_end():
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    net = built("g (int64[n] i) => (float[n, 3] y) { y = Gather(wte__weight, i) }", [("wte.weight", table)])
+    assert isinstance(net.wte, nn.Embedding)
+    indices = [0, -1, 3, -4]
+    np.testing.assert_array_equal(net(torch.tensor(indices)).detach(), table[indices])

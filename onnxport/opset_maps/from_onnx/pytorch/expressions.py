@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from typing import NoReturn, TypeAlias
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton, safe
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -53,13 +54,13 @@ _OCTAL = re.compile("0[0-7]{0,2}|[1-7][0-7]{1,2}")
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """RE2's expression as Python's, for ``fullmatch``.
+def compiled(pattern: str) -> re.Pattern[str] | Automaton:
+    """RE2's expression as Python's, for ``fullmatch``, or as an automaton where Python's would go back too often.
 
     Raises:
         UnsupportedOperator: it is none of RE2's, or has no like in Python: a single byte, classes of scripts.
     """
-    return re.compile(_Reader(pattern).translated())
+    return safe(_Reader(pattern).translated(), pattern)
 
 
 @dataclass(frozen=True)

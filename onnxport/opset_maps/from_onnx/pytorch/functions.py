@@ -68,6 +68,11 @@ rule(item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
 rule(elements, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
 
 
+def from_the_end(indices: Tensor, size: int) -> Tensor:
+    """Indices of an axis of `size`, negative ones counted from its end, which torch's embedding does not do itself."""
+    return torch.where(indices < 0, indices + size, indices)
+
+
 def tensor_of(values: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """A tensor of Python numbers and dynamic sizes."""
     return torch.tensor(values, dtype=dtype, device=device)

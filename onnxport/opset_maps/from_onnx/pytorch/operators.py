@@ -118,7 +118,7 @@ def gather(xp: TorchNamespace, x: Tensor, indices: Known, *, axis: int = 0) -> T
             return xp.call(operator.getitem, x, (*lead, int(indices)))
         return NotImplemented
     if axis == 0 and _parameter(x) and xp.ndim(x) == 2 and xp.dtype(x).is_floating_point():
-        return xp.call(F.embedding, indices, x)
+        return xp.call(F.embedding, xp.call(functions.from_the_end, indices, xp.shape(x)[0]), x)
     return xp.call(operator.getitem, x, (*lead, indices))
 
 

@@ -10,6 +10,9 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import InvalidInputError
+from onnxport.graph import limits
+from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tracing import leaves
 
@@ -69,6 +72,9 @@ def case(x: Text, upper: bool) -> Text:
 
 def concat(a: Text, b: Text) -> Text:
     """Each string of a before that of b."""
+    longest = max((len(str(item)) for x in (a, b) for item in x.reshape(-1)), default=0)
+    if longest > limits.MAX_CHARACTERS:
+        raise InvalidInputError(f"StringConcat: a string of {longest:,} characters; at most {limits.MAX_CHARACTERS:,}")
     return np.asarray(a.astype(object) + b.astype(object), object)
 
 
@@ -94,7 +100,7 @@ def _pieces(item: str, delimiter: str | None, maxsplit: int | None) -> list[str]
     return [item] if most == 0 else re.split(" +", item, maxsplit=max(most, 0))
 
 
-def full_match(x: Text, expression: re.Pattern[str]) -> torch.Tensor:
+def full_match(x: Text, expression: re.Pattern[str] | Automaton) -> torch.Tensor:
     """Whether a string as a whole matches."""
     flat = [expression.fullmatch(str(item)) is not None for item in x.reshape(-1)]
     return torch.tensor(flat, dtype=torch.bool).reshape(x.shape)
