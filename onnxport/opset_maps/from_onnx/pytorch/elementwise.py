@@ -78,6 +78,8 @@ class Elementwise(Tensors):
         if len(xs) == 2 and name in ("Max", "Min") and any(isinstance(item, (int, float)) for item in xs):
             x, bound = xs if isinstance(xs[1], (int, float)) else (xs[1], xs[0])
             return self.call(torch.clamp_min if name == "Max" else torch.clamp_max, x, bound)
+        if name == "Sign" and self.dtype(xs[0]).is_floating_point():  # torch's is 0 for NaN
+            return self.where(self.isnan(xs[0]), xs[0], self.call(torch.sign, xs[0]))
         return self.call(function, *xs)
 
     def divide(self, a: Tensor, b: Tensor) -> Tensor:

@@ -68,12 +68,6 @@ def leaky_relu(xp: TorchNamespace, x: Tensor, *, alpha: float = 0.01) -> Tensor:
     return xp.call(F.leaky_relu, x, alpha)
 
 
-@pytorch_native.op("ThresholdedRelu", versions=(10, 22))
-def thresholded_relu(xp: TorchNamespace, x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """torch's threshold."""
-    return xp.call(F.threshold, x, alpha, 0.0)
-
-
 @pytorch_native.op("Gelu", versions=(20,))
 def gelu(xp: TorchNamespace, x: Tensor, *, approximate: str = "none") -> Tensor:
     """torch's gelu."""
