@@ -62,6 +62,8 @@ CONVERTED = [
     ("clip", built([node("Clip", "x", min=-0.5)], X43, [("y", ["n", 3])], 7, ir_version=3), 17),
     ("pad", built([node("Pad", "x", pads=[0, 1, 0, 2])], X43, [("y", ["n", 6])], 9), 19),
     ("split", built([node("Split", "x", "y v", axis=1)], [("x", ["n", 4])], [("y", ["n", 2]), ("v", ["n", 2])], 11), 18),
+    ("split by sizes", built([node("Split", "x s", "y v", axis=1)], [("x", ["n", 4])], [("y", ["n", 1]), ("v", ["n", 3])], 18,
+                             {"s": [1, 3]}), 13),
     ("squeeze", built([node("Squeeze", "x", axes=[0])], IMAGE, [("y", [2, 4, 6])], 11), 21),
     ("unsqueeze back", built([node("Unsqueeze", "x a")], X43, [("y", [1, "n", 3])], 21, {"a": [0]}), 13),
     ("dropout", built([node("Dropout", "x", ratio=0.3)], X43, [("y", ["n", 3])], 10), 21),
@@ -100,6 +102,9 @@ REFUSED = [
     (built([node("LayerNormalization", "x w")], X43, [("y", ["n", 3])], 21, {"w": np.ones(3, np.float32)}), 13, "opset 17"),
     (built([node("GroupNormalization", "x w w", num_groups=1)], X234, [("y", [2, 3, 4])], 18,
            {"w": np.ones(1, np.float32)}), 21, "a value a channel"),
+    (built([node("AveragePool", "x", kernel_shape=[2, 2], dilations=[2, 1])], IMAGE, [("y", None)], 19), 17,
+     "no attribute 'dilations'"),
+    (built([node("Split", "x", "y v", axis=1, num_outputs=2)], X43, [("y", None), ("v", None)], 18), 17, "Split: "),
     (built([node("Gelu", "x", "h"), node("Mish", "h")], X43, [("y", ["n", 3])], 20), 13, "Mish: it exists from opset 18 on"),
 ]  # fmt: skip
 

@@ -48,7 +48,10 @@ class Order:
     opset: Opset = None
     input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
-    dynamic: Annotated[list[str] | None, typer.Option(help="A dimension that may vary: x:0=batch. Repeatable.")] = None
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable."),
+    ] = None
     cut_inputs: Annotated[
         list[str] | None, typer.Option(help="Values of an ONNX graph to begin at: they become its inputs.")
     ] = None

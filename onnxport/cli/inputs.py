@@ -126,22 +126,25 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> 
     return np.asarray(rng.standard_normal(shape)).astype(dtype)
 
 
-def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str]] | None:
-    """Dimensions that may vary, from ``x:0=batch``; the name may be left out.
+def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str | int]] | None:
+    """Dimensions that may vary, from ``x:0=batch``; the name may be left out, a number is a size that does not vary.
 
     >>> dynamic_shapes(["x:0=batch", "x:2"])
     {'x': {0: 'batch', 2: 'x_dim_2'}}
+    >>> dynamic_shapes(["x:0=4"])
+    {'x': {0: 4}}
 
     Raises:
         InvalidInputError: one can't be understood.
     """
-    found: dict[str, dict[int, str]] = {}
+    found: dict[str, dict[int, str | int]] = {}
     for text in given or ():
         parts = _DYNAMIC.fullmatch(text)
         if parts is None:
             raise InvalidInputError(f"dynamic dimension {text!r}: written as INPUT:AXIS=NAME, such as x:0=batch")
         axis = int(parts["axis"])
-        found.setdefault(parts["input"], {})[axis] = parts["name"] or f"{parts['input']}_dim_{axis}"
+        name = parts["name"] or f"{parts['input']}_dim_{axis}"
+        found.setdefault(parts["input"], {})[axis] = int(name) if name.isdecimal() else name
     return found or None
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -15,13 +16,13 @@ from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
-from onnxport.errors import MissingDependencyError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
-from onnxport.options import check, check_tolerances, kind_of
+from onnxport.options import Kind, check, check_tolerances, kind_of
 from onnxport.request import Optimize, Request
 from onnxport.tracing.onnx import as_onnx_model
 
@@ -68,7 +69,8 @@ def convert(
         model: a live model of any framework (see the README), or the path of a file or SavedModel directory.
         to: ``"onnx"``, ``"pytorch"`` (``"torch"``), ``"tensorflow"`` (``"tf"``), ``"keras"`` or ``"sklearn"``.
         inputs: example inputs: a tuple of positional ones or a dict by name; for scikit-learn an array, a DataFrame (one
-            graph input a column) or a list of strings. May be left out where the model has a signature.
+            graph input a column) or a list of strings. May be left out where the model has a signature. For PyTorch also a
+            list of several tuples: the dimensions in which they differ vary, and no others.
         kwargs: example keyword inputs.
         dynamic_shapes: dimensions that may vary, in torch.export's notation, plain strings as names:
             ``{"x": {0: "batch"}}``. By default dimension 0 of every input where tracing allows it. Of an ONNX model the
@@ -126,8 +128,10 @@ def convert(
     }
     check([name for name, value in given.items() if value is not None], kind_of(model, source), target)
     check_tolerances(rtol, atol, validate=validate)
+    first, further = _examples(inputs, kind_of(model, source))
     request = Request(
-        inputs=inputs,
+        inputs=first,
+        examples=further,
         kwargs=kwargs,
         dynamic_shapes=dynamic_shapes,
         target_opset=target_opset,
@@ -231,10 +235,31 @@ def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> Non
         _driver("from_onnx", framework).save(result, path)
 
 
+def _examples(inputs: Any, kind: Kind) -> tuple[Any, tuple[Any, ...]]:
+    """The example inputs, and further ones where a list holds several calls.
+
+    Raises:
+        InvalidInputError: there are several, and the source's signature says which dimensions vary.
+    """
+    several = isinstance(inputs, list) and len(inputs) > 1 and all(isinstance(item, tuple) for item in inputs)
+    if not several or kind == "sklearn":
+        return inputs, ()
+    if kind != "pytorch":
+        raise InvalidInputError(
+            f"inputs= holds {len(inputs)} examples; only modules and functions of PyTorch take several: give one, and name "
+            "the dimensions that vary in dynamic_shapes="
+        )
+    return inputs[0], tuple(inputs[1:])
+
+
 def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float | None, atol: float | None) -> None:
     from onnxport.validation import prove
 
     hub.report = prove(live, hub, result, request, rtol=rtol, atol=atol)
+    for number, example in enumerate(request.examples, start=1):
+        further = prove(live, hub, result, replace(request, inputs=example, examples=()), rtol=rtol, atol=atol)
+        sets = [replace(item, name=f"inputs[{number}]: {item.name}") for item in further.sets]
+        hub.report = replace(hub.report, sets=(*hub.report.sets, *sets))
     if result is not hub and hasattr(result, "__dict__"):
         object.__setattr__(result, "onnxport_report", hub.report)
 

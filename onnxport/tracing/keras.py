@@ -160,7 +160,7 @@ def _by_example(
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
-    from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments
+    from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, positional
 
     if inputs is None and not kwargs:
         raise InvalidInputError(
@@ -168,9 +168,9 @@ def _by_example(
         )
     args, named = example_arguments(inputs, kwargs)
     parameters = list(inspect.signature(model.call).parameters)
-    dynamic = Dynamic(dynamic_shapes, parameters)
+    dynamic = Dynamic(dynamic_shapes, [*positional(parameters, len(args)), *named])
     _build(model, args, named)
-    specs, named = dynamic.specs(args, named)
+    specs, named = dynamic.specs(args, named, parameters)
     names = [*parameters[: len(specs)], *(f"input_{i}" for i in range(len(parameters), len(specs))), *named]
 
     def call(*flat: Any) -> Any:

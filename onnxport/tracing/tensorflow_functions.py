@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, TracingError
-from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
+from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of, positional
 from onnxport.tracing.tensorflow_names import output_name, paths, unique
-from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of
+from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 
 
 def concrete(function: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
@@ -30,8 +30,9 @@ def concrete(function: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynam
             return known[0]
         return traced(traceable, (), {}, hint="pass inputs=(...), or give the tf.function an input_signature")
     args, named = example_arguments(inputs, kwargs)
-    dynamic = Dynamic(dynamic_shapes, parameters_of(function))
-    return traced(traceable, *dynamic.specs(args, named))
+    parameters = parameters_of(function)
+    dynamic = Dynamic(dynamic_shapes, [*positional(parameters, len(args)), *named])
+    return traced(traceable, *dynamic.specs(args, named, parameters))
 
 
 def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], hint: str = "") -> Any:
@@ -72,11 +73,8 @@ def of_concrete(
     count = len(function.inputs) - len(function.captured_inputs)
     tensors = list(function.inputs)[:count]
     names = list(names) if names is not None else _input_names(function, tensors)
-    dynamic = Dynamic(dynamic_shapes, names)
-    inputs = tuple(
-        Port.given(name, tensor, dynamic.axes(i), shared_batch=shared_batch or count == 1)
-        for i, (name, tensor) in enumerate(zip(names, tensors, strict=True))
-    )
+    dynamic = Dynamic(dynamic_shapes, [name.partition(".")[0] for name in names])
+    inputs = named_ports(names, tensors, dynamic, shared_batch=shared_batch or count == 1)
     outputs = _outputs(function, output_names)
     return Program(graph, inputs, outputs, _captured(function, variable_names or {}))
 

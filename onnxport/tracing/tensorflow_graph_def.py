@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.tracing.tensorflow_inputs import Dynamic
-from onnxport.tracing.tensorflow_program import Port, Program
+from onnxport.tracing.tensorflow_program import Port, Program, named_ports
 
 
 def of_graph_def(
@@ -51,10 +51,7 @@ def of_graph_def(
         raise InvalidModelError("the GraphDef has no leaf node: pass output_names=[...]")
     plain = [name.removesuffix(":0") for name in input_names]
     dynamic = Dynamic(dynamic_shapes, plain)
-    inputs = tuple(
-        Port.given(name, tensor, dynamic.axes(i), shared_batch=len(feeds) == 1)
-        for i, (name, tensor) in enumerate(zip(plain, feeds, strict=True))
-    )
+    inputs = named_ports(plain, feeds, dynamic, shared_batch=len(feeds) == 1)
     outputs = tuple(
         Port.result(name.removesuffix(":0"), tensor) for name, tensor in zip(output_names, fetches, strict=True)
     )

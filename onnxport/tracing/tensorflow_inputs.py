@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError
+from onnxport.tracing import dimensions
+from onnxport.tracing.tensorflow_names import paths
 
 
 def example_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -37,50 +39,90 @@ class Dynamic:
     """Which dimensions vary, and their names, from the user's `dynamic_shapes`.
 
     Args:
-        asked: None, a dict by parameter name, or a sequence by position; each item None, a dict from axis to name (or
-            None), or a sequence with a name or None an axis.
-        parameters: the callable's parameter names.
+        asked: None, or by name or position what `onnxport.tracing.dimensions` understands.
+        roots: names of the inputs, for what is asked by position.
     """
 
-    def __init__(self, asked: Any, parameters: Sequence[str] = ()) -> None:
+    def __init__(self, asked: Any, roots: Sequence[str] = ()) -> None:
         self.default = asked is None
-        self._parameters = list(parameters)
-        if isinstance(asked, Mapping):
-            self._by_name: dict[Any, Any] = dict(asked)
-        else:
-            self._by_name = dict(enumerate(asked or ()))
+        self._given = {} if asked is None else dimensions.by_path(asked, list(dict.fromkeys(roots)))
 
-    def axes(self, key: int | str) -> dict[int, str | None]:
-        """Axis to dimension name for one input, named or by position."""
-        item = self._by_name.get(key)
-        if item is None and isinstance(key, int) and key < len(self._parameters):
-            item = self._by_name.get(self._parameters[key])
-        if item is None and isinstance(key, str) and key in self._parameters:
-            item = self._by_name.get(self._parameters.index(key))
-        if item is None:
-            return {}
-        pairs = item.items() if isinstance(item, Mapping) else enumerate(item)
-        return {int(axis): _dim_name(name) for axis, name in pairs if name is not None or isinstance(item, Mapping)}
+    def check(self, paths: Sequence[str]) -> None:
+        """Refuses what is asked of inputs that are none of `paths`.
 
-    def spec(self, leaf: Any, key: int | str) -> Any:
+        Raises:
+            InvalidInputError: there is such.
+        """
+        for path in self._given:
+            if path not in paths:
+                raise dimensions.unknown(path, paths)
+
+    def axes(self, path: str, sizes: Sequence[int | None]) -> dict[int, str | None]:
+        """The dimensions of an input that vary, with their names where they have one.
+
+        Args:
+            path: the input's name.
+            sizes: its dimensions as they are known, those that vary None.
+
+        Raises:
+            InvalidInputError: it has no such dimension, or one that is given as fixed is another.
+        """
+        found: dict[int, str | None] = {}
+        if path not in self._given:
+            return found
+        for axis, dim in dimensions.axes(path, self._given[path], len(sizes)).items():
+            dimensions.check_size(path, axis, dim, sizes[axis])
+            if isinstance(dim, int):
+                continue
+            name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+            if name is None and type(dim).__name__ != "_DimHint":  # torch.export's Dim.AUTO and its like have no name
+                raise InvalidInputError(
+                    f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, or the size as it is"
+                )
+            found[axis] = name
+        return found
+
+    def spec(self, leaf: Any, path: str) -> Any:
         """The `tf.TensorSpec` of an example; Python booleans, strings and None stay constants of the trace."""
-        if leaf is None or isinstance(leaf, (bool, str, bytes, tf.TypeSpec)):
+        if not is_input(leaf):
             return leaf
         tensor = leaf if isinstance(leaf, tf.Tensor) else tf.convert_to_tensor(leaf)
         shape = tensor.shape.as_list()
-        axes = {0: None} if self.default and shape else self.axes(key)
-        for axis in axes:
-            if not -len(shape) <= axis < len(shape):
-                raise InvalidInputError(f"dynamic_shapes: input {key!r} of rank {len(shape)} has no axis {axis}")
-        varying = {axis % len(shape) for axis in axes} if shape else set()
+        varying = {0: None} if self.default and shape else self.axes(path, shape)
         return tf.TensorSpec([None if axis in varying else size for axis, size in enumerate(shape)], tensor.dtype)
 
-    def specs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The specs of positional and keyword arguments, which may be nested."""
-        keyed = [*enumerate(args), *kwargs.items()]
-        found = [tf.nest.map_structure(lambda leaf, k=key: self.spec(leaf, k), item) for key, item in keyed]
+    def specs(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], parameters: Sequence[str]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The specs of positional and keyword arguments, which may be nested.
+
+        Raises:
+            InvalidInputError: `dynamic_shapes` names an input that is not there, or contradicts the example.
+        """
+        roots = [*positional(parameters, len(args)), *kwargs]
+        given = [*args, *kwargs.values()]
+        located = [list(paths(item, (root,))) for root, item in zip(roots, given, strict=True)]
+        leaves = [(".".join(path), leaf) for item in located for path, leaf in item if is_input(leaf)]
+        self.check([path for path, _ in leaves])
+        sized = [(path, tf.convert_to_tensor(leaf).shape.as_list()) for path, leaf in leaves if path in self._given]
+        dimensions.check_names(
+            (path, axis, name, sizes[axis])
+            for path, sizes in sized
+            for axis, name in self.axes(path, sizes).items()
+            if name is not None
+        )
+        found = [
+            tf.nest.pack_sequence_as(item, [self.spec(leaf, ".".join(path)) for path, leaf in places])
+            for item, places in zip(given, located, strict=True)
+        ]
         return tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
 
 
-def _dim_name(item: Any) -> str | None:
-    return item if isinstance(item, str) else getattr(item, "__name__", None)
+def positional(parameters: Sequence[str], count: int) -> list[str]:
+    """Names of `count` positional arguments."""
+    return [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(count)]
+
+
+def is_input(leaf: Any) -> bool:
+    """Whether an argument is a tensor of the graph; Python booleans, strings and None are constants of the trace."""
+    return not (leaf is None or isinstance(leaf, (bool, str, bytes, tf.TypeSpec)))

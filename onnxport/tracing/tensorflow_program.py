@@ -14,6 +14,7 @@ from tensorflow.python.framework.function_def_to_graph import (
 )  # no public form reads a FunctionDef
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.tracing.tensorflow_inputs import Dynamic
 
 Dims = tuple[int | str | None, ...] | None
 
@@ -160,6 +161,28 @@ def _dimensions(name: str, tensor: Any, named: Mapping[int, str | None], shared_
     return tuple(label(axis) if size is None else size for axis, size in enumerate(sizes))
 
 
+def named_ports(
+    names: Sequence[str], tensors: Sequence[Any], dynamic: Dynamic, *, shared_batch: bool
+) -> tuple[Port, ...]:
+    """A graph's placeholders as inputs, the names of the dimensions that vary as the user asked.
+
+    Raises:
+        InvalidInputError: a name is for a dimension that does not vary, or for an input that is not there.
+    """
+    dynamic.check(names)
+    ports: list[Port] = []
+    for name, tensor in zip(names, tensors, strict=True):
+        sizes = tensor.shape.as_list() if tensor.shape.rank is not None else []
+        axes = dynamic.axes(name, sizes)
+        fixed = next((axis for axis in axes if sizes[axis] is not None), None)
+        if fixed is not None:
+            raise InvalidInputError(
+                f"dynamic_shapes: dimension {fixed} of {name!r} is fixed at {sizes[fixed]} by the model's own signature"
+            )
+        ports.append(Port.given(name, tensor, axes, shared_batch=shared_batch))
+    return tuple(ports)
+
+
 def renamed(program: Program, input_names: Sequence[str] | None, output_names: Sequence[str] | None) -> Program:
     """The program with the names that the user gave.
 
@@ -177,4 +200,9 @@ def renamed(program: Program, input_names: Sequence[str] | None, output_names: S
 
     program.inputs = apply(program.inputs, input_names, "input")
     program.outputs = apply(program.outputs, output_names, "output")
+    taken = {port.name for port in program.inputs} & set(output_names or ())
+    if taken:
+        raise InvalidInputError(
+            f"output_names: {min(taken)!r} is the name of an input; a graph tells values apart by their names"
+        )
     return program

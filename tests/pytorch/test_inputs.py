@@ -127,3 +127,46 @@ def test_dimensions_that_can_not_be_as_asked_are_refused(
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         onnxport.convert(model, inputs=inputs, dynamic_shapes=asked, validate=False)
+
+
+def _dims(made: onnxport.OnnxModel) -> list[list[Any]]:
+    return [[dim if isinstance(dim, int) else dim.value for dim in value.shape] for value in made.model.graph.inputs]
+
+
+def test_what_differs_among_several_examples_varies() -> None:
+    examples = [
+        (torch.ones(2, 3, 5), torch.ones(4, 3)),
+        (torch.ones(6, 3, 5), torch.ones(4, 3)),
+        (torch.ones(6, 3, 8), torch.ones(7, 3)),
+    ]
+    made = onnxport.convert(lambda x, y: x.sum(2) * 2 + y.sum(0), inputs=examples)
+    assert _dims(made) == [["batch", 3, "x_dim_2"], ["y_dim_0", 3]]
+    assert made.report is not None
+    assert {"given", "inputs[1]: given", "inputs[2]: given"} <= {item.name for item in made.report.sets}
+    shared = onnxport.convert(both, inputs=[(X, X), (X[:2], X[:2])], validate=False)
+    assert _dims(shared) == [["batch", 3], ["batch", 3]]
+    assert _dims(onnxport.convert(both, inputs=[X, X], validate=False)) == [["batch", 3], ["batch", 3]]
+
+
+EXAMPLES: list[tuple[Any, list[Any], dict[str, Any], str]] = [
+    (both, [(X, X), (X,)], {}, "do not fit"),
+    (both, [(X, X), (X, X[0])], {}, r"inputs\[1\]: 'y' is torch.float32 of 1 dimensions"),
+    (both, [(X, X), (X.double(), X)], {}, "'x' is torch.float64"),
+    (keyed, [({"a": X},), ({"b": X},)], {}, r"inputs\[1\] has other tensors than inputs\[0\]: d.b"),
+    (both, [(X, X), (X[:2], X[:2])], {"dynamic_shapes": {"x": {0: "n"}}}, "give one of them"),
+    (LINEAR, [(X,), (X[:2],)], {}, "inputs= holds 2 examples"),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "options", "message"), EXAMPLES, ids=[row[3] for row in EXAMPLES])
+def test_examples_that_differ_in_more_than_sizes_are_refused(
+    model: Any, inputs: list[Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        onnxport.convert(model, inputs=inputs, **options)
+
+
+@pytest.mark.parametrize("names", [{"output_names": ["x"]}, {"input_names": ["a", "b"], "output_names": ["b"]}])
+def test_an_output_does_not_take_the_name_of_an_input(names: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="input"):
+        onnxport.convert(both, inputs=(X, X), **names)

@@ -8,6 +8,7 @@ keras = pytest.importorskip("keras")
 pytestmark = [pytest.mark.tensorflow, pytest.mark.keras]
 
 import onnxport  # noqa: E402
+from onnxport.errors import InvalidInputError  # noqa: E402
 
 X = tf.constant(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
 VARIABLE = tf.Variable(X)
@@ -36,3 +37,66 @@ def test_one_tensor_in_several_places_is_several_inputs(model, inputs):
     if len(made.input_names) == 2:
         np.testing.assert_array_equal(made(a, b), a - 2 * b)
     assert onnxport.validate(model, made, inputs=inputs).passed
+
+
+@tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")])
+def signed(x):
+    return x * 2
+
+
+def nested(d, e):
+    return d["a"] * 2 + d["b"][0] - e
+
+
+FUNCTIONAL = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)])
+PARTS = {"a": X, "b": [X]}
+ASKED = [
+    (nested, (PARTS, X), {"d": {"a": {0: "n"}, "b": [{0: "n"}]}, "e": {0: "n"}}, [["n", 3]] * 3),
+    (nested, (PARTS, X), ({"a": {1: "w"}, "b": [{1: "w"}]}, {1: "w", 0: 4}), [[4, "w"]] * 3),
+    (Apart(), (X, X), {"a": {0: "n"}, "b": {0: "n"}}, [["n", 3]] * 2),
+    (signed, (X,), {"x": {0: "rows"}}, [["rows", 3]]),
+    (FUNCTIONAL, (X,), {"x": {0: "rows"}}, [["rows", 3]]),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "asked", "dims"), ASKED, ids=range(len(ASKED)))
+def test_dimensions_are_the_users(model, inputs, asked, dims):
+    made = onnxport.convert(model, inputs=inputs, dynamic_shapes=asked)
+    found = [[dim if isinstance(dim, int) else dim.value for dim in value.shape] for value in made.model.graph.inputs]
+    assert found == dims
+
+
+CONTRADICTED = [
+    (nested, (PARTS, X), {"d": {"c": {0: "n"}}}, "no input 'd.c'; the inputs are d.a, d.b.0, e"),
+    (nested, (PARTS, X), {"d": {0: "n"}}, "'d' is no tensor, its tensors are d.a, d.b.0"),
+    (nested, (PARTS, X), {"e": [0]}, "'e' has 2 dimensions, the list"),
+    (nested, (PARTS, X), {"e": {0: 3}}, "dimension 0 of 'e' is 4, not 3"),
+    (nested, (PARTS, X), {"e": {2: "n"}}, "'e' has no dimension 2"),
+    (nested, (PARTS, X), {"e": {0: "n", 1: "n"}}, "dimensions of one name are of one size"),
+    (Apart(), (X, X), {"c": {0: "n"}}, "no input 'c'; the inputs are a, b"),
+    (signed, (X,), {"x": {1: "w"}}, "fixed at 3 by the model's own signature"),
+    (signed, (X,), {"y": {0: "w"}}, "no input 'y'; the inputs are x"),
+    (signed, (X,), {"x": {0: 4}}, "dimension 0 of 'x' varies in the signature"),
+    (FUNCTIONAL, (X,), {"x": {1: "w"}}, "fixed at 3"),
+    (FUNCTIONAL, (X,), {"q": {0: "w"}}, "no input 'q'"),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "asked", "message"), CONTRADICTED, ids=[row[3] for row in CONTRADICTED])
+def test_dimensions_that_can_not_be_as_asked_are_refused(model, inputs, asked, message):
+    with pytest.raises(InvalidInputError, match=message):
+        onnxport.convert(model, inputs=inputs, dynamic_shapes=asked, validate=False)
+
+
+OPTIONS = [
+    (FUNCTIONAL, (X,), {"signature": "serving_default"}, "signature= means nothing for a Keras model"),
+    (signed, (X,), {"methods": ["predict"]}, "methods= means nothing for a TensorFlow model"),
+    (signed, (X,), {"output_names": ["x"]}, "'x' is the name of an input"),
+    (signed, [(X,), (X[:2],)], {}, "inputs= holds 2 examples"),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "options", "message"), OPTIONS, ids=[row[3] for row in OPTIONS])
+def test_options_that_do_not_fit_are_refused(model, inputs, options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        onnxport.convert(model, inputs=inputs, validate=False, **options)

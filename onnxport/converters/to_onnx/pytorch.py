@@ -80,6 +80,11 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         notes.append(f"outputs that are no tensors are left out: {', '.join(dropped)}")
     outputs = _named([leaves[i] for i in kept], request.output_names, "output")
     op_names = set(inputs)
+    taken = op_names & set(request.output_names or ())
+    if taken:
+        raise InvalidInputError(
+            f"output_names: {min(taken)!r} is the name of an input; a graph tells values apart by their names"
+        )
     for name in inputs:
         if inputs.count(name) > 1:
             raise InvalidInputError(f"the input name {name!r} is given twice")

@@ -17,7 +17,7 @@ from onnx_ir.passes.common import InlinePass
 
 from onnxport.errors import Unsupported, UnsupportedOperator
 from onnxport.graph.bodies import bodies
-from onnxport.graph.passes.opset_forms import find, same_form, unlike
+from onnxport.graph.passes.opset_forms import find, foreign_attribute, same_form, unlike
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.protos import to_proto
 from onnxport.graph.version_converter import convert_versions
@@ -103,9 +103,14 @@ def _step(model: ir.Model, old: int, new: int, names: set[str | None], refused: 
         result = results[item.key]
         if isinstance(result, str):
             refused[node] = _unsupported(node, _reason(result))
+            continue
+        graph = ir.from_proto(onnx.shape_inference.infer_shapes(result)).graph
+        # The converter takes an attribute along that came with the newer form.
+        left = next((name for inner in graph if (name := foreign_attribute(inner, new))), "")
+        if left:
+            refused[node] = _unsupported(node, f"at opset {new} it has no attribute {left!r}")
         else:
-            typed = onnx.shape_inference.infer_shapes(result)
-            _replace(node, item, ir.from_proto(typed).graph, names)
+            _replace(node, item, graph, names)
 
 
 def _refusal(node: ir.Node, old: int, new: int) -> str:

@@ -21,6 +21,7 @@ _MEANING_CHANGED = frozenset(
         ("BatchNormalization", 14),
         ("RoiAlign", 16),
         ("Split", 18),
+        ("GridSample", 20),
     }
 )
 # Forms that the version converter leaves as they are, though an operand is laid out in another way.
@@ -52,7 +53,8 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
     if old.since_version == new.since_version:
         return True
     later = max(old.since_version, new.since_version)
-    if new.deprecated or (node.op_type, later) in _MEANING_CHANGED or (node.op_type, later) in _MISCONVERTED:
+    changed = (node.op_type, later) in _MEANING_CHANGED and not _has_sizes(node)
+    if new.deprecated or changed or (node.op_type, later) in _MISCONVERTED:
         return False
     return (
         _same_parameters(old.inputs, new.inputs, len(node.inputs))
@@ -60,6 +62,17 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
         and _same_attributes(node, old, new)
         and not unlike(node, old, new)
     )
+
+
+def _has_sizes(node: ir.Node) -> bool:
+    """Whether a Split says how long its parts are: only without does it mean something else since opset 18."""
+    return node.op_type == "Split" and len(node.inputs) > 1 and node.inputs[1] is not None
+
+
+def foreign_attribute(node: ir.Node, opset: int) -> str:
+    """The first attribute of a node that its operator does not have at `opset`; empty where all are known."""
+    schema = find(node.op_type, opset)
+    return next((name for name in node.attributes if schema is not None and name not in schema.attributes), "")
 
 
 def _same_parameters(
