@@ -163,9 +163,9 @@ def convert(
                 bake(hub.model)
             result = hub if target == "onnx" else _rebuilt(hub, target)
         if validate:
-            with watched([hub] if source == "onnx" else []):
+            with watched([live, hub] if source == "onnx" else []):
                 if source == "onnx":
-                    import_module("onnxport.converters.to_onnx.onnx_checks").check(edited)
+                    import_module("onnxport.converters.to_onnx.onnx_edit_checks").check(edited)
                 _prove(live, hub, result, request, rtol, atol)
     if output is not None:
         save(result, target, output)
