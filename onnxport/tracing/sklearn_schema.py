@@ -33,7 +33,7 @@ _TYPES = _SCALARS | {
 _BIT_GENERATORS = frozenset("PCG64 PCG64DXSM MT19937 Philox SFC64".split())
 # Names that a kind of node may have; kinds that are not here are looked at in `_fits`.
 _NAMES: dict[str, frozenset[str]] = {
-    "DictNode": frozenset(("builtins.dict", "collections.OrderedDict")),
+    "DictNode": frozenset(("builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch")),
     "DefaultDictNode": frozenset(("collections.defaultdict",)),
     "ListNode": frozenset(("builtins.list",)),
     "SetNode": frozenset(("builtins.set", "builtins.frozenset")),

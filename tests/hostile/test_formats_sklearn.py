@@ -17,9 +17,9 @@ pytest.importorskip("sklearn")
 skops = pytest.importorskip("skops.io")
 pytestmark = pytest.mark.sklearn
 
-from sklearn.cluster import KMeans  # noqa: E402
+from sklearn.cluster import BisectingKMeans, KMeans  # noqa: E402
 from sklearn.datasets import dump_svmlight_file  # noqa: E402
-from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: E402
+from sklearn.ensemble import HistGradientBoostingClassifier, StackingClassifier  # noqa: E402
 from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.metrics.pairwise import rbf_kernel  # noqa: E402
@@ -96,6 +96,12 @@ def test_functions_that_compute_load(function: Any, tmp_path: Path) -> None:
     skops.dump(model, tmp_path / "model.skops")
     converted = onnxport.convert(tmp_path / "model.skops", inputs=np.abs(X))
     np.testing.assert_allclose(converted(np.abs(X)), model.transform(np.abs(X)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [StackingClassifier([("a", LogisticRegression()), ("b", SVC())]), BisectingKMeans(2)])
+def test_what_scikit_learn_keeps_inside_loads(model: Any, tmp_path: Path) -> None:
+    skops.dump(model.fit(X, Y > 0), tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").predict(X), model.predict(X))
 
 
 def test_kernels_that_compute_load(tmp_path: Path) -> None:
