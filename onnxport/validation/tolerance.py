@@ -143,16 +143,17 @@ def _against(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What errors are measured against, and the source's own error.
 
-    The float64 run is the truth but where it jumps: an error that is large and that the source's moved runs do not show is
-    another side of a threshold, not rounding.
+    The float64 run is the truth but where it jumps: an error that is large, that some of the source's moved runs show and
+    most do not is another side of a threshold, not rounding.
     """
     if truth is None or truth.shape != source.shape:
         return source, np.zeros(source.shape)
     error = _error(source, truth)
     if not moves:
         return truth, error
-    shown = local_max(np.median(moves, axis=0), axes)
-    jump = (error > np.sqrt(eps) * local_max(_magnitude(source), axes)) & (error > _JUMP_FACTOR * shown)
+    steady = local_max(np.median(moves, axis=0), axes)
+    large = (error > np.sqrt(eps) * local_max(_magnitude(source), axes)) & (error > _JUMP_FACTOR * steady)
+    jump = large & (NOISE_FACTOR * np.max(moves, axis=0) >= error)
     return np.where(jump, source, truth), np.where(jump, 0.0, error)
 
 

@@ -63,7 +63,7 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
         InvalidInputError: the source can't run on the user's own inputs.
         SourceCannotRun: it runs on none of those that were drawn.
     """
-    inputs = _inputs(parties)
+    inputs = _inputs(parties, seed)
     ledger = _Ledger()
     first = _first_run(parties, inputs.first(), notes)
     if first is None:
@@ -83,12 +83,12 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
         notes.append(f"left out for time: {', '.join(dict.fromkeys(ledger.left_out))}")
 
 
-def _inputs(parties: Comparison) -> _Inputs:
+def _inputs(parties: Comparison, seed: int) -> _Inputs:
     example, specs = parties.source.example, parties.specs
     if example is None:
         if parties.graph is None:
             raise InvalidInputError("pass inputs=...: neither side has a signature to draw them from")
-        return DrawnInputs(parties.graph)
+        return DrawnInputs(parties.graph, seed)
     leaves = example.leaves if parties.order is None else tuple(example.leaves[i] for i in parties.order)
     if specs is not None:
         leaves = tuple(_as_declared(leaf, spec, parties.source) for leaf, spec in zip(leaves, specs, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import keras
@@ -32,10 +33,40 @@ class KerasRunner(Runner):
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as Keras does; a functional model's by their names."""
         result = self._call([to_tensor(leaf) for leaf in leaves])
+        return self._named(result)
+
+    def _named(self, result: Any) -> Outputs:
         if self._structured:
             return top_level(result, to_numpy)
         pairs = keras.tree.flatten_with_path(result)
         return [(".".join(str(part) for part in path), to_numpy(leaf)) for path, leaf in pairs if leaf is not None]
+
+    @cached_property
+    def _twins(self) -> Any:
+        """Twins of the traced call; None on a backend other than TensorFlow."""
+        if keras.backend.backend() != "tensorflow":
+            return None
+        from onnxport.validation.runners.tensorflow_wide import Twins
+
+        return Twins(self._call)
+
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
+        """Of the types in the traced graph; of the layers' policies where there is none."""
+        found = self._twins.coarse([to_tensor(leaf) for leaf in leaves]) if self._twins is not None else None
+        layers = self._model._flatten_layers() if isinstance(self._model, keras.layers.Layer) else ()
+        kinds = {getattr(layer, "compute_dtype", None) for layer in layers}
+        return found or (2.0**-7 if "bfloat16" in kinds else 2.0**-10 if "float16" in kinds else None)
+
+    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
+        """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
+        result = self._twins.float64([to_tensor(leaf) for leaf in leaves]) if self._twins is not None else None
+        return self._named(result) if result is not None else None
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Outputs of the traced graph with moved weights; of the model itself where it can't be frozen."""
+        tensors = [to_tensor(leaf) for leaf in leaves]
+        result = self._twins.moved(tensors, units, seed) if self._twins is not None else None
+        return self._named(result) if result is not None else self.run(leaves)
 
 
 def bind(model: Any, binding: Binding) -> KerasRunner:

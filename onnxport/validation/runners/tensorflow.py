@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from onnxport.validation.runners.base import (
     split_arguments,
     top_level,
 )
+from onnxport.validation.runners.tensorflow_wide import Twins
 
 Path = tuple[str, ...]
 
@@ -46,15 +48,33 @@ class TensorflowRunner(Runner):
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as tf.nest does, named by their paths."""
-        tensors = [to_tensor(leaf) for leaf in leaves]
+        return outputs_of(self._called([to_tensor(leaf) for leaf in leaves]), self._structured)
+
+    def _called(self, tensors: Sequence[Any]) -> Any:
         if self._arguments is not None:
             args, kwargs = self._arguments.rebuilt(tensors)
-            result = self._call(*args, **kwargs)
-        elif self._keywords:
-            result = self._call(**dict(zip(self._keywords, tensors, strict=True)))
-        else:
-            result = self._call(*tensors)
-        return outputs_of(result, self._structured)
+            return self._call(*args, **kwargs)
+        if self._keywords:
+            return self._call(**dict(zip(self._keywords, tensors, strict=True)))
+        return self._call(*tensors)
+
+    @cached_property
+    def _twins(self) -> Twins:
+        return Twins(self._called)
+
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
+        """Of the types in the traced graph."""
+        return self._twins.coarse([to_tensor(leaf) for leaf in leaves])
+
+    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
+        """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
+        result = self._twins.float64([to_tensor(leaf) for leaf in leaves])
+        return outputs_of(result, self._structured) if result is not None else None
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Outputs of the traced graph with moved weights; of the model itself where it can't be frozen."""
+        result = self._twins.moved([to_tensor(leaf) for leaf in leaves], units, seed)
+        return outputs_of(result, self._structured) if result is not None else self.run(leaves)
 
 
 class GraphDefRunner(Runner):

@@ -1,0 +1,211 @@
+"""A TensorFlow source in float64, or with moved weights: its traced graph with the variables as constants, those changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2, types_pb2
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+from onnxport.validation import tolerance
+
+_NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
+_MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
+# A frozen graph is one message, which holds no more than 2 GB.
+_LIMIT = 1 << 29
+# Inference with batch statistics has no kernel for double; it is three operators that have.
+_BATCH_NORM = "FusedBatchNormV3"
+
+
+class FrozenTwin:
+    """A function of tensors as a graph of its own.
+
+    Args:
+        call: takes the tensors in order.
+        tensors: an example of them.
+
+    Raises:
+        ValueError: the variables are too large for a frozen graph.
+    """
+
+    def __init__(self, call: Callable[..., Any], tensors: Sequence[Any]) -> None:
+        specs = [tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for tensor in tensors]
+        traced = tf.function(lambda *args: call(list(args)), reduce_retracing=True)
+        try:
+            concrete = traced.get_concrete_function(*specs)
+        except Exception:  # it needs the shapes
+            specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
+            concrete = traced.get_concrete_function(*specs)
+        self._specs = specs
+        if sum(int(np.prod(v.shape)) * v.dtype.size for v in concrete.graph.variables) > _LIMIT:
+            raise ValueError("the variables are too large for a frozen graph")
+        self._structure = concrete.structured_outputs
+        frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+        if len(frozen.inputs) != len(tensors):
+            raise ValueError("the graph holds resources")
+        self._names = [tensor.name for tensor in frozen.inputs]
+        self._results = [tensor.name for tensor in frozen.outputs]
+        self._definition: graph_pb2.GraphDef = frozen.graph.as_graph_def()
+
+    def fits(self, tensors: Sequence[Any]) -> bool:
+        """Whether tensors have the shapes that it was traced for."""
+        return all(
+            spec.shape.is_compatible_with(tensor.shape) for spec, tensor in zip(self._specs, tensors, strict=True)
+        )
+
+    @property
+    def coarse(self) -> float | None:
+        """Epsilon of the coarsest 16-bit type in the graph; None where there is none."""
+        held = {attr.type for node in _nodes(self._definition) for attr in node.attr.values()}
+        kinds = [kind for kind in (types_pb2.DT_BFLOAT16, types_pb2.DT_HALF) if kind in held]
+        return tolerance.epsilon(np.dtype(tf.as_dtype(kinds[0]).as_numpy_dtype)) if kinds else None
+
+    def widened(self) -> Callable[[Sequence[Any]], Any]:
+        """The function in float64."""
+        definition = graph_pb2.GraphDef()
+        definition.CopyFrom(self._definition)
+        for nodes in _lists(definition):
+            kept = [piece for node in nodes for piece in _batch_norm(node)]
+            del nodes[:]
+            nodes.extend(kept)
+            for node in nodes:
+                for attr in node.attr.values():
+                    _widen(attr)
+        for function in definition.library.function:
+            for argument in (*function.signature.input_arg, *function.signature.output_arg):
+                if argument.type in _NARROW:
+                    argument.type = types_pb2.DT_DOUBLE
+        return self._runnable(definition)
+
+    def moved(self, units: int, seed: int) -> Callable[[Sequence[Any]], Any]:
+        """The function with its constants of several numbers off by `units` in the last place, up or down at random."""
+        rng = np.random.default_rng(seed)
+        definition = graph_pb2.GraphDef()
+        definition.CopyFrom(self._definition)
+        for node in _nodes(definition):
+            if node.op != "Const" or node.attr["dtype"].type not in _MOVABLE:
+                continue
+            array = tf.make_ndarray(node.attr["value"].tensor)
+            if array.size > 1:
+                changed = tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng)
+                node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(changed, node.attr["dtype"].type))
+        return self._runnable(definition)
+
+    def _runnable(self, definition: graph_pb2.GraphDef) -> Callable[[Sequence[Any]], Any]:
+        wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
+        pruned = wrapped.prune(self._names, self._results)
+
+        def run(tensors: Sequence[Any]) -> Any:
+            results = pruned(*tensors)
+            flat = list(results) if isinstance(results, (list, tuple)) else [results]
+            return tf.nest.pack_sequence_as(self._structure, flat[: len(tf.nest.flatten(self._structure))])
+
+        return run
+
+
+class Twins:
+    """The frozen twin of a function, made on first use; what a graph can't be made of has none.
+
+    Args:
+        call: takes a list of tensors.
+    """
+
+    def __init__(self, call: Callable[[Sequence[Any]], Any]) -> None:
+        self._call = call
+        self._frozen: FrozenTwin | None = None
+        self._wide: Callable[[Sequence[Any]], Any] | None = None
+        self._failed = False
+        self._narrow_only = False
+
+    def coarse(self, tensors: Sequence[Any]) -> float | None:
+        """Epsilon of the coarsest 16-bit type in the graph."""
+        twin = self._twin(tensors)
+        return twin.coarse if twin is not None else None
+
+    def float64(self, tensors: Sequence[Any]) -> Any:
+        """Results in float64; None where there are none."""
+        twin = self._twin(tensors)
+        if twin is None or self._narrow_only:
+            return None
+        try:
+            self._wide = self._wide or twin.widened()
+            return self._wide([widened_tensor(tensor) for tensor in tensors])
+        except Exception:  # an operator without a kernel for double, or whose results are float32 by definition
+            self._narrow_only = True
+        return None
+
+    def moved(self, tensors: Sequence[Any], units: int, seed: int) -> Any:
+        """Results with moved weights; None where there are none."""
+        twin = self._twin(tensors)
+        try:
+            return twin.moved(units, seed)(tensors) if twin is not None else None
+        except Exception:  # a graph that can't be put together again
+            return None
+
+    def _twin(self, tensors: Sequence[Any]) -> FrozenTwin | None:
+        if self._failed or not all(isinstance(tensor, tf.Tensor) for tensor in tensors):
+            return None
+        if self._frozen is None or not self._frozen.fits(tensors):
+            self._wide = None
+            try:
+                self._frozen = FrozenTwin(self._call, tensors)
+            except Exception:  # of a user's code, or of TensorFlow while it traces
+                self._failed, self._frozen = True, None
+        return self._frozen
+
+
+def widened_tensor(tensor: Any) -> Any:
+    """A tensor of a narrower floating-point type in float64."""
+    narrow = isinstance(tensor, tf.Tensor) and tensor.dtype in (tf.float32, tf.float16, tf.bfloat16)
+    return tf.cast(tensor, tf.float64) if narrow else tensor
+
+
+def _lists(definition: graph_pb2.GraphDef) -> Iterator[Any]:
+    yield definition.node
+    for function in definition.library.function:
+        yield function.node_def
+
+
+def _nodes(definition: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
+    for nodes in _lists(definition):
+        yield from nodes
+
+
+def _widen(attr: attr_value_pb2.AttrValue) -> None:
+    kind = attr.WhichOneof("value")
+    if kind == "type" and attr.type in _NARROW:
+        attr.type = types_pb2.DT_DOUBLE
+    elif kind == "tensor" and attr.tensor.dtype in _NARROW:
+        attr.tensor.CopyFrom(tf.make_tensor_proto(tf.make_ndarray(attr.tensor).astype(np.float64)))
+    elif kind == "list":
+        for index, item in enumerate(attr.list.type):
+            if item in _NARROW:
+                attr.list.type[index] = types_pb2.DT_DOUBLE
+
+
+def _batch_norm(node: node_def_pb2.NodeDef) -> list[node_def_pb2.NodeDef]:
+    if node.op != _BATCH_NORM:
+        return [node]
+    if node.attr["is_training"].b or node.attr["data_format"].s not in (b"", b"NHWC", b"NDHWC") or ":" in node.input[0]:
+        raise ValueError("batch statistics have no kernel for double")
+    x, scale, offset, mean, variance = list(node.input)[:5]
+    made: list[node_def_pb2.NodeDef] = []
+
+    def add(op: str, name: str, *inputs: str) -> str:
+        piece = node_def_pb2.NodeDef(op=op, name=name, input=inputs)
+        piece.attr["T"].type = types_pb2.DT_DOUBLE
+        made.append(piece)
+        return name
+
+    constant = node_def_pb2.NodeDef(op="Const", name=f"{node.name}/wide/epsilon")
+    constant.attr["dtype"].type = types_pb2.DT_DOUBLE
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.float64(node.attr["epsilon"].f)))
+    made.append(constant)
+    width = add("Rsqrt", f"{node.name}/wide/rsqrt", add("AddV2", f"{node.name}/wide/var", variance, constant.name))
+    factor = add("Mul", f"{node.name}/wide/factor", width, scale)
+    centred = add("Sub", f"{node.name}/wide/centred", x, mean)
+    add("AddV2", node.name, add("Mul", f"{node.name}/wide/scaled", centred, factor), offset)
+    return made
