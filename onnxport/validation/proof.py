@@ -179,9 +179,14 @@ def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair]
     if len(kept) != len(results):
         return None
     return [
-        Pair(name or own or f"output_{place}", value, result, i, place)
+        Pair(_first_name(name, own) or f"output_{place}", value, result, i, place)
         for place, ((i, (own, value)), (name, result)) in enumerate(zip(kept, results, strict=True))
     ]
+
+
+def _first_name(*names: str) -> str:
+    """The first that is a name and no place in a tuple, or a place where there is none; empty where there is neither."""
+    return next((name for name in names if name and not name.isdigit()), next(filter(None, names), ""))
 
 
 def _described(item: InputSet, specs: Sequence[InputSpec] | None) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

@@ -65,6 +65,7 @@ PLANTED = {
     "zeros": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.Equal(x, 0.0), 1.0, op.Neg(x)), X, ROWS),
     "beyond 6": (lambda op, x: op.Relu(x), lambda op, x: op.Clip(x, 0.0, 6.0), X, ROWS),
     "beyond 100": (lambda op, x: op.Relu(x), lambda op, x: op.Clip(x, 0.0, 100.0), X, ROWS),
+    "halves": (lambda op, x: op.Round(x), lambda op, x: op.Floor(op.Add(x, 0.5)), X, ROWS),
     "negative numbers": (
         lambda op, x: op.Abs(x),
         lambda op, x: op.Relu(x),

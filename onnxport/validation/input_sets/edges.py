@@ -28,6 +28,7 @@ PATTERNS: dict[str, Pattern] = {
 }
 ROWS = len(PATTERNS)
 _REPEATING = frozenset({"zeros", "halves", "whole numbers"})
+_FAR = frozenset({"to a thousand", "thousandths"})
 _NARROW = 12.0
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 
@@ -43,6 +44,10 @@ def numbers(
     if len(shape) > 1 and shape[0] >= ROWS:
         drawn = np.stack([patterns[i % len(patterns)](shape[1:], rng) for i in range(shape[0])])
     else:
+        # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
+        patterns = [
+            pattern for name, pattern in PATTERNS.items() if (ties or name not in _REPEATING) and name not in _FAR
+        ]
         layers = np.stack([pattern(shape, rng) for pattern in patterns])
         drawn = np.take_along_axis(layers, rng.integers(0, len(patterns), (1, *shape)), axis=0)[0]
     if allowed is not None:

@@ -13,7 +13,7 @@ from onnxport.validation.input_sets.base import InputSet
 def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[InputSet]:
     """Cheap further sets for a table of rows.
 
-    Rows in another order; columns dealt anew; all zeros; missing values where the estimator allows them.
+    Rows in another order; one row; columns dealt anew; all zeros; missing values where the estimator allows them.
     """
     arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.ndim]
     rows = len(arrays[0]) if arrays else 0
@@ -22,6 +22,8 @@ def table_sets(leaves: Sequence[Any], *, missing: bool, seed: int) -> Iterator[I
     rng = np.random.default_rng(seed)
     order = rng.permutation(rows)
     yield InputSet("rows in another order", tuple(leaf[order] for leaf in leaves))
+    if rows > 1:
+        yield InputSet("one row", tuple(leaf[order[:1]] for leaf in leaves))
     floats = [i for i, leaf in enumerate(leaves) if leaf.dtype.kind == "f"]
     if not floats:
         return
