@@ -248,7 +248,9 @@ class Drawing:
         if self._attempt.whole == "sizes":
             return self.rng.choice(self._pool(), shape).astype(dtype)
         if meaning.sizes or meaning.divides or self._attempt.whole == "indices":
-            return self.rng.integers(0, min(_SAFE_INTEGER, most + 1), shape).astype(dtype)
+            # several at once are sizes, of which 0 leaves nothing to compare; one alone may be an axis
+            low = int(meaning.sizes and int(np.prod(shape)) > 1 and self._attempt.whole == "any")
+            return self.rng.integers(low, min(_SAFE_INTEGER + low, most + 1), shape).astype(dtype)
         if self._kind == "edges":
             bound = _COMPUTED if meaning.floats else _WIDE
             return edges.whole_numbers(shape, dtype, self.rng, -bound, bound)
