@@ -144,7 +144,7 @@ def carry_out(order: Order) -> dict[str, Any]:
             f"a PyTorch model carries no signature: give example inputs with --inputs or --input-shape, or let "
             f"{order.source!r} return (model, inputs)"
         )
-    refuse(vars(order), model, target)
+    refuse(_chosen(order), model, target)
     place = order.output or _free_place(model, target)
     started = time.perf_counter()
     result = convert_model(
@@ -180,6 +180,11 @@ def carry_out(order: Order) -> dict[str, Any]:
         "notes": list(getattr(result, "notes", ())),
         "validation": report,
     }
+
+
+def _chosen(order: Order) -> dict[str, object]:
+    """What the user set: the fields of the order that are not as they are by default."""
+    return {item.name: getattr(order, item.name) for item in fields(order) if getattr(order, item.name) != item.default}
 
 
 def _target(order: Order) -> Framework:

@@ -67,6 +67,7 @@ REFUSED = [
     (["convert", "net.onnx", "--option", "zipmap=true"], "--option means nothing"),
     (["convert", "net.onnx", "--signature", "s"], "--signature means nothing"),
     (["convert", "net.onnx", "--allow-pickle"], "--allow-pickle means nothing"),
+    (["convert", "net.onnx", "--runtime", "reference"], "--runtime means nothing"),
     (["convert", "net.onnx", "--allow-code"], "--allow-code means nothing"),
     (["convert", "net.onnx", "--to", "keras", "--opset", "17"], "--opset means nothing"),
     (["convert", "net.onnx", "--rtol", "-1"], "--rtol is -1.0"),
@@ -96,6 +97,16 @@ def test_a_wrong_option_is_a_usage_error(run):
     assert run("convert").code == 2
     assert run("convert", "net.onnx", "--nothing").code == 2
     assert run("nothing").code == 2
+
+
+def test_a_part_at_another_opset_under_other_names(run, saved):
+    done = run(
+        "convert", "net.onnx", "-o", "part.onnx", "--cut-outputs", "h", "--output-names", "p", "--opset", "21", "--json"
+    )
+    assert done.code == 0, done
+    assert (done.json["opsets"], [item["name"] for item in done.json["outputs"]]) == ({"": 21}, ["p"])
+    fixed = run("convert", "net.onnx", "-o", "fixed.onnx", "--dynamic", "x:0=4", "--json")
+    assert [item["shape"] for item in fixed.json["inputs"]] == [[4, 2]]
 
 
 ABSENT = [
