@@ -62,8 +62,7 @@ def convert(
 ) -> Any:
     """Converts `model` to the framework `to` and, unless told otherwise, proves the result by running both sides.
 
-    Conversions from several threads take turns; none leaves anything behind in the process or in the model. While a PyTorch
-    module is converted other threads must not call it: torch.export puts its own tensors into it for that time.
+    Conversions from several threads take turns; none leaves anything behind in the process or in the model.
 
     Args:
         model: a live model of any framework (see the README), or the path of a file or SavedModel directory.

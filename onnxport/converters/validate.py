@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,8 @@ def validate(
     for framework in kinds:
         require(framework)
     with isolated():
+        if "pytorch" in kinds:
+            import_module("onnxport.tracing.pytorch_classes").register(inputs, kwargs)
         left = _party(source, examples, allow_pickle, allow_code)
         right = _party(converted, examples, allow_pickle, allow_code)
         hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from onnxport.errors import SavingError
-from onnxport.graph.parts import folder_locked, fresh_name, new_file, new_folder, sweep, sync_folder
+from onnxport.graph.parts import folder_locked, fresh_name, new_file, new_folder, sweep, sweep_before, sync_folder
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -76,6 +76,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     check_target(path)
     target = _resolved(path)
     with _errors_named(path), new_folder(target, 0o700) as folder:
+        sweep_before(target)
         written = folder / target.name
         yield written
         _sync_file(written)
@@ -102,6 +103,7 @@ def atomic_folder(path: str | os.PathLike[str], *, marks: Collection[str], own: 
     target = _resolved(path)
     mode = _mode(target)
     with _errors_named(path), new_folder(target, 0o777 if mode is None else mode | 0o700) as folder:
+        sweep_before(target)
         yield folder
         if mode is not None:
             _carry_over(target, folder, own)
@@ -139,6 +141,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Save]:
     check_target(path)
     save = Save(_resolved(path))
     with _errors_named(path):
+        sweep_before(save.target)
         try:
             yield save
             save.commit()

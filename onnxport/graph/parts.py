@@ -21,6 +21,8 @@ except ImportError:  # Windows has no flock: nothing is swept there
 
 # How long a data file outlives the model that named it: readers open it right after they have read the model.
 _GRACE = 0.1
+# A model file that is older than this has no such reader.
+_SETTLED = 1.0
 _LOCK_PATIENCE = 10.0
 # A file name has 255 bytes at most, and ours add up to 24 to the target's.
 _LONGEST_STEM = 200
@@ -83,6 +85,19 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def sweep_before(target: Path) -> None:
+    """Removes what killed saves of `target` left, which may fill the disk, before another is written."""
+    try:
+        settled = time.time() - target.stat().st_ctime > _SETTLED
+    except FileNotFoundError:
+        settled = True
+    with folder_locked(target.parent) as locked:
+        if locked:
+            _remove_parts(target)
+        if locked and settled:
+            _remove_data(target, ())
+
+
 def sweep(target: Path, keep: Collection[str] = ()) -> None:
     """Removes what earlier saves of `target` left: parts of dead writers, and data files that no model names.
 
@@ -90,20 +105,12 @@ def sweep(target: Path, keep: Collection[str] = ()) -> None:
         target: the file or folder that was saved.
         keep: names of data files that are in use.
     """
-    folder = target.parent
     if any(True for _ in _data_files(target, keep)):
         time.sleep(_GRACE)
-    with folder_locked(folder) as locked:
-        if not locked:
-            return
-        for path in _named(folder, rf"\.{re.escape(_stem(target))}\.[a-z0-9_]{{8}}\.part"):
-            _remove_dead(path)
-        data = list(_data_files(target, keep))
-        used = _used({path.name for path in data}, folder) if data else set()
-        for path in data:
-            if path.name not in used:
-                with suppress(OSError):
-                    path.unlink()
+    with folder_locked(target.parent) as locked:
+        if locked:
+            _remove_parts(target)
+            _remove_data(target, keep)
 
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -194,11 +201,26 @@ def _remove_dead(path: Path) -> None:
         os.close(handle)
 
 
-def _used(names: set[str], folder: Path) -> set[str]:
+def _remove_parts(target: Path) -> None:
+    for path in _named(target.parent, rf"\.{re.escape(_stem(target))}\.[a-z0-9_]{{8}}\.part"):
+        _remove_dead(path)
+
+
+def _remove_data(target: Path, keep: Collection[str]) -> None:
+    data = list(_data_files(target, keep))
+    used = _used({path.name for path in data}, target) if data else set()
+    for path in data:
+        if path.name not in used:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _used(names: set[str], target: Path) -> set[str]:
     """Which of the names stand in a model file of the folder: a copy of a model has the data file in common with it."""
     found: set[str] = set()
-    for entry in os.scandir(folder):
-        if os.path.splitext(entry.name)[1].lower() not in _MODEL_SUFFIXES or not entry.is_file():
+    for entry in os.scandir(target.parent):
+        known = entry.name == target.name or os.path.splitext(entry.name)[1].lower() in _MODEL_SUFFIXES
+        if not known or not entry.is_file():
             continue
         try:
             found |= _standing_in(Path(entry.path), names - found)

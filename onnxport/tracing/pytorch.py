@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import os
 import re
 import threading
-import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError
-from onnxport.tracing import dimensions, pytorch_fakes, pytorch_state
+from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes
 from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
     Call,
@@ -43,7 +41,9 @@ from onnxport.tracing.pytorch_inputs import (
     symbol_names,
 )
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
+from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
+from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.streams import kept_back
 
 
@@ -182,17 +182,20 @@ def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
 
 
 def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how."""
+    """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how.
+
+    The last resort is to trace the user's own module, not a shell of it.
+    """
     first: Exception | None = None
     registered = False
-    for strict in (False, True):
+    for strict, apart_from_user in ((False, True), (True, False), (False, False)):
         for call, shapes, note in attempts:
             while True:
                 try:
-                    program, notes = _export(call, shapes, strict)
+                    program, notes = _export(call, shapes, strict, apart_from_user)
                 except Exception as error:  # whatever the user's code or torch raises while tracing
                     first = first or error
-                    if not registered and _register_dataclasses(call):
+                    if not registered and _classes_registered(call):
                         registered = True
                         first = None
                         continue
@@ -205,7 +208,7 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
     raise TracingError(_reason(model, first)) from first
 
 
-def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
+def _export(call: Call, shapes: Any, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out."""
     pytorch_fakes.register()
     call = apart(call)
@@ -221,7 +224,12 @@ def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tup
         for mode in [] if strict else _modes(call.module):  # Dynamo has no part in function modes
             modes.enter_context(mode)
         warnings.simplefilter("always")
-        program = torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+        program = None
+        shell = shell_of(call.module) if apart_from_user else None
+        if shell is not None:
+            program = torch.export.export(shell, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+        if program is None or reaches_past(program, call.module):
+            program = torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
@@ -229,7 +237,7 @@ def _export(call: Call, shapes: Any, strict: bool) -> tuple[ExportedProgram, tup
             warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
         elif "_flat_weights" not in assigned[1]:  # a recurrent layer's list of its own weights, set to the same again
             notes.append(f"the model sets {assigned[1]} when it is called; an ONNX graph does not")
-    return program, tuple(notes)
+    return program, tuple(dict.fromkeys(notes))
 
 
 def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
@@ -313,133 +321,15 @@ def _drops_ones(program: ExportedProgram) -> bool:
     return False
 
 
-def _register_dataclasses(call: Call) -> bool:
-    """Registers with torch's pytree the dataclasses that the model takes or gives; True if there were new ones."""
-    found: set[type] = set()
-
-    def look(item: Any) -> None:
-        kind = type(item)
-        if hasattr(kind, "__dataclass_fields__") and kind not in pytree.SUPPORTED_NODES:
-            found.add(kind)
-            for name in kind.__dataclass_fields__:
-                look(getattr(item, name))
-        elif isinstance(item, dict):
-            for child in item.values():
-                look(child)
-        elif isinstance(item, (list, tuple)):
-            for child in item:
-                look(child)
-
-    look(list(call.args))
-    look(call.kwargs)
+def _classes_registered(call: Call) -> bool:
+    """Registers the dataclasses that the model takes or gives; True if there were new ones."""
+    new = pytorch_classes.register(call.args, call.kwargs)
     try:
         with torch.no_grad():
-            look(call.module(*call.args, **call.kwargs))
+            result = call.module(*call.args, **call.kwargs)
     except Exception:  # the model fails by itself; tracing has said so already
-        return False
-    for kind in sorted(found, key=lambda item: item.__qualname__):
-        if issubclass(kind, dict):
-            _register_mapping(kind)
-        else:
-            torch.export.register_dataclass(kind)
-        pytorch_state.registered(kind)
-    return bool(found)
-
-
-def _register_mapping(kind: type) -> None:
-    """A dataclass that is also a dict (a "ModelOutput") holds the fields that are not None, in order."""
-    pytree.register_pytree_node(
-        kind,
-        lambda item: (list(item.values()), list(item.keys())),
-        lambda values, keys: kind(**dict(zip(keys, values, strict=True))),
-        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        flatten_with_keys_fn=lambda item: (
-            [(pytree.MappingKey(key), child) for key, child in item.items()],
-            list(item),
-        ),
-    )
-
-
-def as_module(model: Any) -> torch.nn.Module:
-    """`model` as a module: itself, what a wrapper holds, or a module whose forward is the callable.
-
-    Raises:
-        InvalidModelError: it can't be called, or is a TorchScript module.
-    """
-    if isinstance(model, torch.jit.ScriptModule):
-        raise InvalidModelError(
-            "a TorchScript module can't be traced by torch.export: pass the module it was scripted from"
-        )
-    if isinstance(model, torch.nn.Module):
-        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
-            return model.module
-        original = getattr(model, "_orig_mod", None)  # what torch.compile returns
-        return original if isinstance(original, torch.nn.Module) else model
-    if not callable(model):
-        raise InvalidModelError(f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable")
-    owner = getattr(model, "__self__", None)
-    if isinstance(owner, torch.nn.Module):
-        return _with_forward(owner, model)
-    module = torch.nn.Module()
-    for name, child in _used_modules(model):
-        module.add_module(name, child)
-    return _with_forward(module.eval() if not any(True for _ in module.children()) else module, model)
-
-
-def _with_forward(
-    module: torch.nn.Module, forward: Callable[..., Any], signature: inspect.Signature | None = None
-) -> torch.nn.Module:
-    """A module with `module`'s own parameters and another forward."""
-    signature = signature or _signature(forward)
-    inner = _as_forward(forward)
-
-    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return inner(*args, **kwargs)
-
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
-    kind = type(type(module).__name__, (type(module),), {"forward": call})
-    made: torch.nn.Module = object.__new__(kind)
-    made.__dict__ = module.__dict__
-    return made
-
-
-def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with "forward" as its code's name: torch keeps only frames of that name in a node's stack trace."""
-    if isinstance(function, types.MethodType):
-        return types.MethodType(_as_forward(function.__func__), function.__self__)
-    if not isinstance(function, types.FunctionType):
-        return function
-    code = function.__code__.replace(co_name="forward")
-    made = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-def _signature(forward: Callable[..., Any]) -> inspect.Signature:
-    try:
-        return inspect.signature(forward)
-    except (TypeError, ValueError):  # a built-in function of torch
-        return inspect.Signature([inspect.Parameter("input", inspect.Parameter.VAR_POSITIONAL)])
-
-
-def _used_modules(function: Any) -> list[tuple[str, torch.nn.Module]]:
-    """Modules that a function closes over, takes from its globals or holds, by variable name."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return (
-            [(name, item) for name, item in vars(function).items() if isinstance(item, torch.nn.Module)]
-            if hasattr(function, "__dict__")
-            else []
-        )
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
-    found = [(name, cell.cell_contents) for name, cell in cells]
-    found += [(name, function.__globals__.get(name)) for name in code.co_names]
-    return [(name, item) for name, item in found if isinstance(item, torch.nn.Module)]
+        return new
+    return pytorch_classes.register(result) or new
 
 
 def _spelled_out(call: Call) -> Call:
@@ -451,7 +341,7 @@ def _spelled_out(call: Call) -> Call:
     parameters = [item for name, item in signature.parameters.items() if name != rest[0]]
     for key in call.combined[rest[0]]:
         parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY))
-    module = _with_forward(call.module, call.module.forward, signature.replace(parameters=parameters))
+    module = with_forward(call.module, call.module.forward, signature.replace(parameters=parameters))
     return Call(module, call.args, call.kwargs)
 
 

@@ -49,11 +49,13 @@ class Row:
 def generation(number: int, megabytes: float) -> OnnxModel:
     """A model of products whose weights are all `number`."""
     columns = max(int(megabytes * 1e6 / 4 / WEIGHTS / 16), 1)
+    return model_of([np.full((16, columns), number, np.float32) for _ in range(WEIGHTS)])
+
+
+def model_of(arrays: list[np.ndarray]) -> OnnxModel:
+    """A model of products with these weights, which are not copied."""
     x = ir.val("x", ir.DataType.FLOAT, ["N", 16])
-    weights = [
-        ir.val(f"w{i}", const_value=ir.tensor(np.full((16, columns), number, np.float32), name=f"w{i}"))
-        for i in range(WEIGHTS)
-    ]
+    weights = [ir.val(f"w{i}", const_value=ir.tensor(array, name=f"w{i}")) for i, array in enumerate(arrays)]
     products = [ir.node("MatMul", [x, weight]) for weight in weights]
     total = ir.node("Sum", [node.outputs[0] for node in products])
     total.outputs[0].name, total.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT)
@@ -64,6 +66,20 @@ def generation(number: int, megabytes: float) -> OnnxModel:
 
 
 # -- what a reader sees: the numbers in the model there ------------------------------------------------------------------------
+
+
+def by_hand(place: Path) -> set[float]:
+    """With the protobuf message and the data file that it names; nothing is held but a page at a time."""
+    numbers: set[float] = set()
+    for item in onnx.load(place, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in item.external_data}
+        weight = (
+            np.memmap(place.parent / entries["location"], np.float32, "r", int(entries["offset"]), tuple(item.dims))
+            if entries
+            else onnx.numpy_helper.to_array(item)
+        )
+        numbers |= {float(weight.min()), float(weight.max())}
+    return numbers
 
 
 def by_onnx(place: Path) -> set[float]:
@@ -117,19 +133,22 @@ def killed_saves(folder: Path, count: int, megabytes: float, number: signal.Sign
     """Kills savers at moments spread over the save of a model over an existing one."""
     place = folder / "m.onnx"
     current = 1
-    generation(current, megabytes).save(place, external_data=external)
+    arrays = [np.full((16, int(megabytes * 1e6 / 4 / WEIGHTS / 16)), current, np.float32) for _ in range(WEIGHTS)]
+    model = model_of(arrays)
+    model.save(place, external_data=external)
     started = time.monotonic()
-    generation(current, megabytes).save(place, external_data=external)
+    model.save(place, external_data=external)
     window = time.monotonic() - started  # the time within which a save is killed; it follows how busy the machine is
     kept, replaced, wrong = 0, 0, 0
     for turn in range(count):
-        model = generation(turn + 2, megabytes)
-        child = _child(lambda model=model: model.save(place, external_data=external))
+        for array in arrays:
+            array.fill(turn + 2)
+        child = _child(lambda: model.save(place, external_data=external))
         moment = random.random()
         time.sleep(window * moment)
         os.kill(child, number)
         os.waitpid(child, 0)
-        seen = by_onnx(place)
+        seen = by_hand(place)
         if seen == {float(current)}:
             kept += 1
             window *= 1.1 if moment > 0.8 else 1
@@ -138,7 +157,7 @@ def killed_saves(folder: Path, count: int, megabytes: float, number: signal.Sign
             window *= 0.9 if moment < 0.7 else 1
         else:
             wrong += 1
-    generation(1, megabytes).save(place, external_data=external)
+    model.save(place, external_data=external)
     left = len(list(folder.iterdir())) - 1 - external
     kind = "with a data file" if external else "in one file"
     return Row(
@@ -269,8 +288,8 @@ def main() -> int:
         print(table(rows[-1:]).splitlines()[-1], flush=True)
 
     run(killed_saves, options.kills, options.megabytes, signal.SIGKILL, True)
-    run(killed_saves, options.kills // 4, options.megabytes, signal.SIGTERM, True)
-    run(killed_saves, options.kills // 4, options.megabytes, signal.SIGKILL, False)
+    run(killed_saves, options.kills // 8, options.megabytes, signal.SIGTERM, True)
+    run(killed_saves, options.kills // 8, options.megabytes, signal.SIGKILL, False)
     for reader in READERS:
         run(looks, options.looks // (1 if reader == "onnxport" else 2), reader, 1)
     rows.append(full_disk(options.fillings))

@@ -1,6 +1,7 @@
 """Conversions from several threads are right, and no conversion leaves anything behind: in the process or in the model."""
 
 import dataclasses
+import functools
 import gc
 import io
 import logging
@@ -239,6 +240,80 @@ def test_a_users_dataclass_is_registered_for_the_conversion_only():
     for _ in range(2):
         assert onnxport.convert(Pairs(), inputs=(torch.tensor(X),)).output_names == ["left", "right"]
         assert Pair not in pytree.SUPPORTED_NODES
+
+
+class Remembering(torch.nn.Module):
+    """Modules among its attributes in every way that people keep them, and what its calls leave on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 3)
+        self.scale = torch.ones(4)
+        self.parts = [self.first, {"last": self.last}]
+        self.call = self.first.forward
+        self.again = functools.partial(self.last.forward)
+        self.seen, self.latest = [], None
+
+    def forward(self, x):
+        self.seen.append(x)
+        self.latest = self.call(x) * self.scale
+        return self.parts[1]["last"](self.latest) + self.again(self.parts[0](x))
+
+
+class Outside(torch.nn.Module):
+    """Reaches its layer past itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        owner = self
+        self.function = lambda x: owner.layer(x)
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "bound"),
+    [
+        *((make, bound) for make in (lambda: torch_model(4), Remembering, Outside) for bound in (False, True)),
+        (lambda: torch.nn.LSTM(4, 3), False),
+        (lambda: torch.nn.LazyLinear(3), False),
+    ],
+)
+def test_a_module_is_traced_by_a_shell_of_it(make, bound):
+    model = make()
+    model(torch.tensor(X))
+    before = {name: vars(item).copy() for name, item in model.named_modules()}
+    converted = onnxport.convert(model.forward if bound else model, inputs=(torch.tensor(X),))
+    assert converted.report.passed
+    names = {name for name, _ in model.named_parameters()}
+    assert names <= set(converted.model.graph.initializers) or isinstance(model, torch.nn.LSTM)
+    for name, item in model.named_modules():
+        changed = {key for key, value in vars(item).items() if value is not before[name].get(key)}
+        assert changed <= {"seen", "latest"}
+    assert all(type(item) is torch.Tensor for item in getattr(model, "seen", []))
+
+
+def test_a_model_serves_while_it_is_converted():
+    model = torch_model(4)
+    with torch.no_grad():
+        right = model(torch.tensor(X))
+    failures = []
+
+    def convert():
+        try:
+            for _ in range(2):
+                onnxport.convert(model, inputs=(torch.tensor(X),))
+        except BaseException as error:
+            failures.append(error)
+
+    other = threading.Thread(target=convert)
+    other.start()
+    while other.is_alive():
+        with torch.no_grad():
+            assert torch.equal(model(torch.tensor(X)), right)
+    assert not failures
 
 
 def test_other_threads_keep_their_output():

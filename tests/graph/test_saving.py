@@ -131,6 +131,20 @@ def test_leftovers_of_a_killed_save_are_swept(tmp_path, external):
     assert len(listing(tmp_path)) == 3 + external
 
 
+def test_leftovers_of_killed_saves_go_before_the_next_is_written(tmp_path):
+    place = tmp_path / "m.model"  # a name that is not a model's by its suffix
+    generation(1).save(place, external_data=True)
+    (tmp_path / ".m.model.0a1b2c3d.part").write_bytes(b"half")
+    (tmp_path / "m.model.0123456789abcdef.data").write_bytes(b"whole")
+    time.sleep(1.1)  # no reader of the model before is waited for any more
+    with atomic_file(place) as file:
+        assert len([name for name in listing(tmp_path) if name.endswith(".part")]) == 1
+        assert len([name for name in listing(tmp_path) if name.endswith(".data")]) == 1
+        assert numbers_in(OnnxModel.load(place)) == {1.0}
+        file.write(place.read_bytes())
+    assert numbers_in(OnnxModel.load(place)) == {1.0}
+
+
 def test_parts_of_a_living_saver_are_left_alone(tmp_path):
     place = tmp_path / "m.onnx"
     with atomic_file(place) as file:

@@ -79,8 +79,7 @@ def test_one_tensor_in_several_places_is_several_inputs(
     assert len(made.input_names) == len(leaves)
     assert made.report is not None
     assert made.report.passed
-    if not isinstance(inputs[0], Pair):  # torch's pytree does not know the class outside of a conversion
-        assert onnxport.validate(model, made, inputs=inputs, kwargs=options.get("kwargs")).passed
+    assert onnxport.validate(model, made, inputs=inputs, kwargs=options.get("kwargs")).passed
 
 
 def test_each_of_two_inputs_from_one_tensor_is_its_own() -> None:

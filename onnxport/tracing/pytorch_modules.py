@@ -1,0 +1,96 @@
+"""What torch.export takes for a model: a module, also where the user has a callable or a module's method."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnxport.errors import InvalidModelError
+
+
+def as_module(model: Any) -> torch.nn.Module:
+    """`model` as a module: itself, what a wrapper holds, or a module whose forward is the callable.
+
+    Raises:
+        InvalidModelError: it can't be called, or is a TorchScript module.
+    """
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InvalidModelError(
+            "a TorchScript module can't be traced by torch.export: pass the module it was scripted from"
+        )
+    if isinstance(model, torch.nn.Module):
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            return model.module
+        original = getattr(model, "_orig_mod", None)  # what torch.compile returns
+        return original if isinstance(original, torch.nn.Module) else model
+    if not callable(model):
+        raise InvalidModelError(f"{type(model).__qualname__} is neither a torch.nn.Module nor a callable")
+    owner = getattr(model, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return with_forward(owner, model)
+    module = torch.nn.Module()
+    for name, child in _used_modules(model):
+        module.add_module(name, child)
+    return with_forward(module.eval() if not any(True for _ in module.children()) else module, model)
+
+
+def with_forward(
+    module: torch.nn.Module, forward: Callable[..., Any], signature: inspect.Signature | None = None
+) -> torch.nn.Module:
+    """A module with `module`'s own parameters and another forward."""
+    signature = signature or _signature(forward)
+    inner = _as_forward(forward)
+    method = inner.__func__ if isinstance(inner, types.MethodType) and inner.__self__ is module else None
+
+    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs) if method is None else method(self, *args, **kwargs)
+
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
+    kind = type(type(module).__name__, (type(module),), {"forward": call})
+    made: torch.nn.Module = object.__new__(kind)
+    made.__dict__ = module.__dict__
+    return made
+
+
+def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with "forward" as its code's name: torch keeps only frames of that name in a node's stack trace."""
+    if isinstance(function, types.MethodType):
+        return types.MethodType(_as_forward(function.__func__), function.__self__)
+    if not isinstance(function, types.FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _signature(forward: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(forward)
+    except (TypeError, ValueError):  # a built-in function of torch
+        return inspect.Signature([inspect.Parameter("input", inspect.Parameter.VAR_POSITIONAL)])
+
+
+def _used_modules(function: Any) -> list[tuple[str, torch.nn.Module]]:
+    """Modules that a function closes over, takes from its globals or holds, by variable name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return (
+            [(name, item) for name, item in vars(function).items() if isinstance(item, torch.nn.Module)]
+            if hasattr(function, "__dict__")
+            else []
+        )
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
+    found = [(name, cell.cell_contents) for name, cell in cells]
+    found += [(name, function.__globals__.get(name)) for name in code.co_names]
+    return [(name, item) for name, item in found if isinstance(item, torch.nn.Module)]

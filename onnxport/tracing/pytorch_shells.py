@@ -1,0 +1,65 @@
+"""A module to trace in the place of the user's: modules of its own around the same tensors.
+
+While torch.export traces, it puts its fake tensors into the module that it was given, and what the module's code sets on itself
+is set. A shell takes both, so that the user's module can be called meanwhile, in another thread, and is afterwards what it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.nn.parameter import is_lazy
+
+# How deep containers in a module's attributes are looked through for modules.
+_DEPTH = 4
+
+
+def shell_of(root: torch.nn.Module) -> torch.nn.Module | None:
+    """Another module with the tensors of `root`; None where its modules can't be had twice.
+
+    Lists, dicts, bound methods and partial functions among the attributes refer to the shells as the originals do to each
+    other. Parameters that have no shape yet get one in the module that they belong to, and TorchScript's modules have a part
+    that Python does not see: these are traced in place.
+    """
+    modules = list(root.modules())
+    if any(isinstance(item, torch.jit.ScriptModule) for item in modules) or any(map(is_lazy, root.parameters())):
+        return None
+    shells = {id(item): object.__new__(type(item)) for item in modules}
+    for item in modules:
+        shells[id(item)].__dict__.update({name: _moved(value, shells, _DEPTH) for name, value in vars(item).items()})
+    return shells[id(root)]
+
+
+def reaches_past(program: ExportedProgram, root: torch.nn.Module) -> bool:
+    """Whether the trace of a shell met a tensor of the module itself, through a closure for one, and took it for a constant."""
+    own = {item.data_ptr() for item in [*root.parameters(), *root.buffers()] if _has_memory(item)}
+    constants = [item for item in program.constants.values() if isinstance(item, torch.Tensor) and _has_memory(item)]
+    return any(item.data_ptr() in own for item in constants)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.device.type != "meta" and tensor.numel() > 0
+
+
+def _moved(value: Any, shells: dict[int, Any], depth: int) -> Any:
+    """A value of a module's attribute for the module's shell."""
+    if isinstance(value, torch.nn.Module):
+        return shells.get(id(value), value)
+    if depth == 0:
+        return value
+    if type(value) in (list, tuple, set):
+        return type(value)(_moved(item, shells, depth - 1) for item in value)
+    if type(value) in (dict, OrderedDict):
+        return type(value)((key, _moved(item, shells, depth - 1)) for key, item in value.items())
+    if isinstance(value, types.MethodType) and id(value.__self__) in shells:
+        return types.MethodType(value.__func__, shells[id(value.__self__)])
+    if type(value) is functools.partial:
+        args = [_moved(item, shells, depth - 1) for item in value.args]
+        keywords = {key: _moved(item, shells, depth - 1) for key, item in value.keywords.items()}
+        return functools.partial(_moved(value.func, shells, depth - 1), *args, **keywords)
+    return value
