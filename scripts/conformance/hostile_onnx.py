@@ -240,7 +240,9 @@ def rewired(model: onnx.ModelProto, rng: random.Random) -> bytes:
         elif choice == 3:
             node.input.append(rng.choice([*names, ""]))
         elif choice == 4:
-            graph.node.add().CopyFrom(node)
+            copy = onnx.NodeProto()  # the node may hold the graph that it is added to
+            copy.CopyFrom(node)
+            graph.node.add().CopyFrom(copy)
         elif choice == 5 and node.attribute:
             item = rng.choice(node.attribute)
             item.type = rng.choice(list(onnx.AttributeProto.AttributeType.values()))

@@ -199,8 +199,9 @@ class _Worker:
         before = resident(self.process.pid)
         started = time.perf_counter()
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it died before: no answer will come
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
         answer, peak = self._answer(_PATIENCE, before + max(allowed * 2, allowed + (1 << 30)))
         seconds = time.perf_counter() - started
         peak = max(peak, (answer or {}).get("peak", 0)) - before
