@@ -76,7 +76,11 @@ def _signature(domain: str, op_type: str, version: int) -> _Signature | None:
         (schema.min_input, schema.max_input),
         (schema.min_output, schema.max_output),
         tuple(item.option == single for item in schema.inputs),
-        {name: (int(item.type.value), item.required) for name, item in schema.attributes.items()},
+        {
+            # the enumeration's stub lacks `value`
+            name: (int(item.type.value), item.required)  # type: ignore[attr-defined]
+            for name, item in schema.attributes.items()
+        },
     )
 
 
@@ -249,7 +253,7 @@ class _Check:
         if item.ref_attr_name:
             return
         field = _FIELD_OF.get(item.type)
-        if field is not None and not item.HasField(field):  # type: ignore[arg-type]
+        if field is not None and not item.HasField(field):
             raise InvalidModelError(f"{place}: it has no value")
         match item.type:
             case AttributeProto.STRING:
@@ -413,5 +417,5 @@ def _check_attributes(node: NodeProto, given: dict[str, int], signature: _Signat
         elif given[name] != kind:
             kinds = AttributeProto.AttributeType
             raise InvalidModelError(
-                f"{_where(node, place)}: the attribute {name!r} is {kinds.Name(given[name])}, not {kinds.Name(kind)}"  # type: ignore[arg-type]
+                f"{_where(node, place)}: the attribute {name!r} is {kinds.Name(given[name])}, not {kinds.Name(kind)}"
             )

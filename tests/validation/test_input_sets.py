@@ -165,3 +165,14 @@ def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):
     report = onnxport.validate(model, model, (ROWS["x"],))
     assert [item.name for item in report.sets] == ["given"]
     assert "left out for time: many rows, shorter (N=11)" in str(report)
+
+
+@pytest.mark.pytorch
+@pytest.mark.keras
+def test_convolutions_of_no_rows_are_not_asked_of_a_target_that_has_none():
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()).eval()
+    image = torch.ones(2, 1, 5, 5)
+    sets = [onnxport.convert(net, to=to, inputs=(image,)).onnxport_report.sets for to in ("pytorch", "keras")]
+    assert [any(item.name.startswith("no rows") for item in ran) for ran in sets] == [True, False]

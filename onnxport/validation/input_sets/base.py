@@ -30,6 +30,11 @@ class InputSet:
     optional: bool = True
     cheap: bool = False
 
+    @property
+    def drawn_empty(self) -> bool:
+        """Whether the user did not give it and an array in it has no elements."""
+        return self.optional and any(isinstance(leaf, np.ndarray) and not leaf.size for leaf in self.leaves)
+
 
 def own_inputs(graph: ir.Model) -> list[ir.Value]:
     """The graph's inputs that have no initializer."""

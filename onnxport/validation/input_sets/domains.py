@@ -150,6 +150,7 @@ _TAKE_EMPTY = frozenset(
         "Sub Tanh Tile Transpose Unsqueeze Where Xor"
     ).split()
 )
+_WINDOWS = frozenset({"AveragePool", "Conv", "GlobalAveragePool", "MaxPool"})
 # Operators whose results depend on an order that ties leave open.
 _ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
 # Operators whose results do not depend on the values of their operands.
@@ -306,9 +307,15 @@ def defined_on_nan(graph: ir.Graph) -> bool:
     )
 
 
-def takes_empty(graph: ir.Graph) -> bool:
-    """Whether runtimes are known to run a graph's operators on tensors without rows."""
-    return all(not node.domain and node.op_type in _TAKE_EMPTY for node in graph.all_nodes())
+def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
+    """Whether runtimes are known to run a graph's operators on tensors without rows.
+
+    Args:
+        graph: the graph.
+        windows: count convolutions and pools among such operators.
+    """
+    known = _TAKE_EMPTY if windows else _TAKE_EMPTY - _WINDOWS
+    return all(not node.domain and node.op_type in known for node in graph.all_nodes())
 
 
 def open_on_ties(graph: ir.Graph) -> bool:

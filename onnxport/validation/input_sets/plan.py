@@ -112,13 +112,18 @@ def _further(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Iterab
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
     for plan in others[2:]:
-        if plan.empty and parties.graph is not None and not takes_empty(parties.graph.graph):
+        if plan.empty and not _take_empty(parties):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
     if parties.graph is not None and not defined_on_nan(parties.graph.graph):
         return
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
+
+
+def _take_empty(parties: Comparison) -> bool:
+    windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
+    return parties.graph is None or takes_empty(parties.graph.graph, windows=windows)
 
 
 def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:

@@ -84,6 +84,8 @@ class Runner(ABC):
     own_dtypes: ClassVar[bool] = False
     # Columns of an output mean different things, so that each has its own scale.
     tabular: ClassVar[bool] = False
+    # Convolutions and pools of no rows have the shape that those of rows have.
+    windows_without_rows: ClassVar[bool] = True
     runtime: str = ""
 
     def __init__(self, title: str, example: Example | None) -> None:

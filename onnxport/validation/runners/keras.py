@@ -19,6 +19,8 @@ class KerasRunner(Runner):
     """Calls a model; leaves are the tensors among its inputs in keras.tree's order."""
 
     framework: ClassVar[Framework] = "keras"
+    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
+    windows_without_rows: ClassVar[bool] = False
 
     def __init__(
         self, model: Any, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool

@@ -31,6 +31,8 @@ class TensorflowRunner(Runner):
     """Calls a function of tensors; leaves are the tensors among its arguments in tf.nest's order."""
 
     framework: ClassVar[Framework] = "tensorflow"
+    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
+    windows_without_rows: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -81,6 +83,8 @@ class GraphDefRunner(Runner):
     """Runs a frozen graph in a session of its own; leaves feed the tensors that the converted graph's inputs are named after."""
 
     framework: ClassVar[Framework] = "tensorflow"
+    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
+    windows_without_rows: ClassVar[bool] = False
 
     def __init__(self, definition: Any, feeds: Sequence[str], fetches: Sequence[str], example: Example | None) -> None:
         super().__init__("GraphDef", example)
