@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import OutputReport, is_floating, judge, worst_of
+from onnxport.validation.comparison import RANDOM, OutputReport, is_floating, judge, worst_of
 from onnxport.validation.evidence import Evidence, Pair, budget, first_budget, gather, jumps, shaped_like, with_twins
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.base import travelled
-
-RANDOM = "random: the source gives other values each time; only type and shape were compared"
 
 
 def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> list[OutputReport]:

@@ -118,3 +118,23 @@ def test_a_conversion_that_is_unproved_warns_and_returns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert onnxport.convert(torch.nn.ReLU(), inputs=(torch.randn(2, 3),)).report.verdict == "passed"
+
+
+@pytest.mark.pytorch
+def test_a_random_output_beside_a_proved_one_is_unproved():
+    import torch
+
+    class Sampled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(8, 4)
+
+        def forward(self, x):
+            mean = self.body(x)
+            return mean, mean + torch.randn_like(mean)
+
+    with pytest.warns(onnxport.UnprovedWarning, match="output_1: random"):
+        report = onnxport.convert(Sampled().eval(), inputs=(torch.randn(3, 8),)).report
+    # NaN and infinities among the inputs make the random output equal by value.
+    assert any(item.name.startswith("not finite") for item in report.sets)
+    assert [name for name, _ in report.unproved] == ["output_1"]
