@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 PREFIX = "onnxport."
-# A node's metadata key: the source computes here in a coarser type than the outputs have, whose name is the value.
-PRECISION = "onnxport.precision"
 
 
 @lru_cache(maxsize=4096)

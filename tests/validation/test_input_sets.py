@@ -151,6 +151,18 @@ def test_operands_are_drawn_as_their_operator_takes_them(name):
     assert len(report.sets) > 2, report
 
 
+@pytest.mark.pytorch
+def test_indices_that_count_from_the_end_are_drawn_only_for_a_source_that_takes_them():
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Embedding(20, 6), torch.nn.Linear(6, 3)).eval()
+    converted = onnxport.convert(module, inputs=(torch.arange(14).reshape(2, 7),), validate=False)
+    assert onnxport.validate(module, converted).passed
+    drawn = next(DrawnInputs(converted.model).first()).leaves[0]
+    assert drawn.min() < 0
+    assert onnxport.validate(converted, converted).passed
+
+
 def test_what_runtimes_do_not_run_without_rows_is_not_tried():
     assert takes_empty(graph(lambda op, x: op.Relu(x), X).model.graph)
     assert not takes_empty(graph(lambda op, x: op.CumSum(x, 0), X).model.graph)

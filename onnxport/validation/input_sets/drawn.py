@@ -126,6 +126,7 @@ class Drawing:
         self, signature: Signature, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, rng: np.random.Generator
     ) -> None:
         self.rng = rng
+        self.from_end = attempt.whole == "any"
         self._signature = signature
         self._sizes = sizes
         self._attempt = attempt

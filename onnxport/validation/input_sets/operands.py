@@ -22,6 +22,7 @@ class Scene(Protocol):
     """What a rule may ask while inputs are drawn."""
 
     rng: np.random.Generator
+    from_end: bool  # whether indices may count from the end, which a source in a framework need not take
 
     def shape(self, value: ir.Value | None) -> Shape | None:
         """The sizes of a value in this draw; None where they are not known."""
@@ -51,6 +52,11 @@ def _length(scene: Scene, node: ir.Node, index: int, default: int) -> int:
     """The number of elements of a one-dimensional operand."""
     shape = scene.shape(operand(node, index))
     return prod(shape) if shape is not None else default
+
+
+def _least(scene: Scene, size: int) -> int:
+    """The least index into an axis."""
+    return -size if scene.from_end else 0
 
 
 def _turned(scene: Scene, axes: Sequence[int], rank: int) -> list[int]:
@@ -313,7 +319,7 @@ def _one_hot(scene: Scene, node: ir.Node) -> Values:
     if out is not None:
         depth = out[attribute(node, "axis", -1)]
     indices = scene.shape(operand(node, 0))
-    drawn = scene.rng.integers(-depth, depth, indices) if indices is not None else 0
+    drawn = scene.rng.integers(_least(scene, depth), depth, indices) if indices is not None else 0
     return {0: drawn, 1: depth}
 
 
@@ -325,7 +331,7 @@ def _gather(scene: Scene, node: ir.Node) -> Values:
     if not data or indices is None:
         return {}
     size = data[attribute(node, "axis", 0)]
-    return {1: scene.rng.integers(-size, size, indices)} if size else {}
+    return {1: scene.rng.integers(_least(scene, size), size, indices)} if size else {}
 
 
 def _features(scene: Scene, node: ir.Node) -> Values:
@@ -339,7 +345,7 @@ def _gather_nd(scene: Scene, node: ir.Node) -> Values:
         return {}
     first = attribute(node, "batch_dims", 0)
     bounds = np.asarray(data[first : first + indices[-1]])
-    return {1: scene.rng.integers(-bounds, bounds, indices)}
+    return {1: scene.rng.integers(-bounds if scene.from_end else 0, bounds, indices)}
 
 
 def _scatter(scene: Scene, node: ir.Node) -> Values:
@@ -353,7 +359,7 @@ def _scatter(scene: Scene, node: ir.Node) -> Values:
         return {1: scene.rng.integers(0, size, indices)}
     order = scene.rng.permuted(np.broadcast_to(np.arange(size), (*_dropped(indices, axis), size)), axis=-1)
     chosen = np.moveaxis(order[..., :count], -1, axis)
-    return {1: np.where(scene.rng.random(chosen.shape) < 0.5, chosen - size, chosen)}
+    return {1: np.where((scene.rng.random(chosen.shape) < 0.5) & scene.from_end, chosen - size, chosen)}
 
 
 def _dropped(shape: Shape, axis: int) -> Shape:

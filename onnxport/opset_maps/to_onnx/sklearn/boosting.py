@@ -23,7 +23,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     zero_and_minus,
 )
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
-from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers, told_of_float32
+from onnxport.opset_maps.to_onnx.sklearn.table import Table, called, doubles, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import rows32, tree_of
 
 _ROWS = f64(20, 4)
@@ -91,7 +91,7 @@ def _gradient_start(op: OpBuilder, model: Any, x: Table) -> Any:
 
 def _of_rows32(first: Array) -> Array:
     # fitted on float32 rows and given such, a linear model computes in float32 itself
-    return (told_of_float32(first) if first.dtype == np.float32 else first).astype(np.float64)
+    return first.astype(np.float64)
 
 
 def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:

@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.provenance import PRECISION
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 
@@ -107,14 +106,6 @@ def doubles(op: OpBuilder, x: Table) -> Array:
 def called(op: OpBuilder, estimator: Any, method: str, x: Table, index: int | None = None, *, step: str = "") -> Array:
     """What a method of an estimator gives on the table."""
     return Array(op, matrix(op, op.call(estimator, method, x, index, step=step)))
-
-
-def told_of_float32(found: Array) -> Array:
-    """What the source computes in float32, so said: what is made of it has its digits, in float64 too."""
-    node = found.value.producer()
-    if node is not None:
-        node.metadata_props[PRECISION] = "FLOAT"
-    return found
 
 
 def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:

@@ -26,7 +26,7 @@ from onnxport.opset_maps.to_onnx.sklearn.category_columns import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, called, select, told_of_float32
+from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, called, select
 
 _IDENTITY = frozenset(
     "reg:squarederror reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror binary:logitraw "
@@ -206,7 +206,7 @@ def _linear_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
 
 def _rounded(total: Array) -> Array:
     """The sum in float32, which XGBoost adds up in that type."""
-    return told_of_float32(total.astype(np.float32))
+    return total.astype(np.float32)
 
 
 def _expit(raw: Array) -> Array:
