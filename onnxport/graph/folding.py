@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx.shape_inference import infer_node_outputs
 
+from onnxport.graph.evaluator import reference_evaluator
 from onnxport.graph.schema import find_schema
 
 # A folded value stands in the file; beyond this many elements the node is smaller than its value.
@@ -162,8 +163,6 @@ def _inferred_elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset
 
 
 def _reference(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Arrays | None:
-    from onnx.reference import ReferenceEvaluator  # a third of a second to import, and rarely needed
-
     names = [f"i{i}" if item is not None else "" for i, item in enumerate(inputs)]
     proto = ir.serde.serialize_node(node)
     del proto.input[:]
@@ -178,7 +177,7 @@ def _reference(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Ar
     feeds = {name: item for name, item in zip(names, inputs, strict=True) if item is not None}
     try:
         with np.errstate(all="ignore"):
-            outputs = ReferenceEvaluator(model).run(None, feeds)
+            outputs = reference_evaluator(model).run(None, feeds)
     except Exception:  # the evaluator knows not every operator and type; the node then simply stays in the graph
         return None
     return tuple(np.asarray(item) for item in outputs)

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.evaluator import reference_evaluator
 from onnxport.graph.external_data import save, weight_bytes
 from onnxport.graph.guard import Guard, RemoteModel, named_dtype, stored
 from onnxport.graph.guard import current as current_guard
@@ -113,8 +114,6 @@ class Session:
             self._run = lambda feeds, names: session.run(names, feeds)
 
     def _open_reference(self, model: Any) -> None:
-        from onnx.reference import ReferenceEvaluator
-
         proto = (
             to_proto(model)
             if isinstance(model, ir.Model)
@@ -123,7 +122,7 @@ class Session:
             else model
         )
         try:
-            evaluator = ReferenceEvaluator(proto)
+            evaluator = reference_evaluator(proto)
         except Exception as error:  # the evaluator has no error type of its own
             tried = f"onnxruntime: {self.fallback_reason}; " if self.fallback_reason else ""
             raise InvalidModelError(f"no runtime loads the model: {tried}onnx.reference: {error}") from error

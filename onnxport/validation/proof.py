@@ -156,6 +156,10 @@ def run_converted(
     try:
         results = parties.converted.run(item.leaves)
     except Exception as error:  # of whatever framework it is built from
+        if parties.source.stands_in:
+            raise SourceCannotRun(
+                f"neither onnxruntime nor the converted model runs on drawn inputs; pass inputs=(...). {first_line(error)}"
+            ) from error
         reason = f"the converted model can't run: {first_line(error)}"
         if item.drawn_empty:
             notes.append(f"{item.name}: left out, {reason}")

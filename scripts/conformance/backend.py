@@ -325,7 +325,7 @@ def write_page(framework: str, outcomes: list[Outcome]) -> None:
         "## Default proof, drawn inputs",
         "",
         "Written by `scripts/conformance/onnx_backend.py`: the node tests, converted with the default proof, without inputs.",
-        "The source runs in onnxruntime, or in onnx.reference where that does not load it.",
+        "The source runs in onnxruntime, or in onnx.reference where that does not load it or runs it on no drawn inputs.",
         "",
         *_table(drawn, ("passed", "unproved", "refused", "unsupported")),
     ]

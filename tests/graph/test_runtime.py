@@ -76,6 +76,34 @@ def test_what_onnxruntime_does_not_load_runs_in_the_reference():
 
 
 @pytest.mark.parametrize("opset", [21, 27])
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_scan_outputs_of_a_loop_get_one_leading_axis(opset, shape):
+    """With opset 27 in the reference evaluator, whose own Loop makes a column of scalars and a longer matrix of matrices."""
+    body = h.make_graph(
+        [
+            h.make_node("Identity", ["goes_on"], ["still"]),
+            h.make_node("Add", ["state", "step"], ["next"]),
+            h.make_node("Identity", ["state"], ["row"]),
+        ],
+        "body",
+        [tensor("i", T.INT64, []), tensor("goes_on", T.BOOL, []), tensor("state", T.FLOAT, shape)],
+        [tensor("still", T.BOOL, []), tensor("next", T.FLOAT, shape), tensor("row", T.FLOAT, shape)],
+    )
+    item = model(
+        [h.make_node("Loop", ["count", "", "start"], ["end", "rows"], body=body)],
+        [tensor("count", T.INT64, []), tensor("start", T.FLOAT, shape), tensor("step", T.FLOAT, [])],
+        [tensor("end", T.FLOAT, shape), tensor("rows", T.FLOAT, [None, *shape])],
+        opset=opset,
+    )
+    session = Session(item)
+    assert session.backend == ("onnxruntime" if opset == 21 else "onnx.reference")
+    start = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    end, rows = session.run({"count": np.asarray(3), "start": start, "step": np.float32(2)})
+    np.testing.assert_array_equal(end, start + 6)
+    np.testing.assert_array_equal(rows, np.stack([start, start + 2, start + 4]))
+
+
+@pytest.mark.parametrize("opset", [21, 27])
 @pytest.mark.parametrize(
     ("feeds", "words"),
     [

@@ -87,6 +87,28 @@ def test_exempt_elements_may_differ_and_are_counted():
     assert judge("label", source, converted, EXACT, exempt=np.asarray([False, True, True])).verdict == "fail"
 
 
+LOWEST = np.finfo(np.float32).min
+
+
+@pytest.mark.parametrize(
+    ("source", "converted", "truth", "verdict"),
+    [
+        (LOWEST, -INF, -np.inf, "pass"),
+        (-LOWEST, INF, np.inf, "pass"),
+        (LOWEST, INF, -np.inf, "fail"),
+        (LOWEST, -INF, float(LOWEST), "fail"),
+        (LOWEST / 2, -INF, -np.inf, "fail"),
+        (-INF, LOWEST, -np.inf, "fail"),
+        (NAN, -INF, -np.inf, "fail"),
+    ],
+)
+def test_the_greatest_number_stands_for_an_infinity_only_where_the_truth_is_infinite(source, converted, truth, verdict):
+    budget = Budget(absolute=1e-3, truth=np.asarray([truth, 1.0]))
+    report = judge("y", f32(source, 1), f32(converted, 1), budget)
+    assert report.verdict == verdict
+    assert ("1 elements are infinite" in report.reason) == (verdict == "pass")
+
+
 def test_figures():
     source = f32([1, 2, 3], [4, 5, -6])
     converted = source.copy()

@@ -11,6 +11,8 @@ import onnxport
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
+from onnxport.validation.comparison import RANDOM, OutputReport
+from onnxport.validation.report import Report, SetReport, Side
 
 FLOAT = ir.DataType.FLOAT
 
@@ -58,6 +60,15 @@ def test_one_output_that_was_not_compared_makes_the_whole_unproved():
     assert [name for name, _ in report.unproved] == ["noise"]
 
 
+def test_chance_proves_no_random_output():
+    """A set of one row, on which two draws of a mask agree, stands beside one on which they do not."""
+    agreed, drawn = OutputReport("noise", "pass"), OutputReport("noise", "unproved", RANDOM)
+    sets = tuple(SetReport(name, (), (output,), 0.0, 0.0) for name, output in (("given", drawn), ("one row", agreed)))
+    report = Report(Side("pytorch", "Net"), Side("onnx", "net"), sets)
+    assert report.verdict == "unproved"
+    assert report.unproved == (("noise", RANDOM),)
+
+
 def test_an_output_is_proved_by_the_set_that_exercises_it():
     """All NaN on the given inputs, numbers on others."""
     model = graph(lambda op, x: op.Sqrt(x), X)
@@ -65,6 +76,33 @@ def test_an_output_is_proved_by_the_set_that_exercises_it():
     assert report.sets[0].outputs[0].verdict == "unproved"
     mixed = onnxport.validate(model, model, inputs=(np.asarray([[-1.0, 4, 9]], np.float32),))
     assert mixed.passed
+
+
+def test_drawn_inputs_are_those_on_which_an_output_has_numbers():
+    """0 / 0 where a size is 1, as steps between aligned corners are: other sizes are drawn."""
+
+    def write(op, size):
+        last = op.Cast(op.Sub(size, np.int64(1)), to=FLOAT)
+        return op.Mul(op.Div(op.Sub(last, last), last), op.Cast(op.Shape(op.ConstantOfShape(size)), to=FLOAT))
+
+    model = graph(write, ("size", ir.DataType.INT64, [1]))
+    for seed in range(5):
+        report = onnxport.validate(model, model, seed=seed)
+        assert report.passed, report
+
+
+@pytest.mark.pytorch
+def test_complex_numbers_are_not_compared_where_they_are_not_finite():
+    """PyTorch makes a real number's imaginary part NaN beside NaN or not as its kernels have it."""
+    import torch
+
+    class Turned(torch.nn.Module):
+        def forward(self, x):
+            return torch.view_as_real(torch.view_as_complex(x) * 2j + 1)
+
+    report = onnxport.convert(Turned(), inputs=(torch.randn(3, 4, 2),), to="onnx").report
+    assert report.passed
+    assert not any(item.name.startswith("not finite") for item in report.sets)
 
 
 @pytest.mark.pytorch

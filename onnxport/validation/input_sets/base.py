@@ -23,12 +23,14 @@ class InputSet:
         leaves: arrays; lists, dicts and None where the input is a sequence, map or absent optional.
         optional: a source that can't run on it has not failed: the set is then left out.
         cheap: a row costs next to nothing, so that many of them cost little more than one.
+        attempt: which of several ways to draw the set it is.
     """
 
     name: str
     leaves: tuple[Any, ...]
     optional: bool = True
     cheap: bool = False
+    attempt: int = 0
 
     @property
     def drawn_empty(self) -> bool:

@@ -286,7 +286,6 @@ class DrawnInputs:
         self.signature = Signature(model)
         self._seed = seed
         self._attempts = list(attempts())
-        self._last = 0
         self.sizes = self.signature.sizes(spread=True)
         self.batch = {dim for spec in self.signature.specs for dim in named_dims(spec)[:1] if isinstance(dim, str)}
         self.batch &= set(self.sizes)
@@ -294,14 +293,14 @@ class DrawnInputs:
     def first(self) -> Iterator[InputSet]:
         """Candidates for the first set."""
         for place, attempt in enumerate(self._attempts):
-            self._last = place
             sizes = self.signature.sizes(spread=attempt.spread)
             label = ", ".join(f"{name}={size}" for name, size in sizes.items())
-            yield InputSet(f"drawn ({label})" if label else "drawn", self._draw(sizes, attempt, "ordinary", 0))
+            leaves = self._draw(sizes, attempt, "ordinary", 0)
+            yield InputSet(f"drawn ({label})" if label else "drawn", leaves, attempt=place)
 
-    def settle(self) -> None:
-        """What the source could run on comes first from now on."""
-        worked = self._attempts.pop(self._last)
+    def settle(self, chosen: InputSet) -> None:
+        """The way in which the first set was drawn comes first from now on."""
+        worked = self._attempts.pop(chosen.attempt)
         self._attempts.insert(0, worked)
         self.sizes = self.signature.sizes(spread=worked.spread)
 

@@ -81,7 +81,7 @@ class GivenInputs:
         else:
             yield from self._at_edges(words, leaves, rng)
 
-    def settle(self) -> None:
+    def settle(self, chosen: InputSet) -> None:
         """Nothing to remember: the user's inputs are what they are."""
 
     def _at_edges(self, words: str, leaves: Sequence[Any], rng: np.random.Generator) -> Iterator[InputSet]:

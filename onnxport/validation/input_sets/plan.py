@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
@@ -51,7 +52,7 @@ class _Inputs(Protocol):
 
     def first(self) -> Iterator[InputSet]: ...
     def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]: ...
-    def settle(self) -> None: ...
+    def settle(self, chosen: InputSet) -> None: ...
 
 
 def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[SourceRun]:
@@ -65,13 +66,15 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     """
     inputs = _inputs(parties, seed)
     ledger = _Ledger()
-    first = _first_run(parties, inputs.first(), notes)
+    first = _telling_run(parties, inputs, notes)
+    if first is None and parties.source.stand_in():
+        first = _telling_run(parties, inputs, notes)
     if first is None:
         raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
-    inputs.settle()
+    inputs.settle(first.inputs)
     yield first
     ledger.open(first.inputs)
-    for candidates in _further(parties, inputs, seed):
+    for candidates in _further(parties, inputs, first.inputs, seed):
         try:
             run = _first_run(parties, ledger.affordable(candidates), notes)
         except InvalidInputError as error:  # a shape too large to draw
@@ -96,7 +99,7 @@ def _inputs(parties: Comparison, seed: int) -> _Inputs:
     return GivenInputs(leaves, specs, parties.graph, resizable=whole)
 
 
-def _further(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Iterable[InputSet]]:
+def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -> Iterator[Iterable[InputSet]]:
     """The sets beyond the first, each as candidates of which the first counts that the source can run on."""
     if isinstance(inputs, GivenInputs) and (parties.source.tabular or parties.converted.tabular):
         missing = parties.source.allows_missing
@@ -117,6 +120,8 @@ def _further(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Iterab
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
     if parties.graph is not None and not defined_on_nan(parties.graph.graph):
         return
+    if parties.source.computes_complex(parties.source_leaves(first.leaves)):
+        return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
 
@@ -191,9 +196,37 @@ def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
     return leaf.astype(spec.dtype)
 
 
+def _telling_run(parties: Comparison, inputs: _Inputs, notes: list[str]) -> SourceRun | None:
+    """The first set to run on: where there is a choice, one on which each output has a number to compare."""
+    first: SourceRun | None = None
+    started = time.perf_counter()
+    for run in _runs(parties, inputs.first(), notes):
+        if all(_tells(value) for _, value in run.outputs):
+            return run
+        first = first or run
+        if time.perf_counter() - started > SECONDS:
+            break
+    return first
+
+
+def _tells(value: Any) -> bool:
+    """Whether an output holds anything but NaN."""
+    if not isinstance(value, np.ndarray):
+        return True
+    if is_floating(value.dtype):
+        value = value if value.dtype.kind == "c" else value.astype(np.float64)
+        return not bool(np.isnan(value).all())
+    return bool(value.size)
+
+
 def _first_run(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> SourceRun | None:
     """The first of the sets that the source can run on."""
-    reason = ""
+    return next(_runs(parties, candidates, notes), None)
+
+
+def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> Iterator[SourceRun]:
+    """What the source gives on those of the sets that it can run on; where these are none, `notes` has the reason."""
+    reason, ran = "", False
     for item in candidates:
         own = parties.source_leaves(item.leaves)
         started = time.perf_counter()
@@ -204,10 +237,10 @@ def _first_run(parties: Comparison, candidates: Iterable[InputSet], notes: list[
                 raise InvalidInputError(f"the source model can't run on the inputs: {first_line(error)}") from error
             reason = reason or f"{item.name}: left out, the source can't run on it: {first_line(error)}"
             continue
-        return SourceRun(item, expected, time.perf_counter() - started)
-    if reason:
+        ran = True
+        yield SourceRun(item, expected, time.perf_counter() - started)
+    if reason and not ran:
         notes.append(reason)
-    return None
 
 
 def first_line(error: BaseException) -> str:

@@ -87,6 +87,8 @@ class Runner(ABC):
     # Convolutions and pools of no rows have the shape that those of rows have.
     windows_without_rows: ClassVar[bool] = True
     runtime: str = ""
+    # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.
+    stands_in: bool = False
 
     def __init__(self, title: str, example: Example | None) -> None:
         self.title = title
@@ -114,6 +116,14 @@ class Runner(ABC):
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Epsilon of the coarsest type that the model computes in on these leaves; None where that is its outputs' own."""
         return self.numerics.coarse
+
+    def computes_complex(self, leaves: Sequence[Any]) -> bool:
+        """Whether the model computes with complex numbers on these leaves."""
+        return False
+
+    def stand_in(self) -> bool:
+        """Turns to another runtime where the present one runs on no inputs; whether there is one."""
+        return False
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same in float64, or None where the model can't."""

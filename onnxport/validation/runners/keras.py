@@ -59,6 +59,10 @@ class KerasRunner(Runner):
         kinds = {getattr(layer, "compute_dtype", None) for layer in layers}
         return found or (2.0**-7 if "bfloat16" in kinds else 2.0**-10 if "float16" in kinds else None)
 
+    def computes_complex(self, leaves: Sequence[Any]) -> bool:
+        """Whether a node of the traced graph has complex numbers."""
+        return self._twins is not None and self._twins.computes_complex([to_tensor(leaf) for leaf in leaves])
+
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
         result = self._twins.float64([to_tensor(leaf) for leaf in leaves]) if self._twins is not None else None

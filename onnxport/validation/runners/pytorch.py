@@ -85,13 +85,22 @@ class PytorchRunner(Runner):
 
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types of all tensors that the operators give, as under autocast."""
+        halves = self._dtypes(leaves) & {torch.float16, torch.bfloat16}
+        return max((torch.finfo(dtype).eps for dtype in halves), default=None)
+
+    def computes_complex(self, leaves: Sequence[Any]) -> bool:
+        """Whether an operator gives complex numbers."""
+        return any(dtype.is_complex for dtype in self._dtypes(leaves))
+
+    def _dtypes(self, leaves: Sequence[Any]) -> set[torch.dtype]:
+        """The types of all tensors that the operators give; none where that can't be seen."""
         seen = _Types()
         try:
             with seen:
                 self.run(leaves)
         except Exception:  # scripted modules and tensors of a kind of their own do not go with such a mode
-            return None
-        return max((torch.finfo(dtype).eps for dtype in seen.floating), default=None)
+            return set()
+        return seen.dtypes
 
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """Outputs of a copy whose weights have moved; of the model itself where it is large or no module."""
@@ -157,17 +166,17 @@ class PytorchRunner(Runner):
 
 
 class _Types(TorchDispatchMode):
-    """Records the floating-point types of what operators give."""
+    """Records the types of what operators give."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.floating: set[torch.dtype] = set()
+        self.dtypes: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for leaf in pytree.tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float16, torch.bfloat16):
-                self.floating.add(leaf.dtype)
+            if isinstance(leaf, torch.Tensor):
+                self.dtypes.add(leaf.dtype)
         return result
 
 

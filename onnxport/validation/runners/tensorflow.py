@@ -68,6 +68,10 @@ class TensorflowRunner(Runner):
         """Of the types in the traced graph."""
         return self._twins.coarse([to_tensor(leaf) for leaf in leaves])
 
+    def computes_complex(self, leaves: Sequence[Any]) -> bool:
+        """Whether a node of the traced graph has complex numbers."""
+        return self._twins.computes_complex([to_tensor(leaf) for leaf in leaves])
+
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
         result = self._twins.float64([to_tensor(leaf) for leaf in leaves])

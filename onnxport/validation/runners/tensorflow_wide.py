@@ -59,9 +59,18 @@ class FrozenTwin:
     @property
     def coarse(self) -> float | None:
         """Epsilon of the coarsest 16-bit type in the graph; None where there is none."""
-        held = {attr.type for node in _nodes(self._definition) for attr in node.attr.values()}
-        kinds = [kind for kind in (types_pb2.DT_BFLOAT16, types_pb2.DT_HALF) if kind in held]
+        kinds = [kind for kind in (types_pb2.DT_BFLOAT16, types_pb2.DT_HALF) if kind in self._held]
         return tolerance.epsilon(np.dtype(tf.as_dtype(kinds[0]).as_numpy_dtype)) if kinds else None
+
+    @property
+    def computes_complex(self) -> bool:
+        """Whether a node of the graph has complex numbers."""
+        return bool(self._held & {types_pb2.DT_COMPLEX64, types_pb2.DT_COMPLEX128})
+
+    @property
+    def _held(self) -> set[int]:
+        """The element types that the nodes name."""
+        return {attr.type for node in _nodes(self._definition) for attr in node.attr.values()}
 
     def widened(self) -> Callable[[Sequence[Any]], Any]:
         """The function in float64."""
@@ -124,6 +133,11 @@ class Twins:
         """Epsilon of the coarsest 16-bit type in the graph."""
         twin = self._twin(tensors)
         return twin.coarse if twin is not None else None
+
+    def computes_complex(self, tensors: Sequence[Any]) -> bool:
+        """Whether the graph computes with complex numbers; False where there is no graph."""
+        twin = self._twin(tensors)
+        return twin is not None and twin.computes_complex
 
     def float64(self, tensors: Sequence[Any]) -> Any:
         """Results in float64; None where there are none."""
