@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-Change = tuple[str, onnx.ModelProto]
+
+@dataclass(frozen=True)
+class Change:
+    """A changed copy of a graph.
+
+    Attributes:
+        kind: one of `KINDS`.
+        words: where and what.
+        proto: the changed graph.
+    """
+
+    kind: str
+    words: str
+    proto: onnx.ModelProto
+
+
+KINDS = ("attribute", "operator", "operand", "tree", "weight", "float16", "outputs")
 # An operator and what it is taken for.
 _SWAPS = {
     "Max": ["Min"],
@@ -48,13 +65,20 @@ _TREE_LEAVES = (
 
 
 def changes(proto: onnx.ModelProto, draw: random.Random) -> Iterator[Change]:
-    """Changed copies of a model with a word on what was changed."""
+    """Changed copies of a model; what changes nothing in the file is left out."""
+    same = _copy(proto)
+    yield from (change for change in _all_changes(proto, draw) if change.proto != same)
+
+
+def _all_changes(proto: onnx.ModelProto, draw: random.Random) -> Iterator[Change]:
     for index, node in enumerate(proto.graph.node):
         where = f"{node.op_type} {node.name or index}"
-        for word, edit in (*_attributes(node), *_operators(node), *_operands(node, proto), *_trees(node, draw)):
-            changed = _copy(proto)
-            edit(changed.graph.node[index])
-            yield f"{where}: {word}", changed
+        edits = (_attributes(node), _operators(node), _operands(node, proto), _trees(node, draw))
+        for kind, found in zip(KINDS, edits, strict=False):
+            for word, edit in found:
+                changed = _copy(proto)
+                edit(changed.graph.node[index])
+                yield Change(kind, f"{where}: {word}", changed)
     yield from _weights(proto, draw)
     yield from _detours(proto)
     yield from _outputs(proto)
@@ -83,7 +107,7 @@ def _attributes(node: onnx.NodeProto) -> Iterator[tuple[str, Edit]]:
             yield "epsilon x 1000", _scale_float(place, 1000.0)
         elif attribute.type == onnx.AttributeProto.FLOAT and name in ("alpha", "beta", "gamma", "lambd"):
             yield f"{name} x 1.05", _scale_float(place, 1.05)
-        elif name == "approximate":
+        elif name == "approximate" and attribute.s != b"none":
             yield "approximate dropped", _drop(place)
         elif name == "pads" and any(attribute.ints):
             yield "pads turned", _turn(place)
@@ -222,7 +246,7 @@ def _weights(proto: onnx.ModelProto, draw: random.Random) -> Iterator[Change]:
             changed.graph.initializer[index].CopyFrom(
                 numpy_helper.from_array(np.ascontiguousarray(values.astype(array.dtype)), tensor.name)
             )
-            yield f"{tensor.name}: {word}", changed
+            yield Change("weight", f"{tensor.name}: {word}", changed)
 
 
 def _changed_weights(array: np.ndarray, draw: random.Random) -> Iterator[tuple[str, np.ndarray]]:
@@ -249,7 +273,8 @@ def _detours(proto: onnx.ModelProto) -> Iterator[Change]:
         if item.type.tensor_type.elem_type == TensorProto.FLOAT
     }
     for index, node in enumerate(proto.graph.node):
-        if not node.output or node.output[0] not in floats:
+        # After a cast onnxruntime takes the round trip out again.
+        if not node.output or node.output[0] not in floats or node.op_type == "Cast":
             continue
         changed = _copy(proto)
         name = node.output[0]
@@ -258,7 +283,7 @@ def _detours(proto: onnx.ModelProto) -> Iterator[Change]:
         back = onnx.helper.make_node("Cast", [f"{name}/narrow"], [name], to=TensorProto.FLOAT)
         changed.graph.node.insert(index + 1, back)
         changed.graph.node.insert(index + 1, narrow)
-        yield f"{node.op_type} {node.name or index}: through float16", changed
+        yield Change("float16", f"{node.op_type} {node.name or index}: through float16", changed)
 
 
 def _outputs(proto: onnx.ModelProto) -> Iterator[Change]:
@@ -274,4 +299,4 @@ def _outputs(proto: onnx.ModelProto) -> Iterator[Change]:
                 for field in (node.input, node.output):
                     for place, name in enumerate(field):
                         field[place] = names.get(name, name)
-            yield f"outputs {a} and {b} swapped", changed
+            yield Change("outputs", f"outputs {a} and {b} swapped", changed)

@@ -44,7 +44,8 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
     types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
     numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
     for dtype, word in numbers.items():
-        for number, what in ((epsilon_of(dtype), "unit"), (1.0, "one")):
+        unit = epsilon_of(dtype)
+        for number, what in ((unit, "unit"), (1.0, "one"), (1.0 / unit, "whole")):
             constant = ir.tensor(np.asarray(number, dtype.numpy()), name=f"noise/{word}/{what}")
             proto.graph.initializer.append(ir.serde.serialize_tensor(constant))
     nodes = list(proto.graph.node)
@@ -81,7 +82,7 @@ def _read_by_trees(graph: ir.Model) -> set[ir.Value]:
 def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:
     """Nodes that multiply each element by 1 or by one unit in the last place more or less, as 1 plus the draw is rounded.
 
-    Whole numbers stay: they count, or stand for something, and their arithmetic is exact.
+    Whole numbers stay: they count, or stand for something, and their arithmetic is exact; but not where all numbers are whole.
     """
     make, exact = onnx.helper.make_node, f"{name}/exact"
     yield make("RandomUniformLike", [exact], [f"{name}/drawn"], low=-1.5, high=1.5, seed=seed)
@@ -89,5 +90,8 @@ def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:
     yield make("Add", [f"{name}/move", f"{numbers}/one"], [f"{name}/factor"])
     yield make("Mul", [exact, f"{name}/factor"], [f"{name}/moved"])
     yield make("Floor", [exact], [f"{name}/floor"])
-    yield make("Equal", [exact, f"{name}/floor"], [f"{name}/whole"])
+    yield make("Equal", [exact, f"{name}/floor"], [f"{name}/equal"])
+    yield make("Abs", [exact], [f"{name}/size"])
+    yield make("Less", [f"{name}/size", f"{numbers}/whole"], [f"{name}/small"])
+    yield make("And", [f"{name}/equal", f"{name}/small"], [f"{name}/whole"])
     yield make("Where", [f"{name}/whole", exact, f"{name}/moved"], [name])

@@ -103,22 +103,29 @@ class PytorchRunner(Runner):
         return seen.dtypes
 
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
-        """Outputs of a copy whose weights have moved; of the model itself where it is large or no module."""
+        """Outputs of a copy whose weights have moved, or of the model itself where it is large or no module; sums inside move."""
         tensors = [to_tensor(leaf) for leaf in leaves]
-        if not isinstance(self._call, torch.nn.Module) or _weight_bytes(self._call) > _TWIN_LIMIT:
-            return self._run(self._call, tensors)
         rng = np.random.default_rng(seed)
+        if not isinstance(self._call, torch.nn.Module) or _weight_bytes(self._call) > _TWIN_LIMIT:
+            return self._run_with_noise(self._call, tensors, seed)
         try:
             twin = copy.deepcopy(self._call)
         except Exception:  # what a user's module holds need not be copied
-            return self._run(self._call, tensors)
+            return self._run_with_noise(self._call, tensors, seed)
         with torch.no_grad():
             for weight in [*twin.parameters(), *twin.buffers()]:
                 if weight.dtype in _MOVABLE:
                     array = to_numpy(weight)
                     moved = tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng)
                     weight.copy_(to_tensor(moved))
-        return self._run(twin, tensors)
+        return self._run_with_noise(twin, tensors, seed)
+
+    def _run_with_noise(self, call: Callable[..., Any], tensors: list[Any], seed: int) -> Outputs:
+        try:
+            with _Noise(seed):
+                return self._run(call, tensors)
+        except Exception:  # compiled code need not take a dispatch mode
+            return self._run(call, tensors)
 
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Results of the operators in torch.export's graph by node name."""
@@ -163,6 +170,28 @@ class PytorchRunner(Runner):
             if isinstance(tensor, torch.Tensor) and _written(tensor, state)
         ]
         return outputs + written
+
+
+# Operators that add: what a large sum loses in a difference shows only where it moves itself.
+_SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum".split())
+
+
+class _Noise(TorchDispatchMode):
+    """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._draw = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
+        if not rounded or func.overloadpacket.__name__ not in _SUMS or result.device.type != "cpu":
+            return result
+        unit = torch.finfo(result.dtype).eps
+        signs = 2.0 * torch.randint(0, 2, result.shape, generator=self._draw).to(result.dtype) - 1.0
+        exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
+        return torch.where(exact, result, result * (1.0 + unit * signs))
 
 
 class _Types(TorchDispatchMode):
