@@ -11,10 +11,10 @@ from scripts.conformance.mutants_subjects import small
 
 # The source's framework, the models of it that are taken, and what they are rebuilt in.
 SAMPLE = {
-    "pytorch": (2, ("onnx", "pytorch")),
-    "keras": (1, ("onnx", "keras")),
-    "tensorflow": (2, ("onnx", "tensorflow")),
-    "sklearn": (2, ("onnx",)),
+    "pytorch": (1, ("onnx", "pytorch")),
+    "keras": (1, ("onnx",)),
+    "tensorflow": (1, ("onnx", "tensorflow")),
+    "sklearn": (1, ("onnx",)),
 }
 HARD = frozenset({"a sum that cancels", "half precision", "a small column", "ties among neighbours"})
 
@@ -31,7 +31,7 @@ def test_wrong_conversions_are_caught_and_right_ones_pass(framework):
             for target in targets:
                 cell = Cell(subject, target)
                 assert right_one(cell, 0).result == "passed"
-                for outcome in planted(cell, pool, 3):
+                for outcome in planted(cell, pool, 2):
                     assert outcome.result in ("caught", "equivalent"), outcome
 
 
