@@ -16,7 +16,7 @@ from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
 from onnxport.graph.inference import infer_outputs
-from onnxport.graph.names import NameAuthority
+from onnxport.graph.names import CONSTANT, NameAuthority
 from onnxport.graph.provenance import Source
 
 # What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
@@ -224,7 +224,7 @@ class OpBuilder:
 
     # -- constants and parameters --------------------------------------------------------------------------------------
 
-    def const(self, value: Any, dtype: ir.DataType | None = None, *, name: str = "const") -> ir.Value:
+    def const(self, value: Any, dtype: ir.DataType | None = None, *, name: str = CONSTANT) -> ir.Value:
         """A constant, shared by all equal constants of the model.
 
         Args:

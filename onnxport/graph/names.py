@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
+# What constants that a map entry writes are called; further ones have a number behind it.
+CONSTANT = "const"
+
+
+def is_written_constant(name: str) -> bool:
+    """Whether a value has the name of a constant that a map entry wrote.
+
+    >>> is_written_constant("const_6"), is_written_constant("const.weight")
+    (True, False)
+    """
+    return re.fullmatch(rf"{CONSTANT}(_\d+)?", name) is not None
+
 
 class NameAuthority:
     """Gives out value names that never collide.

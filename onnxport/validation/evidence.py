@@ -178,6 +178,8 @@ def _epsilon(parties: Comparison, item: InputSet, pair: Pair) -> float:
 def _axes(parties: Comparison, pair: Pair) -> tuple[int, ...] | None:
     if not (parties.source.tabular or parties.converted.tabular) or pair.expected.ndim < 2:
         return None
+    if len(pair.expected) < 2:  # one row does not show the scale of its columns
+        return None
     if parties.source.says_probabilities(pair.name):
         return (0,)  # the classes of a row share one scale: they add up to 1
     return (-1,) if pair.name in _TABLES else None

@@ -122,7 +122,7 @@ class Trial:
         return budget(self.parties, self.item, pair, evidence)
 
     def _says_labels(self, pair: Pair) -> bool:
-        return self.parties.source.says_labels(pair.name)
+        return not pair.path and self.parties.source.says_labels(pair.name)
 
     def _undecided(self, pair: Pair) -> np.ndarray | None:
         """Labels that the source itself can't tell within the rounding of its scores."""
@@ -192,6 +192,8 @@ def _without_none(expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _as_array(value: Any) -> Any:
     """A number inside a map or sequence as what it is in the graph: onnxruntime gives float32 as Python numbers."""
+    if isinstance(value, np.generic):
+        return np.asarray(value)
     return np.asarray(value, np.float32) if isinstance(value, float) else value
 
 

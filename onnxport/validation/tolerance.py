@@ -127,7 +127,9 @@ def derived(
     reference, error = _against(truth, source, moves, eps, axes)
     scale = local_max(_magnitude(reference), axes)
     own = local_max(error, axes)
-    limit = np.maximum(np.sqrt(eps) * scale, _JUMP_FACTOR * own)
+    # Beside a slice of zeros alone, as distances to oneself, every move would count as a jump.
+    shown = np.where(scale > 0, scale, np.max(scale, initial=0.0))
+    limit = np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own)
     for move in moves:
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)

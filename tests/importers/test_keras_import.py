@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 pytestmark = [pytest.mark.keras, pytest.mark.tensorflow]
 keras = pytest.importorskip("keras")
@@ -139,7 +140,7 @@ FLOAT64 = [
 def test_float64_keeps_its_digits(text):
     model, proto = built(text)
     x = np.random.default_rng(0).normal(size=(3, 2, 6))
-    expected = onnxport.convert(proto)(x)
+    expected = ReferenceEvaluator(proto).run(None, {"x": x})[0]  # onnxruntime has no AveragePool of float64
     got = np.asarray(model(x))
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, expected, rtol=1e-14)

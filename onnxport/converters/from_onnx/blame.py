@@ -52,7 +52,7 @@ def attributed(doing: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OnnxportError, OSError):
+    except (OnnxportError, OSError, Warning):  # a warning, where the user's filters make errors of them
         raise
     except (MemoryError, RecursionError) as error:
         raise InvalidModelError(

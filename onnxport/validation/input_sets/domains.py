@@ -139,6 +139,7 @@ _OPEN_ON_NAN = frozenset(
         "Sign Sin Softmax Softplus Softsign Swish Tan ThresholdedRelu TopK Unique Upsample"
     ).split()
 )
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 # Operators whose kernels are tried on tensors without rows: others of onnxruntime fail there, or end the process with a division
 # by zero (CumSum and Einsum of 1.31).
 _TAKE_EMPTY = frozenset(
@@ -297,11 +298,17 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def defined_on_nan(graph: ir.Graph) -> bool:
-    """Whether it is settled what a graph gives on NaN and infinities."""
+def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
+    """Whether it is settled what a graph gives on NaN and infinities.
+
+    Args:
+        graph: the graph.
+        products: count convolutions and matrix products among what is settled.
+    """
+    still_open = _OPEN_ON_NAN if products else _OPEN_ON_NAN | _PRODUCTS
     return all(
         not node.domain
-        and node.op_type not in _OPEN_ON_NAN
+        and node.op_type not in still_open
         and (node.op_type not in ("Cast", "CastLike") or is_floating(node.outputs[0]))
         for node in graph.all_nodes()
     )

@@ -118,7 +118,8 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         if plan.empty and not _take_empty(parties):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
-    if parties.graph is not None and not defined_on_nan(parties.graph.graph):
+    products = parties.source.products_keep_nan and parties.converted.products_keep_nan
+    if parties.graph is None or not defined_on_nan(parties.graph.graph, products=products):
         return
     if parties.source.computes_complex(parties.source_leaves(first.leaves)):
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
@@ -128,7 +129,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
 
 def _take_empty(parties: Comparison) -> bool:
     windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
-    return parties.graph is None or takes_empty(parties.graph.graph, windows=windows)
+    return parties.graph is not None and takes_empty(parties.graph.graph, windows=windows)
 
 
 def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:

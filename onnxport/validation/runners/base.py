@@ -86,6 +86,8 @@ class Runner(ABC):
     tabular: ClassVar[bool] = False
     # Convolutions and pools of no rows have the shape that those of rows have.
     windows_without_rows: ClassVar[bool] = True
+    # Fused convolutions and products keep NaN.
+    products_keep_nan: ClassVar[bool] = True
     runtime: str = ""
     # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.
     stands_in: bool = False

@@ -21,6 +21,8 @@ class KerasRunner(Runner):
     framework: ClassVar[Framework] = "keras"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
+    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
+    products_keep_nan: ClassVar[bool] = False
 
     def __init__(
         self, model: Any, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool

@@ -33,6 +33,8 @@ class TensorflowRunner(Runner):
     framework: ClassVar[Framework] = "tensorflow"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
+    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
+    products_keep_nan: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -89,6 +91,8 @@ class GraphDefRunner(Runner):
     framework: ClassVar[Framework] = "tensorflow"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
+    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
+    products_keep_nan: ClassVar[bool] = False
 
     def __init__(self, definition: Any, feeds: Sequence[str], fetches: Sequence[str], example: Example | None) -> None:
         super().__init__("GraphDef", example)

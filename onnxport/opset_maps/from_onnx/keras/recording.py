@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.names import NameAuthority
+from onnxport.graph.names import NameAuthority, is_written_constant
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.parameters import Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
@@ -141,7 +141,8 @@ class Recording(Namespace):
                 content = self.eager.constant(item.array(), item.dtype)
                 self._weights[item.key] = self.record("given", self.anchor, content)
             else:
-                trainable = item.dtype.is_floating_point()
+                # A number that an exporter wrote itself, as the least one of a type, is no weight of the model.
+                trainable = item.dtype.is_floating_point() and not (item.shape == () and is_written_constant(item.name))
                 self._weights[item.key] = self._weight(item.array(), item.name, trainable=trainable)
         return self._weights[item.key]
 
