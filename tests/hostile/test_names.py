@@ -22,7 +22,7 @@ NASTY = [
 ]  # fmt: skip
 KEPT = "layer1.0.conv1.weight onnx::MatMul_12 a/b a:b 1 fi größe 重み a.b.c state".split()
 INPUTS = [
-    "class", "self", 'x"y', "new\nline): open('run.txt', 'w')\n    def f(self", "a.b", "a_b", "a b", "print",
+    "class", "self", "None", "True", 'x"y', "new\nline): open('run.txt', 'w')\n    def f(self", "a.b", "a_b", "a b", "print",
     "getattr", "torch", "inf", "1x", "größe", "inputIds", "重み", "a/b", "a:0",
 ]  # fmt: skip
 

@@ -46,15 +46,18 @@ def dimension(dim: int | str | None, sizes: Mapping[str, int]) -> int | None:
 
     >>> dimension("2*N + 1", {"N": 3}), dimension("M", {"N": 3})
     (7, None)
+
+    None as well where it comes out below 0: "-1" is a name that some exporters give.
     """
     if not isinstance(dim, str):
         return dim
     if dim in sizes:
         return sizes[dim]
     try:
-        return _evaluated(ast.parse(dim.replace("floor", ""), mode="eval").body, sizes)
+        size = _evaluated(ast.parse(dim.replace("floor", ""), mode="eval").body, sizes)
     except (SyntaxError, KeyError, ValueError, ZeroDivisionError):
         return None
+    return size if size >= 0 else None
 
 
 def _evaluated(node: ast.expr, sizes: Mapping[str, int]) -> int:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import onnx_ir as ir
 import torch
 
+from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
-from onnxport.opset_maps.from_onnx.pytorch.paths import Paths, is_constant_name
+from onnxport.opset_maps.from_onnx.pytorch.paths import Paths
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced
 
 
@@ -24,7 +25,7 @@ class RootRecorder(Recorder):
         tensor = value.const_value
         assert tensor is not None
         content = from_numpy(tensor.numpy(), ir.DataType(tensor.dtype))
-        if is_constant_name(value.name or ""):
+        if is_written_constant(value.name or ""):
             return Traced(self.constant(content), self, (twin := content.to("meta"), twin))
         if content.dtype.is_floating_point and content.dtype not in FLOAT8:
             content = torch.nn.Parameter(content)

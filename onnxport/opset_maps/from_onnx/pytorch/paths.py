@@ -16,6 +16,8 @@ import onnx_ir as ir
 import torch
 from torch import fx
 
+from onnxport.graph.names import is_written_constant
+
 # Attributes that an imported module has beside torch's own, and the receiver in the generated source.
 _OWN = ("input_names", "output_names", "self")
 _PRIVATE = ("_constant_", "onnxport_", "__")
@@ -24,12 +26,6 @@ _PRIVATE = ("_constant_", "onnxport_", "__")
 def is_constant(target: str) -> bool:
     """Whether an attribute is a constant of the program, which is no part of the state dict."""
     return target.startswith("_constant_")
-
-
-def is_constant_name(name: str) -> bool:
-    """Whether an initializer is a constant that onnxport wrote (``const``, ``const_1``), not a weight."""
-    head, _, tail = name.partition("_")
-    return head == "const" and (not tail or tail.isdigit())
 
 
 class Paths:
@@ -46,7 +42,7 @@ class Paths:
         self._leaves: set[str] = set()
         self._containers: set[str] = set()
         self._next: dict[str, int] = {}
-        weights = [value for value in values if not is_constant_name(value.name or "")]
+        weights = [value for value in values if not is_written_constant(value.name or "")]
         # Names that can stay are taken first, so that no cleaned name is before them.
         kept = [value for value in weights if value.name and cleaned(value.name) == value.name]
         self._containers.update(container for value in kept for container in _containers(value.name or ""))

@@ -9,6 +9,7 @@ raises `UnknownUntilRun`.
 
 from __future__ import annotations
 
+import keyword
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -182,7 +183,9 @@ class Recorder(TracerBase):
             self.graph.inserting_after(place) if place is not None else self.graph.inserting_before(_first(self.graph))
         )
         with scope:
-            text = "self_" if name == "self" else name or "input"
+            text = name or "input"
+            if text == "self" or keyword.iskeyword(text):  # fx itself lets None, True and False through
+                text = f"{text}_"
             node = self.graph.create_node("placeholder", text, name=text)
         node.target = node.name  # which fx has made an identifier that no other value and no global of its source has
         self._last_placeholder = node
