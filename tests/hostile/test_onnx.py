@@ -166,11 +166,12 @@ LARGE = [
 
 
 @pytest.mark.pytorch
-def test_what_asks_for_any_amount_of_memory_or_time_is_refused():
+def test_what_asks_for_any_amount_of_memory_or_time_is_refused_or_unproved():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for text in LARGE:
         started = time.monotonic()
-        with pytest.raises((InvalidModelError, InvalidInputError)):
+        # What the source's process was stopped at on every drawn input is converted, and not proved.
+        with pytest.raises((InvalidModelError, InvalidInputError, onnxport.UnprovedWarning)):
             onnxport.convert(parsed(text), to="pytorch")
         assert time.monotonic() - started < 20
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10

@@ -82,7 +82,9 @@ def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str) 
         return
     count = folding.elements(node, arrays, opset)
     given = sum(array.size for array in arrays if array is not None)
-    if max(limits.MAX_ELEMENTS, 2 * given) < count < folding.UNKNOWN:
+    # What the file itself holds may be doubled once; what was computed from it may only change its form.
+    stored = sum(item.value.const_value.size for item in operands if isinstance(item, Weight))
+    if max(limits.MAX_ELEMENTS, given, 2 * stored) < count < folding.UNKNOWN:
         raise InvalidModelError(
             f"{_title(node)} (at {place}{_name(node)}): on constants alone it gives up to {count:,} elements; "
             f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"

@@ -69,7 +69,7 @@ def _bounded(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     except Exception:  # it can't be told without the constants' content
         return
     count = sum(item.numel() for item in leaves(result) if isinstance(item, torch.Tensor))
-    if count > max(limits.MAX_ELEMENTS, 2 * given):
+    if count > max(limits.MAX_ELEMENTS, given):
         raise InvalidModelError(
             f"{getattr(function, '__name__', function)} on constants alone gives {count:,} elements; "
             f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"
