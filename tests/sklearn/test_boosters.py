@@ -332,7 +332,8 @@ def test_files_of_boosters(tmp_path, library, name, suffix):
     require_near(converted(rows), expected)
     assert onnxport.validate(native(library, model), converted, inputs=rows[:40]).passed
     path.write_bytes(b"not a model")
-    with pytest.raises(InvalidModelError, match=f"no file of {library}'s|is damaged or hostile"):
+    reason = {"xgboost": "no file of xgboost's", "lightgbm": "is damaged or hostile: what follows its trees"}[library]
+    with pytest.raises(InvalidModelError, match=reason):
         onnxport.convert(path, inputs=rows)
 
 
