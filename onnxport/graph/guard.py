@@ -36,6 +36,9 @@ _SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 <<
 # Opening the helper, which imports onnxruntime, on a busy machine.
 _START_SECONDS = 60.0
 
+# What onnxruntime's allocators, its Tile (which has a bound of its own) and C++'s allocator say.
+_NO_MEMORY = ("Failed to allocate memory", "exceeds the supported maximum of", "bad_alloc", "bad allocation")
+
 _WAY_OUT = "give inputs of your own, smaller ones, or convert with validate=False and run it yourself"
 
 
@@ -47,11 +50,13 @@ class Guard:
         model_bytes: size of the model.
         spent: seconds that its runs have taken so far.
         used: whether a session was opened under it.
+        stopped: what a run that took too much was told; empty where none did.
     """
 
     model_bytes: int
     spent: float = 0.0
     used: bool = False
+    stopped: str = ""
 
     def seconds(self, input_bytes: int) -> float:
         """What is left for runs on inputs of that size."""
@@ -129,6 +134,10 @@ class RemoteModel:
         return [_decoded(item, received) for item in answer["outputs"]]
 
 
+class _Stopped(Exception):
+    """A request took more memory or time than the guard allows."""
+
+
 class _Helper:
     """The helper process."""
 
@@ -156,9 +165,18 @@ class _Helper:
         Raises:
             kind: the helper refused, was ended for its time, or died.
         """
+        try:
+            return self._asked(request, blobs, guard, size, kind)
+        except _Stopped as stop:
+            guard.stopped = str(stop)
+            raise kind(str(stop)) from None
+
+    def _asked(
+        self, request: dict[str, Any], blobs: list[bytes], guard: Guard, size: int, kind: type[Exception]
+    ) -> tuple[dict[str, Any], list[bytes]]:
         left = guard.seconds(size)
         if left <= 0:
-            raise kind(f"running the model takes more time than a file may cost; {_WAY_OUT}")
+            raise _Stopped(f"running the model takes more time than a file may cost; {_WAY_OUT}")
         with self._lock:
             started = time.monotonic()
             try:
@@ -167,10 +185,10 @@ class _Helper:
                 self.ready = True
             except TimeoutError:
                 self.end()
-                raise kind(f"running the model takes more than {left:.0f} s; {_WAY_OUT}") from None
+                raise _Stopped(f"running the model takes more than {left:.0f} s; {_WAY_OUT}") from None
             except (OSError, ValueError, EOFError):
                 self.end()
-                raise kind(
+                raise _Stopped(
                     "the process in which the model was run has ended: it takes more memory than a file may cost, "
                     "or the runtime can't bear it"
                 ) from None
@@ -178,7 +196,7 @@ class _Helper:
                 guard.spent += time.monotonic() - started
         found, received = answer
         if "error" in found:
-            raise kind(found["error"])
+            raise (_Stopped if found["stopped"] else kind)(found["error"])
         return found, received
 
     ready = False
@@ -332,14 +350,20 @@ def serve() -> None:
                     feeds = {name: _decoded(item, blobs) for name, item in request["feeds"].items()}
                     outputs = sessions[request["run"]].run_prepared(feeds, request["names"])
                     answer = {"outputs": [_encoded(item, sent) for item in outputs]}
-        except MemoryError:
-            answer, sent = (
-                {"error": "the model takes more memory than a file may cost; give inputs=, or validate=False"},
-                [],
-            )
         except Exception as error:  # whatever the runtime raises is the answer
-            answer, sent = {"error": str(error)[:2000] or type(error).__name__}, []
+            stopped = _lacks_memory(error)
+            said = f"running the model takes more memory than a file may cost; {_WAY_OUT}" if stopped else str(error)
+            answer, sent = {"error": said[:2000] or type(error).__name__, "stopped": stopped}, []
         _send(answers, answer, sent)
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was raised from, is for want of memory: onnxruntime's have no type of their own."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+            return True
+        error = error.__cause__
+    return False
 
 
 @contextmanager

@@ -61,14 +61,16 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     The time between two sets counts as the time of the first: what the caller does with it is part of its price.
 
     Raises:
-        InvalidInputError: the source can't run on the user's own inputs.
+        InvalidInputError: the source can't run on the user's own inputs, or takes more memory or time than a file may cost.
         SourceCannotRun: it runs on none of those that were drawn.
     """
     inputs = _inputs(parties, seed)
     ledger = _Ledger()
     first = _telling_run(parties, inputs, notes)
-    if first is None and parties.source.stand_in():
+    if first is None and not parties.source.stopped and parties.source.stand_in():
         first = _telling_run(parties, inputs, notes)
+    if first is None and parties.source.stopped:
+        raise InvalidInputError(parties.source.stopped)
     if first is None:
         raise SourceCannotRun(f"the source model can't run on drawn inputs; pass inputs=(...). {' '.join(notes[-1:])}")
     inputs.settle(first.inputs)

@@ -123,6 +123,11 @@ class Runner(ABC):
         """Whether the model computes with complex numbers on these leaves."""
         return False
 
+    @property
+    def stopped(self) -> str:
+        """What a run that took more memory or time than a file may cost was told; empty where none did."""
+        return ""
+
     def stand_in(self) -> bool:
         """Turns to another runtime where the present one runs on no inputs; whether there is one."""
         return False

@@ -12,6 +12,7 @@ from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph import rows
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.guard import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.validation.numerics import Numerics, of_model
@@ -47,6 +48,12 @@ class OnnxRunner(Runner):
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs in graph order."""
         return self._named(self.session.run(self._feeds(leaves)))
+
+    @property
+    def stopped(self) -> str:
+        """What a run that took more memory or time than the guard allows was told."""
+        guard = current_guard()
+        return guard.stopped if guard is not None else ""
 
     def stand_in(self) -> bool:
         """ONNX's reference evaluator, where onnxruntime loads the model and then has no kernel for what the inputs hold."""
