@@ -14,9 +14,13 @@ from onnxport.validation import tolerance
 from onnxport.validation.comparison import RANDOM, OutputReport, is_floating, judge, worst_of
 from onnxport.validation.evidence import Evidence, Pair, budget, first_budget, gather, jumps, shaped_like, with_twins
 from onnxport.validation.input_sets.base import InputSet
+from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.base import travelled
+
+# Runs of a random source, and how many standard errors their sums may lie apart: beyond 7 once in 10^11 by chance.
+_RUNS, _DEVIATIONS = 64, 7.0
 
 
 def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> list[OutputReport]:
@@ -133,16 +137,38 @@ class Trial:
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
         """The report, but for values that the source draws anew each time: those are unproved."""
-        if not _is_open(report):
+        if self.item.certain or not self._is_random(pair, report):
             return report
-        if pair.name not in self.parties.source.numerics.random:
-            again = self._again
-            if again is None or pair.index >= len(again):
-                return report
-            same = _comparable(self.parties, again[pair.index][1], pair.result, self.same_dtype)
-            if not _is_open(self.verdict(replace(pair, result=same))):
-                return report
+        if has_certain_sets(self.parties.chances) and (gap := self._gap_of_means(pair)) > _DEVIATIONS:
+            reason = f"random, and the sums of {_RUNS} runs differ: by {gap:.0f} standard errors"
+            return OutputReport(pair.name, "fail", reason, report.dtype, report.shape)
         return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
+
+    def _is_random(self, pair: Pair, report: OutputReport) -> bool:
+        """Whether the source draws an output anew each time, so that agreement and difference are chance alike."""
+        named = pair.name in self.parties.source.numerics.random
+        if named and _is_open(report):
+            return True
+        again = self._again if named or _is_open(report) else None
+        if again is None or pair.index >= len(again):
+            return False
+        same = _comparable(self.parties, again[pair.index][1], pair.result, self.same_dtype)
+        return _is_open(self.verdict(replace(pair, result=same)))
+
+    def _gap_of_means(self, pair: Pair) -> float:
+        """How far the sums of a random output lie apart over many runs, in standard errors (Welch's t).
+
+        0 where a seed gives the source the same numbers on every run: nothing can be said of its mean.
+        """
+        runs = [(self.parties.source.run(self.own), self.parties.converted.run(self.item.leaves)) for _ in range(_RUNS)]
+        ours = [float(np.sum(source[pair.index][1])) for source, _ in runs]
+        theirs = [float(np.sum(converted[pair.converted_index][1])) for _, converted in runs]
+        if not np.var(ours):
+            return 0.0
+        if not np.var(theirs):
+            return float("inf")
+        error = np.sqrt((np.var(ours) + np.var(theirs)) / _RUNS)
+        return float(abs(np.mean(ours) - np.mean(theirs)) / error)
 
     @cached_property
     def _again(self) -> Outputs | None:

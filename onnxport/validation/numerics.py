@@ -58,7 +58,7 @@ def of_model(model: ir.Model) -> Numerics:
     for node in model.graph:
         inner = bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
-        random = _is_random(node) or any(_is_random(inside) for body in inner for inside in body.all_nodes())
+        random = is_random(node) or any(is_random(inside) for body in inner for inside in body.all_nodes())
         if random or any(value in tainted for value in inputs if value is not None):
             tainted.update(node.outputs)
     names = frozenset(value.name or "" for value in model.graph.outputs if value in tainted)
@@ -103,7 +103,8 @@ def _reads_inputs(node: ir.Node) -> bool:
     return True
 
 
-def _is_random(node: ir.Node) -> bool:
+def is_random(node: ir.Node) -> bool:
+    """Whether a node draws its result anew each time."""
     if node.op_type == "Dropout" and not node.domain:
         mode = node.inputs[2] if len(node.inputs) > 2 else None
         return mode is not None and (mode.const_value is None or bool(mode.const_value.numpy()))

@@ -55,6 +55,11 @@ class Comparison:
     graph: ir.Model | None
     tolerance: Tolerance
 
+    @property
+    def chances(self) -> ir.Model | None:
+        """The graph that says what the source draws at random: its own where it is one, else that which it became."""
+        return self.source.graph or self.graph
+
     def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""
         if self.order is None or self.source.example is None:

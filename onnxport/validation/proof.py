@@ -67,6 +67,8 @@ def compare(
         binding = _with_graph(binding, graph)
     left = bind(source.model, source.framework, binding)
     right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
+    if isinstance(left, OnnxRunner) and not isinstance(right, OnnxRunner):
+        left.by_the_specification()
     specs = binding.specs
     order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
     parties = Comparison(left, right, order, specs, graph, tolerance)
@@ -171,7 +173,7 @@ def run_converted(
         reason = f"{len(results)} outputs ({_names(results)}) instead of {len(expected)} ({_names(expected)})"
         return SetReport(item.name, described, (), source_seconds, seconds, reason)
     outputs = judged(parties, item, parties.source_leaves(item.leaves), pairs)
-    return SetReport(item.name, described, tuple(outputs), source_seconds, seconds)
+    return SetReport(item.name, described, tuple(outputs), source_seconds, seconds, certain=item.certain)
 
 
 def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:

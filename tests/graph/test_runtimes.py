@@ -153,6 +153,7 @@ ROWS = [
         OPSETS,
         0,
     ),
+    ("Bernoulli", lambda op, x: op.Bernoulli(x), [np.asarray([[0, 1, 1, 0]], F)], (15, 21, 26), 0),
     ("SpaceToDepth", lambda op, x: op.SpaceToDepth(x, blocksize=2), [whole(np.int64, 1, 2, 4, 6)], OPSETS, 0),
     *[
         (

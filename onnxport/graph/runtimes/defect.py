@@ -32,6 +32,7 @@ class Defect:
         applies: a further condition on the node.
         link: where the defect is written down in public.
         domain: the operators' domain.
+        misread: onnxruntime loads the operator and gives something else than ONNX says, so that it can't say what a source means.
     """
 
     operators: tuple[str, ...]
@@ -44,6 +45,7 @@ class Defect:
     applies: Callable[[ir.Node], bool] | None = None
     link: str = ""
     domain: str = ""
+    misread: bool = False
 
     def concerns(self, node: ir.Node, opset: int) -> bool:
         """Whether a node of one of the operators meets the other conditions."""

@@ -12,7 +12,7 @@ from onnxport.graph.bodies import bodies
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.runtimes.casts import CASTS
-from onnxport.graph.runtimes.defect import Defect
+from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
 from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
 from onnxport.graph.runtimes.products import SettleProductsPass
@@ -57,6 +57,16 @@ def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
         clean(model)  # casts there and back, once more for each use
     Sequential(KeepDoubleScalesPass(), SettleProductsPass())(model)
     return notes
+
+
+def misread(model: ir.Model) -> str:
+    """Why onnxruntime can't say what a graph means: an operator that it runs otherwise than ONNX says; empty where it can."""
+    opset = model.opset_imports.get("", ALL_OPSETS.stop - 1)
+    for node in model.graph.all_nodes():
+        for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
+            if defect.misread and defect.concerns(node, opset):
+                return f"{node.op_type}: {defect.reason}"
+    return ""
 
 
 class _Fitting:

@@ -243,6 +243,15 @@ def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:
     return op.reduce("ReduceSum", op.Mul(op.cast(bits, _T.FLOAT), op.Reshape(worth, column)), [0], keepdims=False)
 
 
+def bernoulli(op: OpBuilder, node: ir.Node) -> Written:
+    """Whether a number drawn from 0 to 1 lies below the probability."""
+    p = operand(node, 0)
+    seed = node.attributes.get("seed")
+    kept = {} if seed is None else {"seed": seed.as_float()}
+    result = node.outputs[0].dtype
+    return op.cast(op.Less(op.RandomUniformLike(p, **kept), p), result or _T.FLOAT)
+
+
 _GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.INT16, _T.UINT16, _T.UINT32})
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
@@ -303,6 +312,14 @@ OTHERS = (
     ),
     Defect(("Resize",), nearest, "Gather", applies=_is_plain_nearest),
     Defect(("EyeLike",), generated(_T.INT64), "int64 and Cast", dtypes=_GENERATED - {_T.FLOAT16, _T.BFLOAT16}),
+    Defect(
+        ("Bernoulli",),
+        bernoulli,
+        "Less of a uniform draw",
+        reason="onnxruntime runs the body of its schema, which gives 1 with probability 1 - p",
+        opsets=range(15, 27),
+        misread=True,
+    ),
     Defect(
         _RANDOM,
         drawn,

@@ -24,6 +24,7 @@ class InputSet:
         optional: a source that can't run on it has not failed: the set is then left out.
         cheap: a row costs next to nothing, so that many of them cost little more than one.
         attempt: which of several ways to draw the set it is.
+        certain: random operators have no choice on it, so that their outputs can be compared by value.
     """
 
     name: str
@@ -31,6 +32,7 @@ class InputSet:
     optional: bool = True
     cheap: bool = False
     attempt: int = 0
+    certain: bool = False
 
     @property
     def drawn_empty(self) -> bool:

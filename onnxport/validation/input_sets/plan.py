@@ -13,6 +13,7 @@ from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind
+from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
@@ -120,6 +121,8 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         if plan.empty and not _take_empty(parties):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
+    certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
+    yield certain_sets(parties.chances, certain, seed)
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
     if parties.graph is None or not defined_on_nan(parties.graph.graph, products=products):
         return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
@@ -122,6 +123,11 @@ class Runner(ABC):
     def computes_complex(self, leaves: Sequence[Any]) -> bool:
         """Whether the model computes with complex numbers on these leaves."""
         return False
+
+    @property
+    def graph(self) -> ir.Model | None:
+        """The model's own ONNX graph, where it is one."""
+        return None
 
     @property
     def stopped(self) -> str:

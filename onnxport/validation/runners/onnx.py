@@ -15,6 +15,7 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
+from onnxport.graph.runtimes.fitting import misread
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner, split_arguments
 from onnxport.validation.runners.onnx_noise import with_noise
@@ -50,6 +51,11 @@ class OnnxRunner(Runner):
         return self._named(self.session.run(self._feeds(leaves)))
 
     @property
+    def graph(self) -> ir.Model | None:
+        """The graph."""
+        return self._model
+
+    @property
     def stopped(self) -> str:
         """What a run that took more memory or time than the guard allows was told."""
         guard = current_guard()
@@ -59,10 +65,19 @@ class OnnxRunner(Runner):
         """ONNX's reference evaluator, where onnxruntime loads the model and then has no kernel for what the inputs hold."""
         if self._model is None or self.session.backend != "onnxruntime":
             return False
-        self.session = Session(self._model, runtime="reference")
-        self.session.fallback_reason = "it loads the model, but runs it on none of the drawn inputs"
-        self.runtime, self.stands_in = self.session.backend, True
+        self._turn_to_reference(self._model, "it loads the model, but runs it on none of the drawn inputs")
+        self.stands_in = True
         return True
+
+    def by_the_specification(self) -> None:
+        """Turns to ONNX's reference evaluator where onnxruntime runs an operator otherwise than ONNX says."""
+        if self._model is not None and self.session.backend == "onnxruntime" and (reason := misread(self._model)):
+            self._turn_to_reference(self._model, reason)
+
+    def _turn_to_reference(self, model: ir.Model, reason: str) -> None:
+        self.session = Session(model, runtime="reference")
+        self.session.fallback_reason = reason
+        self.runtime = self.session.backend
 
     def _feeds(self, leaves: Sequence[Any]) -> dict[str, Any]:
         names = self.example.names if self.example is not None else self.session.input_names

@@ -1,0 +1,66 @@
+"""Random outputs: proved by value where some inputs leave nothing to chance and the means agree elsewhere, else unproved."""
+
+import onnx.parser
+import pytest
+
+import onnxport
+
+HEAD = '<ir_version: 10, opset_import: ["" : 15]> g (float[N, 5] x) => (float[N, 5] y) '
+DRAW = "r = RandomUniformLike(x) b = Less(r, x) y = Cast <to = 1> (b)"
+WRONG = {
+    "the other way round": "r = RandomUniformLike(x) b = Less(x, r) y = Cast <to = 1> (b)",
+    "a wrong probability in between": "p = Mul(x, x) r = RandomUniformLike(x) b = Less(r, p) y = Cast <to = 1> (b)",
+    "a probability of its own": (
+        "h = Constant <value_float = 0.5> () r = RandomUniformLike(x) b = Less(r, h) y = Cast <to = 1> (b)"
+    ),
+    "nothing random": "h = Constant <value_float = 0.5> () b = Less(h, x) y = Cast <to = 1> (b)",
+}
+OTHERS = (
+    "s = Sigmoid(x) r = RandomUniformLike(x) b = Less(r, s) y = Cast <to = 1> (b)",
+    "r = RandomNormalLike(x) b = Less(r, x) y = Cast <to = 1> (b)",
+    "r = RandomUniformLike(x) y = Add(r, x)",
+)
+
+
+def model(body):
+    return onnx.parser.parse_model(HEAD + "{ " + body + " }")
+
+
+@pytest.mark.parametrize("body", [DRAW, "r = RandomUniformLike(x) b = Greater(x, r) y = Cast <to = 1> (b)"])
+def test_a_draw_by_a_probability_that_is_an_input_is_proved(body):
+    report = onnxport.validate(model(DRAW), model(body))
+    assert report.verdict == "passed", report
+    assert [item.name for item in report.sets if item.certain]
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_draw_by_another_probability_fails(what):
+    assert onnxport.validate(model(DRAW), model(WRONG[what])).verdict == "failed"
+
+
+@pytest.mark.parametrize("body", OTHERS)
+def test_a_draw_by_anything_else_is_unproved(body):
+    assert onnxport.validate(model(body), model(body)).verdict == "unproved"
+
+
+@pytest.mark.pytorch
+def test_a_mask_drawn_in_pytorch_is_proved():
+    torch = pytest.importorskip("torch")
+
+    class Mask(torch.nn.Module):
+        def forward(self, p):
+            return torch.bernoulli(p)
+
+    assert onnxport.convert(Mask(), inputs=(torch.rand(3, 4),)).report.verdict == "passed"
+
+
+@pytest.mark.pytorch
+def test_bernoulli_of_a_file_is_judged_by_the_specification():
+    """onnxruntime runs the body of its schema, which gives 1 with probability 1 - p (onnx 1.23, onnxruntime 1.31)."""
+    torch = pytest.importorskip("torch")
+    source = model("y = Bernoulli(x)")
+    net = onnxport.convert(source, to="pytorch")
+    assert net(torch.full((1000, 5), 0.9)).mean() > 0.8
+    report = onnxport.validate(source, net)
+    assert report.verdict == "passed"
+    assert "1 - p" in str(report)
