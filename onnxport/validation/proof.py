@@ -224,9 +224,9 @@ def runtime_is_to_blame(parties: Comparison, failed: Sequence[InputSet]) -> bool
     if not isinstance(right, OnnxRunner) or right.session.backend != "onnxruntime" or graph is None:
         return False
     plain = replace(parties, converted=OnnxRunner(Session(graph, optimize=False), right.title, right.example))
-    runs = [(item, parties.source.run(parties.source_leaves(item.leaves))) for item in failed]
-    reports = [run_converted(plain, item, expected, 0.0, []) for item, expected in runs]
-    return all(report is not None and report.passed for report in reports)
+    runs = ((item, parties.source.run(parties.source_leaves(item.leaves))) for item in failed)
+    reports = (run_converted(plain, item, expected, 0.0, []) for item, expected in runs)
+    return all(report is not None and report.passed for report in reports)  # most often the first one tells
 
 
 def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:

@@ -16,6 +16,8 @@ _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT1
 _MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
 # A frozen graph is one message, which holds no more than 2 GB.
 _LIMIT = 1 << 29
+# Graphs with moved weights are kept for the next set of inputs where they are no larger, each.
+_KEPT = 8 << 20
 # Inference with batch statistics has no kernel for double; it is three operators that have.
 _BATCH_NORM = "FusedBatchNormV3"
 
@@ -55,6 +57,11 @@ class FrozenTwin:
         return all(
             spec.shape.is_compatible_with(tensor.shape) for spec, tensor in zip(self._specs, tensors, strict=True)
         )
+
+    @property
+    def size(self) -> int:
+        """Bytes of the graph with its constants."""
+        return self._definition.ByteSize()
 
     @property
     def coarse(self) -> float | None:
@@ -126,6 +133,7 @@ class Twins:
         self._call = call
         self._frozen: FrozenTwin | None = None
         self._wide: Callable[[Sequence[Any]], Any] | None = None
+        self._moved: dict[tuple[int, int], Callable[[Sequence[Any]], Any]] = {}
         self._failed = False
         self._narrow_only = False
 
@@ -154,8 +162,13 @@ class Twins:
     def moved(self, tensors: Sequence[Any], units: int, seed: int) -> Any:
         """Results with moved weights; None where there are none."""
         twin = self._twin(tensors)
+        if twin is None:
+            return None
         try:
-            return twin.moved(units, seed)(tensors) if twin is not None else None
+            moved = self._moved.get((units, seed)) or twin.moved(units, seed)
+            if twin.size <= _KEPT:
+                self._moved[units, seed] = moved
+            return moved(tensors)
         except Exception:  # a graph that can't be put together again
             return None
 
@@ -164,6 +177,7 @@ class Twins:
             return None
         if self._frozen is None or not self._frozen.fits(tensors):
             self._wide = None
+            self._moved.clear()
             try:
                 self._frozen = FrozenTwin(self._call, tensors)
             except Exception:  # of a user's code, or of TensorFlow while it traces
