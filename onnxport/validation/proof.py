@@ -27,6 +27,8 @@ from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 
+# A proof ends once so many sets of inputs have failed.
+_ENOUGH = 2
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
 _PACKAGES = {
@@ -73,16 +75,19 @@ def compare(
     order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
     parties = Comparison(left, right, order, specs, graph, tolerance)
     remarks = list(notes)
+    ran: list[tuple[InputSet, SetReport]] = []
+    failed: list[InputSet] = []
     try:
-        ran = [
-            (run.inputs, report)
-            for run in source_runs(parties, seed, remarks)
-            if (report := run_converted(parties, run.inputs, run.outputs, run.seconds, remarks)) is not None
-        ]
+        for run in source_runs(parties, seed, remarks):
+            report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks)
+            ran += [(run.inputs, report)] if report is not None else []
+            failed += [run.inputs] if report is not None and report.failed else []
+            if len(failed) == _ENOUGH:
+                remarks.append(f"further inputs were not tried: {_ENOUGH} sets had failed")
+                break
     except SourceCannotRun as error:
-        ran = []
+        ran, failed = [], []
         remarks.append(str(error))
-    failed = [item for item, report in ran if report.failed]
     if failed and runtime_is_to_blame(parties, failed):
         remarks.append(
             "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
