@@ -6,7 +6,6 @@ from onnxport.opset_maps import maps
 
 # Nothing is ever added here without a reason; what gets an entry is taken out (a test sees to it).
 EXCEPTIONS = {
-    ("", "ImageDecoder"): "decodes image files, which no framework does in its graph",
     ("", "AffineGrid"): "said by its function body",
     ("", "CausalConvWithState"): "said by its function body",
     ("", "LinearAttention"): "said by its function body",

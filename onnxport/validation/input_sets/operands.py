@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.validation.input_sets.pictures import encoded_image
+
 Shape = tuple[int, ...]
 Values = Mapping[int, Any]
 
@@ -530,6 +532,7 @@ def _quantized(scene: Scene, node: ir.Node) -> Values:
 SEQUENCE_LENGTH = 3
 
 RULES: dict[str, Rule] = {
+    "ImageDecoder": encoded_image,
     "Reshape": _reshape,
     "Expand": _expand,
     "ConstantOfShape": _shape_at(0),
