@@ -20,7 +20,7 @@ from imblearn.pipeline import Pipeline, make_pipeline  # noqa: E402
 from imblearn.under_sampling import RandomUnderSampler, TomekLinks  # noqa: E402
 from sklearn.compose import make_column_transformer  # noqa: E402
 from sklearn.decomposition import PCA  # noqa: E402
-from sklearn.ensemble import RandomForestClassifier  # noqa: E402
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier  # noqa: E402
 from sklearn.linear_model import LogisticRegression, RidgeClassifier  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.naive_bayes import GaussianNB  # noqa: E402
@@ -73,7 +73,7 @@ ENSEMBLES = [
     BalancedBaggingClassifier(GaussianNB(), n_estimators=3, sampler=SMOTE(k_neighbors=2), random_state=0),
     BalancedBaggingClassifier(RidgeClassifier(), n_estimators=3, sampler=FunctionSampler(), random_state=0),
     BalancedBaggingClassifier(LinearSVC(), n_estimators=3, bootstrap_features=True, random_state=0),
-    EasyEnsembleClassifier(n_estimators=3, random_state=0),
+    EasyEnsembleClassifier(n_estimators=2, estimator=AdaBoostClassifier(n_estimators=4), random_state=0),
     EasyEnsembleClassifier(n_estimators=2, estimator=RandomForestClassifier(4), random_state=0),
     RUSBoostClassifier(n_estimators=6, random_state=0),
     RUSBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=6, learning_rate=0.5, random_state=0),

@@ -126,7 +126,10 @@ for _method, _lowering in _BAGGED.items():
         "BalancedBaggingClassifier", _method, _lowering, {**_FEW, **_bayes, "text": True},
         {**_FEW, **_bayes, "max_features": 2}, {**_FEW, **_bayes, "classes": 2},
     )  # fmt: skip
-    _as_its_base("EasyEnsembleClassifier", _method, _lowering, {**_FEW, "text": True}, {**_FEW, "classes": 2})
+    _boosted = {"estimator": made("ensemble", "AdaBoostClassifier", n_estimators=4)}
+    _as_its_base(
+        "EasyEnsembleClassifier", _method, _lowering, {**_FEW, **_boosted, "text": True}, {**_FEW, **_boosted, "classes": 2},
+    )  # fmt: skip
 for _name in ("BalancedBaggingClassifier", "EasyEnsembleClassifier"):
     _line = {"estimator": made("linear_model", "LogisticRegression")}
     _as_its_base(_name, "decision_function", voting.bagged_scores, {**_FEW, **_line}, {**_FEW, **_line, "classes": 2})
