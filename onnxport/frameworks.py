@@ -53,6 +53,8 @@ _OF_SUFFIX: dict[str, Framework] = {
     ".ubj": "sklearn",
     ".json": "sklearn",
 }
+# Files of weights, or of a module as a pickle: what they compute stands in Python code.
+_WEIGHTS_ALONE = frozenset({".pt", ".pth", ".bin", ".ckpt", ".safetensors"})
 
 
 # Formats that results are written in, the usual one first; a SavedModel is a folder of any other name.
@@ -115,6 +117,11 @@ def of_path(path: str | os.PathLike[str]) -> Framework:
             return "tensorflow"
         raise InvalidModelError(f"the directory {str(path)!r} is no SavedModel: it holds no saved_model.pb")
     found = _OF_SUFFIX.get(place.suffix.lower())
+    if place.suffix.lower() in _WEIGHTS_ALONE:
+        raise InvalidModelError(
+            f"{str(path)!r} holds weights or a pickled module, not a graph: pass the module itself to onnxport.convert, or "
+            f"to the command line a function that makes it: onnxport convert my_package.nets:factory --weights {place.name}"
+        )
     if found is None:
         raise InvalidModelError(
             f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(sorted(_OF_SUFFIX))}"

@@ -36,9 +36,15 @@ def test_files_by_suffix(tmp_path, name, expected):
 
 
 def test_files_that_say_nothing(tmp_path):
-    (tmp_path / "model.bin").write_bytes(b"")
+    (tmp_path / "model.dat").write_bytes(b"")
+    (tmp_path / "model.pt").write_bytes(b"")
     (tmp_path / "folder").mkdir()
-    for place, words in [("model.bin", "suffix"), ("folder", "no SavedModel"), ("absent.onnx", "no file")]:
+    for place, words in [
+        ("model.dat", "suffix"),
+        ("model.pt", "--weights model.pt"),
+        ("folder", "no SavedModel"),
+        ("absent.onnx", "no file"),
+    ]:
         with pytest.raises(InvalidModelError, match=words):
             frameworks.of_path(tmp_path / place)
     (tmp_path / "folder" / "saved_model.pb").write_bytes(b"")
