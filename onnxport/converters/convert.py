@@ -15,7 +15,7 @@ from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
-from onnxport.converters.watching import watched
+from onnxport.converters.watching import check_length, watched, watched_inference
 from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
@@ -152,17 +152,21 @@ def convert(
     with isolated():
         with _old_objects_left_alone():
             live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
-            if source == "onnx":
-                with attributed("editing the graph"):
-                    edited = _driver("to_onnx", "onnx").edit(as_onnx_model(live), request)
-                live, hub, request = edited.source, edited.result, edited.request
-            else:
-                hub = _driver("to_onnx", source).export(live, request)
-            if optimize == "inference":
-                bake(hub.model)
-            result = hub if target == "onnx" else _rebuilt(hub, target)
+            source_model = as_onnx_model(live) if source == "onnx" else None
+            if source_model is not None and isinstance(model, (str, os.PathLike)):
+                check_length(source_model, target)
+            with watched_inference(source_model):
+                if source_model is not None:
+                    with attributed("editing the graph"):
+                        edited = _driver("to_onnx", "onnx").edit(source_model, request)
+                    live, hub, request = edited.source, edited.result, edited.request
+                else:
+                    hub = _driver("to_onnx", source).export(live, request)
+                if optimize == "inference":
+                    bake(hub.model)
+                result = hub if target == "onnx" else _rebuilt(hub, target)
         if validate:
-            with watched([live, hub] if source == "onnx" else []):
+            with watched([live, hub] if source == "onnx" else [], drawn=inputs is None and not kwargs):
                 if source == "onnx":
                     import_module("onnxport.converters.to_onnx.onnx_edit_checks").check(edited)
                 _prove(live, hub, result, request, rtol, atol)

@@ -87,7 +87,7 @@ def validate(
         right = _party(converted, examples, allow_pickle, allow_code)
         hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
         files = [party.model for party in (left, right) if party.framework == "onnx"] if named else []
-        with watched(files):
+        with watched(files, drawn=inputs is None and not kwargs):
             return compare(
                 left,
                 right,

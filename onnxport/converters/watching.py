@@ -6,14 +6,53 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from onnxport.converters.from_onnx.blame import attributed
+from onnxport.converters.from_onnx.inference_cost import inference_cost
+from onnxport.errors import InvalidModelError
+from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import guarded
 from onnxport.model import OnnxModel
 
+# Bytes that a node without weights takes in a framework, and those that all nodes may take for nothing.
+_NODE_BYTES: dict[Framework, int] = {"pytorch": 20 << 10, "tensorflow": 30 << 10, "keras": 30 << 10}
+_NODES_BYTES, _BYTES_PER_MODEL_BYTE = 240 << 20, 4
+
+
+def check_length(model: OnnxModel, target: Framework) -> None:
+    """Refuses a model of a file whose nodes take more memory in a framework than a file of its size may cost.
+
+    Raises:
+        InvalidModelError: they do.
+    """
+    each = _NODE_BYTES.get(target)
+    if each is None:
+        return
+    nodes = inference_cost(model.model).nodes
+    most = (_NODES_BYTES + _BYTES_PER_MODEL_BYTE * weight_bytes(model.model)) // each
+    if nodes > most:
+        raise InvalidModelError(
+            f"the model comes to {nodes:,} nodes; of a file with as few weights {target} takes at most {most:,}: "
+            "to convert it all the same, load it with onnx_ir.load and pass the model"
+        )
+
 
 @contextmanager
-def watched(models: Sequence[OnnxModel]) -> Iterator[None]:
+def watched_inference(model: OnnxModel | None) -> Iterator[None]:
+    """Lets ONNX's inference look at a model that may be anybody's in the helper process, where its crash does no harm."""
+    if model is None:
+        yield
+        return
+    with guarded(weight_bytes(model.model), drawn=True):
+        yield
+
+
+@contextmanager
+def watched(models: Sequence[OnnxModel], *, drawn: bool = False) -> Iterator[None]:
     """Runs ONNX models in a process of their own, with bounds on memory and time, and errors that say whose fault it is.
+
+    Args:
+        models: what is run.
+        drawn: nobody gave inputs.
 
     Raises:
         InvalidModelError: for an error of no type of onnxport's own, chained to it.
@@ -22,7 +61,8 @@ def watched(models: Sequence[OnnxModel]) -> Iterator[None]:
         yield
         return
     size = sum(weight_bytes(model.model) for model in models)
-    with attributed("running the model"), guarded(size) as guard:
+    nodes = max(sum(1 for _ in model.model.graph) for model in models)
+    with attributed("running the model"), guarded(size, nodes=nodes, drawn=drawn) as guard:
         yield
     if guard.used:
         for model in models:  # the user's own runs are the user's own

@@ -8,6 +8,7 @@ as much memory as the guard allows. What passes between the processes is plain d
 from __future__ import annotations
 
 import atexit
+import itertools
 import json
 import os
 import select
@@ -21,18 +22,21 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
+import onnx
 
 from onnxport.errors import InvalidInputError, InvalidModelError
 
 # What a model may cost over nothing, and for each byte of it and of its inputs: activations are some multiple of these.
 _BYTES, _BYTES_PER_MODEL_BYTE, _BYTES_PER_INPUT_BYTE = 300 << 20, 4, 16
 _SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 << 20
+# On inputs that are drawn from the sizes which a file declares, the file alone pays: for the helper's own 110 MB too.
+_DRAWN_BYTES = 160 << 20
 # Opening the helper, which imports onnxruntime, on a busy machine.
 _START_SECONDS = 60.0
 
@@ -48,24 +52,32 @@ class Guard:
 
     Attributes:
         model_bytes: size of the model.
+        nodes: how many nodes its graph has.
+        drawn: nobody gave the inputs: they are drawn from the sizes that the model declares.
+        number: tells it from other guards, in the helper process too.
         spent: seconds that its runs have taken so far.
         used: whether a session was opened under it.
         stopped: what a run that took too much was told; empty where none did.
     """
 
     model_bytes: int
+    nodes: int = 0
+    drawn: bool = False
+    number: int = field(default_factory=itertools.count(1).__next__)
     spent: float = 0.0
     used: bool = False
     stopped: str = ""
 
     def seconds(self, input_bytes: int) -> float:
         """What is left for runs on inputs of that size."""
-        allowed = _SECONDS + self.model_bytes / _MODEL_BYTES_PER_SECOND + input_bytes / _INPUT_BYTES_PER_SECOND
-        return allowed - self.spent
+        allowed = _SECONDS + self.model_bytes / _MODEL_BYTES_PER_SECOND
+        given = 0 if self.drawn else input_bytes
+        return allowed + given / _INPUT_BYTES_PER_SECOND - self.spent
 
     def memory(self, input_bytes: int) -> int:
-        """Bytes that a run may take."""
-        return _BYTES + _BYTES_PER_MODEL_BYTE * self.model_bytes + _BYTES_PER_INPUT_BYTE * input_bytes
+        """Bytes that all runs together may take."""
+        model = _BYTES_PER_MODEL_BYTE * self.model_bytes
+        return model + (_DRAWN_BYTES if self.drawn else _BYTES + _BYTES_PER_INPUT_BYTE * input_bytes)
 
 
 _current: ContextVar[Guard | None] = ContextVar("onnxport_guard", default=None)
@@ -77,14 +89,66 @@ def current() -> Guard | None:
 
 
 @contextmanager
-def guarded(model_bytes: int) -> Iterator[Guard]:
+def guarded(model_bytes: int, *, nodes: int = 0, drawn: bool = False) -> Iterator[Guard]:
     """Sessions that are opened during the block run in the helper process."""
-    guard = Guard(model_bytes)
+    guard = Guard(model_bytes, nodes, drawn)
     token = _current.set(guard)
     try:
         yield guard
     finally:
         _current.reset(token)
+
+
+class OutOfTime(InvalidInputError):
+    """A rebuilt model takes more time than its file may cost."""
+
+
+# When the rebuilt model that runs in this context is out of time, and how many such runs there are in all threads: their
+# loops ask at every step, also where nothing is bounded.
+_deadline: ContextVar[float | None] = ContextVar("onnxport_deadline", default=None)
+_timed: list[None] = []
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """What a rebuilt model takes on drawn inputs counts as the file's: `check_time` ends it when that is used up."""
+    guard = current()
+    if guard is None or not guard.drawn:
+        yield
+        return
+    started, spent = time.monotonic(), guard.spent
+    token = _deadline.set(started + guard.seconds(0))
+    _timed.append(None)
+    try:
+        yield
+    except OutOfTime as error:
+        guard.stopped = str(error)
+        raise
+    finally:
+        _timed.pop()
+        _deadline.reset(token)
+        guard.spent = spent + time.monotonic() - started
+
+
+def seconds_left() -> float | None:
+    """What the rebuilt model that runs here has left; None where it is not bounded."""
+    deadline = _deadline.get() if _timed else None
+    return None if deadline is None else deadline - time.monotonic()
+
+
+def check_time() -> None:
+    """Ends a rebuilt model that is out of time; its loops call this.
+
+    Raises:
+        OutOfTime: it is.
+    """
+    if _timed and (left := seconds_left()) is not None and left < 0:
+        raise out_of_time()
+
+
+def out_of_time() -> OutOfTime:
+    """The error for a rebuilt model that is out of time."""
+    return OutOfTime(f"running the rebuilt model takes more time than a file may cost; {_WAY_OUT}")
 
 
 class RemoteModel:
@@ -112,10 +176,13 @@ class RemoteModel:
 
     def _open(self) -> None:
         helper = _helper()
-        request = {"open": str(self._path), "options": self._options, "memory": self._guard.memory(0)}
+        request = {"open": str(self._path), "options": self._options, **self._bounds(0)}
         self.about, _ = helper.asked(request, [], self._guard, 0, InvalidModelError)
         self._process, self._id = helper, self.about["id"]
         weakref.finalize(self, helper.close, self._id)
+
+    def _bounds(self, input_bytes: int) -> dict[str, int]:
+        return {"guard": self._guard.number, "memory": self._guard.memory(input_bytes)}
 
     def run(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
         """The outputs named.
@@ -128,10 +195,27 @@ class RemoteModel:
         blobs: list[bytes] = []
         given = {name: _encoded(item, blobs) for name, item in feeds.items()}
         size = sum(map(len, blobs))
-        request = {"run": self._id, "feeds": given, "names": list(names), "memory": self._guard.memory(size)}
+        request = {"run": self._id, "feeds": given, "names": list(names), **self._bounds(size)}
         assert self._process is not None
         answer, received = self._process.asked(request, blobs, self._guard, size, InvalidInputError)
         return [_decoded(item, received) for item in answer["outputs"]]
+
+
+def shapes_apart(proto: onnx.ModelProto, guard: Guard, *, contents: bool) -> onnx.ModelProto:
+    """ONNX's shape inference in the helper process: onnx 1.20 ends its own on LabelEncoder of a value without a type, for one.
+
+    Args:
+        proto: the model.
+        guard: bounds the memory and time.
+        contents: follow the contents of vectors too.
+
+    Raises:
+        InvalidModelError: inference refuses the model, takes too much, or ends the process.
+    """
+    helper = _helper()
+    request = {"infer": contents, "guard": guard.number, "memory": guard.memory(0)}
+    _, received = helper.asked(request, [proto.SerializeToString()], guard, 0, InvalidModelError)
+    return onnx.ModelProto.FromString(received[0])
 
 
 class _Stopped(Exception):
@@ -329,7 +413,7 @@ def serve() -> None:
     from onnxport.graph.runtime import Session
 
     sessions: dict[int, Session] = {}
-    count = 0
+    count, bound = 0, _Bound()
     while True:
         try:
             request, blobs = _received(given, float("inf"))
@@ -341,8 +425,12 @@ def serve() -> None:
             _send(answers, {}, [])
             continue
         try:
-            with _memory(request["memory"]):
-                if "open" in request:
+            with bound.memory(request["guard"], request["memory"]):
+                if "infer" in request:
+                    given_model = onnx.ModelProto.FromString(blobs[0])
+                    shapes = onnx.shape_inference.infer_shapes(given_model, data_prop=request["infer"])
+                    answer, sent = {}, [shapes.SerializeToString()]
+                elif "open" in request:
                     count += 1
                     sessions[count] = session = Session(request["open"], **request["options"])
                     answer = {"id": count, **session.about()}
@@ -366,23 +454,40 @@ def _lacks_memory(error: BaseException | None) -> bool:
     return False
 
 
-@contextmanager
-def _memory(allowed: int) -> Iterator[None]:
-    """The process may take so much more memory than it has."""
-    try:
-        import resource
+class _Bound:
+    """Bounds the process's memory, over what it has when the first request of a guard comes."""
 
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, OSError):  # not Linux: only the time is bounded
-        yield
-        return
-    most = pages * resource.getpagesize() + allowed
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    def __init__(self) -> None:
+        self._guard = self._base = 0
+
+    @contextmanager
+    def memory(self, guard: int, allowed: int) -> Iterator[None]:
+        """All requests of the guard together may take so much."""
+        try:
+            import resource
+        except ImportError:  # not Unix: only the time is bounded
+            yield
+            return
+        if guard != self._guard:
+            self._guard, self._base = guard, _mapped_bytes()
+        if not self._base:  # not Linux
+            yield
+            return
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = self._base + allowed
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _mapped_bytes() -> int:
+    """The process's address space; 0 where the system does not tell."""
     try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def stored(write: Any) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Elements of a value that is computed while a model is read or rebuilt: 128 MiB of float32.
 MAX_ELEMENTS = 1 << 25
 # Elements of all inputs that are drawn from the sizes which a file declares.
-MAX_DRAWN_ELEMENTS = 1 << 24
+MAX_DRAWN_ELEMENTS = 1 << 21
 # Functions in functions and graphs in graphs: each level takes a dozen frames of Python's stack.
 MAX_DEPTH = 40
 # Nodes that the calls of functions expand to, over those that the file holds.

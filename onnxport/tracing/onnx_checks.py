@@ -21,7 +21,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph.limits import EXPANSION, MAX_DEPTH, MIN_EXPANDED
-from onnxport.tracing.onnx_tensors import DataFolder, check_tensor, check_text, dense
+from onnxport.tracing.onnx_tensors import MOST_ELEMENTS, DataFolder, check_tensor, check_text, dense
 
 _FIELD_OF = {
     AttributeProto.GRAPH: "g",
@@ -97,6 +97,9 @@ class _Check:
     def run(self) -> None:
         if self.proto.ir_version < 1 or self.proto.ir_version > max(onnx.IR_VERSION, 15):
             raise InvalidModelError(f"IR version {self.proto.ir_version} is none that ONNX {onnx.__version__} knows")
+        model = self.proto
+        _check_names((model.producer_name, model.producer_version, model.domain, model.doc_string), "the model")
+        _check_metadata(model.metadata_props, "the model")
         opsets = _opsets(self.proto.opset_import, "the model")
         if not opsets and self.proto.ir_version < 3:
             opsets = {"": 1}
@@ -120,7 +123,9 @@ class _Check:
 
     def _function(self, function: FunctionProto, outer: dict[str, int]) -> _Summary:
         place = f"function {function.domain}::{function.name}"
-        _check_names((function.name, function.domain, *function.input, *function.output, *function.attribute), place)
+        _check_metadata(function.metadata_props, place)
+        words = (function.name, function.domain, function.overload, function.doc_string)
+        _check_names((*words, *function.input, *function.output, *function.attribute), place)
         opsets = {**outer, **_opsets(function.opset_import, place)}
         known = _distinct(function.input, f"{place}: input")
         attributes = {*function.attribute, *(item.name for item in function.attribute_proto)}
@@ -144,10 +149,12 @@ class _Check:
         attributes: set[str] | None,
         depth: int = 1,
     ) -> None:
-        _check_names((graph.name,), f"{place}graph")
+        _check_names((graph.name, graph.doc_string), f"{place}graph")
+        _check_metadata(graph.metadata_props, f"{place}graph")
         known = _distinct((item.name for item in graph.input), f"{place}input")
         for item in (*graph.input, *graph.output, *graph.value_info):
-            _check_names((item.name,), f"{place}value")
+            _check_names((item.name, item.doc_string), f"{place}value")
+            _check_metadata(item.metadata_props, f"{place}value")
             if item.HasField("type"):
                 self._type(item.type, f"{place}{item.name!r}")
         initialized: set[str] = set()
@@ -161,7 +168,8 @@ class _Check:
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
         for tensor in graph.initializer:
-            _check_names((tensor.name,), f"{place}initializer")
+            _check_names((tensor.name, tensor.doc_string), f"{place}initializer")
+            _check_metadata(tensor.metadata_props, f"{place}initializer")
             if not tensor.name or tensor.name in initialized:
                 raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
             initialized.add(tensor.name)
@@ -184,7 +192,9 @@ class _Check:
         known = scopes[-1]
         for node in nodes:
             self.nodes += 1
-            _check_names((node.name, node.op_type, node.domain, *node.input, *node.output), f"{place}node")
+            words = (node.name, node.op_type, node.domain, node.overload, node.doc_string, *node.input, *node.output)
+            _check_names(words, f"{place}node")
+            _check_metadata(node.metadata_props, f"{place}node")
             for name in node.input:
                 if name and name not in known and not any(name in names for names in scopes[:-1]):
                     raise InvalidModelError(
@@ -207,6 +217,8 @@ class _Check:
         attributes: set[str] | None,
         depth: int,
     ) -> None:
+        if any(not item.configuration_id for item in node.device_configurations):
+            raise InvalidModelError(f"{_where(node, place)}: a device configuration of it has no name")
         if not node.op_type:
             raise InvalidModelError(f"{_where(node, place)}: it has no operator")
         domain = _domain(node.domain)
@@ -286,8 +298,12 @@ class _Check:
         tensor = kind.tensor_type
         if tensor.elem_type and tensor.elem_type not in _ELEMENT_TYPES:
             raise InvalidModelError(f"{place}: element type {tensor.elem_type} is none of ONNX's")
+        count = 1
         for dim in tensor.shape.dim if tensor.HasField("shape") else ():
-            _check_names((dim.dim_param,), place)
+            _check_names((dim.dim_param, dim.denotation), place)
+            count *= max(dim.dim_value, 1)
+            if count >= MOST_ELEMENTS:
+                raise InvalidModelError(f"{place}: its dimensions are more than any memory holds")
             if dim.HasField("dim_value") and dim.dim_value < 0:
                 self.changes.append(partial(dim.ClearField, "dim_value"))
 
@@ -353,6 +369,7 @@ def _where(node: NodeProto, place: str) -> str:
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for item in imports:
+        _check_names((item.domain,), f"{place}, an opset that it imports")
         domain = _domain(item.domain)
         newest = defs.onnx_opset_version() if not domain else 1 << 31
         if not 1 <= item.version <= newest:
@@ -368,6 +385,11 @@ def _check_names(names: Iterable[str], place: str) -> None:
     for name in names:
         if not isinstance(name, str):
             raise InvalidModelError(f"{place}: the name {bytes(name[:40])!r} is not UTF-8")
+
+
+def _check_metadata(entries: Iterable[onnx.StringStringEntryProto], place: str) -> None:
+    for entry in entries:
+        _check_names((entry.key, entry.value), f"{place}, its metadata")
 
 
 def _distinct(names: Iterable[str], place: str) -> set[str]:
@@ -407,6 +429,8 @@ def _check_positive(node: NodeProto, place: str) -> None:
                 raise InvalidModelError(
                     f"{_where(node, place)}: the attribute {item.name!r} is {list(numbers)[:8]}, not positive or too large"
                 )
+        if item.name == "num_outputs" and not item.ref_attr_name and item.i != len(node.output):
+            raise InvalidModelError(f"{_where(node, place)}: {len(node.output)} results, its num_outputs is {item.i}")
 
 
 def _check_attributes(node: NodeProto, given: dict[str, int], signature: _Signature, place: str) -> None:

@@ -29,6 +29,8 @@ _FIELDS: dict[int, tuple[str, int]] = {
 }
 _TYPED = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _TYPES = {item.value: item for item in ir.DataType if item.value}
+# From here on no memory holds a value, whatever its element type.
+MOST_ELEMENTS = 1 << 56
 # Longest path of a data file, and most digits of an offset or a length.
 _LONGEST, _MOST_DIGITS = 4096, 18
 
@@ -71,7 +73,7 @@ def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None) -> 
     if any(dim < 0 for dim in tensor.dims):
         raise InvalidModelError(f"{place}: dimensions {_shown(tensor.dims)} are negative")
     count = prod(tensor.dims)
-    if prod(max(dim, 1) for dim in tensor.dims) >= 1 << 56:  # NumPy counts bytes as though no dimension were 0
+    if prod(max(dim, 1) for dim in tensor.dims) >= MOST_ELEMENTS:  # NumPy counts bytes as though no dimension were 0
         raise InvalidModelError(f"{place}: dimensions {_shown(tensor.dims)} are more than any memory holds")
     if tensor.HasField("segment"):
         raise InvalidModelError(f"{place}: tensors in segments are not supported")

@@ -87,7 +87,14 @@ def _split(signature: inspect.Signature, bound: inspect.BoundArguments) -> tuple
 
 
 def _tensor(item: Any) -> Any:
-    return torch.from_numpy(item) if isinstance(item, np.ndarray) and item.dtype.kind in "fiubc" else item
+    if not isinstance(item, np.ndarray) or item.dtype.kind not in "fiubcV":
+        return item
+    if item.dtype.isbuiltin == 1:
+        return torch.from_numpy(item)
+    held = getattr(torch, item.dtype.name, None)  # bfloat16 and float8, which NumPy has from ml_dtypes
+    if held is None:
+        return item
+    return torch.from_numpy(item.view(np.dtype(f"u{item.dtype.itemsize}"))).view(held)
 
 
 def positional_names(signature: inspect.Signature, count: int) -> list[str]:

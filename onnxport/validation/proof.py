@@ -10,9 +10,10 @@ from importlib import metadata
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import OnnxportError
+from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.guard import OutOfTime, current, timed
 from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
@@ -88,6 +89,8 @@ def compare(
     except SourceCannotRun as error:
         ran, failed = [], []
         remarks.append(str(error))
+    if not ran and (guard := current()) is not None and guard.stopped:
+        raise InvalidInputError(guard.stopped)
     if failed and runtime_is_to_blame(parties, failed):
         remarks.append(
             "the graph as written agrees with the source: onnxruntime's own optimisation of it changes the result"
@@ -156,12 +159,25 @@ def run_converted(
     """What the converted model gives on a set, against what the source gave.
 
     None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do: an error is
-    no wrong number.
+    no wrong number; and where it takes more time than a file may cost.
     """
+    try:
+        with timed():
+            return _run_converted(parties, item, expected, source_seconds, notes)
+    except OutOfTime as error:
+        notes.append(f"{item.name}: left out, {error}")
+        return None
+
+
+def _run_converted(
+    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str]
+) -> SetReport | None:
     described = _described(item, parties.specs)
     started = time.perf_counter()
     try:
         results = parties.converted.run(item.leaves)
+    except OutOfTime:
+        raise
     except Exception as error:  # of whatever framework it is built from
         if parties.source.stands_in:
             raise SourceCannotRun(

@@ -9,11 +9,12 @@ import onnx
 import onnx_ir as ir
 from onnx.shape_inference import infer_node_outputs
 
+from onnxport.converters.from_onnx.blame_runtime import refusal_of_runtime
 from onnxport.errors import InvalidModelError, OnnxportError
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.opset_maps.from_onnx.call import Operand, Weight
-from onnxport.opset_maps.from_onnx.values import HostValue
+from onnxport.opset_maps.from_onnx.values import HostValue, InvalidOperand
 
 # Values up to this size are shown to ONNX's inference, which then judges shapes, axes and repeats too.
 _SHOWN_ELEMENTS = 1 << 10
@@ -24,10 +25,12 @@ def blame(
 ) -> OnnxportError:
     """The error for a node on which `error` was raised: the file's where ONNX's own inference refuses the node too."""
     where = f"{_title(node)} (at {place}{_name(node)})"
-    if isinstance(error, (MemoryError, RecursionError)):
+    if _too_large(error):
         return InvalidModelError(f"{where}: it takes more memory or depth than is there: {type(error).__name__}")
+    if isinstance(error, InvalidOperand):
+        return InvalidModelError(f"{where}: {error}")
     try:
-        reason = _refusal(node, operands, opsets)
+        reason = _refusal(node, operands, opsets) or refusal_of_runtime(node, operands, opsets)
     except Exception:  # no judgement then
         reason = None
     if reason is not None:
@@ -35,9 +38,20 @@ def blame(
     return InvalidModelError(f"{where}: {defect(error)}")
 
 
+# What PyTorch and TensorFlow say of sizes whose product is beyond 64 bits.
+_OVERFLOWS = ("Storage size calculation overflowed", "too many elements", "Number of outputs is too big")
+
+
+def _too_large(error: Exception) -> bool:
+    return isinstance(error, (MemoryError, RecursionError)) or any(words in str(error) for words in _OVERFLOWS)
+
+
 def defect(error: Exception) -> str:
     """What to say of an error that is not known to be the file's."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    # Keras tells the layer first, then what was wrong.
+    told = lines[1:] if lines and lines[0].startswith("Exception encountered when calling") else lines
+    text = (told or lines or [type(error).__name__])[0][:300]
     return (
         f"{type(error).__name__}: {text}; if the model runs elsewhere, this is a defect of onnxport: please report it"
     )
@@ -54,11 +68,11 @@ def attributed(doing: str) -> Iterator[None]:
         yield
     except (OnnxportError, OSError, Warning):  # a warning, where the user's filters make errors of them
         raise
-    except (MemoryError, RecursionError) as error:
-        raise InvalidModelError(
-            f"{doing}: it takes more memory or depth than is there: {type(error).__name__}"
-        ) from error
     except Exception as error:
+        if _too_large(error):
+            raise InvalidModelError(
+                f"{doing}: it takes more memory or depth than is there: {type(error).__name__}"
+            ) from error
         raise InvalidModelError(f"{doing}: {defect(error)}") from error
 
 
@@ -95,7 +109,7 @@ def _refusal(node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, in
     """Why ONNX's own inference refuses the node, as far as its operands are known; None where it does not."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     schema = schemas.find_schema(domain, node.op_type, opsets.get(domain, 1))
-    if schema is None:
+    if schema is None or not _may_be_inferred(node, operands):
         return None
     proto = onnx.NodeProto(op_type=node.op_type, domain=domain)
     types, known = {}, {}
@@ -124,6 +138,22 @@ def _refusal(node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, in
     except Exception as error:  # inference raises errors of many types
         return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
     return None
+
+
+# Operators whose inference in onnx 1.20 ends the process on an operand without a type.
+_NEED_TYPES = frozenset(("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"))
+
+
+def _may_be_inferred(node: ir.Node, operands: Sequence[Operand]) -> bool:
+    """Whether ONNX's inference bears the node: the types that it needs are known, and no size is below 0."""
+    for item, value in zip(operands, node.inputs, strict=True):
+        if value is not None and value.shape is not None:
+            if any(isinstance(dim, int) and dim < 0 for dim in value.shape):
+                return False
+        typed = isinstance(item, (Weight, HostValue)) or (value is not None and value.dtype is not None)
+        if node.op_type in _NEED_TYPES and not typed:
+            return False
+    return True
 
 
 def _title(node: ir.Node) -> str:

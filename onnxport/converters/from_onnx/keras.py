@@ -38,6 +38,8 @@ def build(model: ir.Model) -> OnnxModel:
     if not inputs:
         raise UnsupportedOperator("a graph without inputs makes no Keras model")
     xp.anchor = inputs[0]
+    if not walk.outputs:
+        raise UnsupportedOperator("a graph without outputs makes no Keras model")
     outputs = []
     for found, value in zip(walk.run(inputs), walk.outputs, strict=True):
         if not xp.is_tensor(found):

@@ -20,10 +20,12 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.converters.from_onnx.blame import blame, bounded
+from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
+from onnxport.graph.guard import current, shapes_apart
 from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
@@ -325,9 +327,13 @@ class Walk:
                 raise UnsupportedOperator("its function body depends on input types that are not known")
             encoded = [item.SerializeToString() for item in types if item is not None]
             versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-            body = schema.get_context_dependent_function_with_opset_version(
-                max(versions, default=schema.since_version), proto.SerializeToString(), encoded
-            )
+            version = max(versions, default=schema.since_version)
+            try:
+                body = schema.get_context_dependent_function_with_opset_version(
+                    version, proto.SerializeToString(), encoded
+                )
+            except RuntimeError as error:  # onnx 1.20 writes names of values into text, which it then can't read
+                raise UnsupportedOperator("ONNX can't write its function body for these names or values") from error
             if not body:
                 raise UnsupportedOperator("its function body depends on sizes that the model does not say")
             return _deserialized(body)
@@ -433,6 +439,9 @@ def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.de
 def inferred(model: ir.Model) -> ir.Model:
     """A copy of the model, its weights shared, with the types and shapes that ONNX's inference finds."""
     copy = model.clone()
+    cost = inference_cost(model)
+    if not cost.bearable:
+        return copy
     light = model.clone()
     for value in [*light.graph.initializers.values()]:
         tensor = value.const_value
@@ -444,7 +453,7 @@ def inferred(model: ir.Model) -> ir.Model:
             if value not in light.graph.inputs:
                 light.graph.inputs.append(value)
     try:
-        proto = onnx.shape_inference.infer_shapes(to_proto(light), data_prop=True)
+        proto = _with_shapes(to_proto(light), contents=cost.contents_bearable)
     except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
         return copy
     for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
@@ -458,6 +467,13 @@ def inferred(model: ir.Model) -> ir.Model:
             shape = ir.serde.deserialize_type_proto_for_shape(known)
             value.shape = shape if shape is not None else value.shape
     return copy
+
+
+def _with_shapes(proto: onnx.ModelProto, *, contents: bool) -> onnx.ModelProto:
+    guard = current()
+    if guard is not None:
+        return shapes_apart(proto, guard, contents=contents)
+    return onnx.shape_inference.infer_shapes(proto, data_prop=contents)
 
 
 def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -43,6 +43,10 @@ IntOp: TypeAlias = Literal[
 ]
 
 
+class InvalidOperand(ValueError):
+    """A node is given what its operator's specification rules out."""
+
+
 class UnknownUntilRun(OnnxportError):
     """An operator needs to know something of its inputs that only the running model has."""
 

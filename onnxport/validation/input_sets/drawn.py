@@ -194,10 +194,17 @@ class Drawing:
                 continue
             if node not in self._asked:
                 self._asked.add(node)
-                self._by_rule.update({(node, place): item for place, item in rule(self, node).items()})
+                self._by_rule.update({(node, place): item for place, item in self._by(rule, node).items()})
             if (node, index) in self._by_rule:
                 return self._by_rule[node, index]
         return None
+
+    def _by(self, rule: operands.Rule, node: ir.Node) -> Mapping[int, Any]:
+        """What a rule has for a node's operands; nothing where the sizes that the graph declares contradict its operator."""
+        try:
+            return rule(self, node)
+        except (ArithmeticError, LookupError, ValueError):
+            return {}
 
     def _array(self, value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> np.ndarray:
         dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)

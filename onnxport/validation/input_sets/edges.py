@@ -30,6 +30,8 @@ ROWS = len(PATTERNS)
 _REPEATING = frozenset({"zeros", "halves", "whole numbers"})
 _FAR = frozenset({"to a thousand", "thousandths"})
 _NARROW = 12.0
+# Rows that are drawn each by itself; those beyond repeat them.
+_DRAWN_ROWS = 512 * ROWS
 NOT_FINITE = (np.nan, np.inf, -np.inf)
 
 
@@ -42,7 +44,8 @@ def numbers(
     """
     patterns = [pattern for name, pattern in PATTERNS.items() if ties or name not in _REPEATING]
     if len(shape) > 1 and shape[0] >= ROWS:
-        drawn = np.stack([patterns[i % len(patterns)](shape[1:], rng) for i in range(shape[0])])
+        rows = [patterns[i % len(patterns)](shape[1:], rng) for i in range(min(shape[0], _DRAWN_ROWS))]
+        drawn = np.resize(np.stack(rows), shape)
     else:
         # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
         patterns = [

@@ -78,6 +78,9 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
     yield first
     ledger.open(first.inputs)
     for candidates in _further(parties, inputs, first.inputs, seed):
+        if parties.source.stopped:
+            notes.append(f"further inputs were left out: {parties.source.stopped}")
+            break
         try:
             run = _first_run(parties, ledger.affordable(candidates), notes)
         except InvalidInputError as error:  # a shape too large to draw

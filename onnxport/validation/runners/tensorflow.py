@@ -22,6 +22,7 @@ from onnxport.validation.runners.base import (
     split_arguments,
     top_level,
 )
+from onnxport.validation.runners.tensorflow_time import cancelled_in_time
 from onnxport.validation.runners.tensorflow_wide import Twins
 
 Path = tuple[str, ...]
@@ -52,7 +53,8 @@ class TensorflowRunner(Runner):
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as tf.nest does, named by their paths."""
-        return outputs_of(self._called([to_tensor(leaf) for leaf in leaves]), self._structured)
+        with cancelled_in_time():
+            return outputs_of(self._called([to_tensor(leaf) for leaf in leaves]), self._structured)
 
     def _called(self, tensors: Sequence[Any]) -> Any:
         if self._arguments is not None:

@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.guard import check_time
 from onnxport.opset_maps.from_onnx.call import Call
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
@@ -281,6 +282,7 @@ def iterate(
     going = condition is None or bool(condition)
     step = 0
     while going and (limit is None or step < limit):
+        check_time()
         number = torch.tensor(step, dtype=torch.int64, device=device)
         results = body(number, torch.tensor(True, device=device), *values)
         values = list(results[1 : 1 + len(values)])

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -18,6 +18,8 @@ def heads_first(xp: Namespace, x: Tensor, heads: int | None) -> Tensor:
     if xp.ndim(x) == 4 or heads is None:
         return x
     batch, length, hidden = xp.shape(x)
+    if known(hidden) and hidden % heads:
+        raise InvalidOperand(f"{hidden} elements for {heads} heads")
     size = hidden // heads if known(hidden) else int_op(xp, "floor_div", hidden, heads)
     return xp.permute_dims(xp.reshape(x, (batch, length, heads, size)), (0, 2, 1, 3))
 

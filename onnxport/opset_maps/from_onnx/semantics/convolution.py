@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnxport.opset_maps.from_onnx.axes import number, per_axis, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, InvalidOperand, Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import windows
 from onnxport.opset_maps.maps import onnx
 
@@ -221,8 +221,13 @@ def col2im(
     image, block = sizes(image_shape), tuple(number(k) for k in sizes(block_shape))
     rank = len(block)
     form = windows(xp, image, block, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
-    n, channels, _ = xp.shape(x)
+    n, channels, columns = xp.shape(x)
     taps = product(xp, block)
+    blocks = product(xp, form.counts)
+    if known(blocks) and known(columns) and blocks != columns:
+        raise InvalidOperand(f"{columns} columns for {blocks} blocks of the image")
+    if known(channels) and channels % taps:
+        raise InvalidOperand(f"{channels} rows for blocks of {taps} elements")
     depth = int_op(xp, "floor_div", channels, taps)
     padded = [int_op(xp, "add", size, a + b) for size, (a, b) in zip(image, form.pads, strict=True)]
     index = None

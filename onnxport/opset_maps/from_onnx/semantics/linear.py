@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import per_axis
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor, known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -47,7 +49,28 @@ def _number(xp: Namespace, x: Tensor, value: float) -> float | int:
 @onnx.op("Einsum", versions=(12, 28))
 def einsum(xp: Namespace, *xs: Tensor, equation: str) -> Tensor:
     """Einstein sum."""
-    return xp.einsum(equation.replace(" ", ""), *xs)
+    equation = equation.replace(" ", "")
+    _check_labels(xp, xs, equation.partition("->")[0].split(","))
+    return xp.einsum(equation, *xs)
+
+
+def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Sequence[str]) -> None:
+    """Refuses sizes that one label can't stand for.
+
+    Raises:
+        InvalidOperand: two differ, and neither is 1, or they are those of one operand.
+    """
+    told: dict[str, int] = {}
+    for x, term in zip(xs, terms, strict=False):
+        shape, (before, _, after) = xp.shape(x), term.partition("...")
+        pairs = [*zip(before, shape, strict=False), *zip(reversed(after), reversed(shape), strict=False)]
+        for label, size in pairs:
+            if not known(size) or (size == 1 and term.count(label) == 1):
+                continue
+            if term.count(label) > 1 and any(label == other and known(n) and n != size for other, n in pairs):
+                raise InvalidOperand(f"label {label!r} stands for two sizes of one operand")
+            if told.setdefault(label, int(size)) != size:
+                raise InvalidOperand(f"label {label!r} stands for sizes {told[label]} and {size}")
 
 
 @onnx.op("Det", versions=(11, 22))

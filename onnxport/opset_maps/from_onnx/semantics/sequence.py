@@ -6,10 +6,14 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import number, resolved, scalar, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, InvalidOperand, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
+
+# Each piece of a tensor is a value of the graph that is written.
+_MOST_PIECES = 1 << 14
 
 
 def _listed(sequence: Any) -> list[Any]:
@@ -37,7 +41,10 @@ def sequence_construct(xp: Namespace, *items: Tensor) -> list[Any]:
 @onnx.op("SequenceAt", versions=(11,))
 def sequence_at(xp: Namespace, sequence: list[Any], position: Host) -> Tensor:
     """The tensor at a place."""
-    return _listed(sequence)[number(scalar(position))]
+    items, place = _listed(sequence), number(scalar(position))
+    if not -len(items) <= place < len(items):
+        raise InvalidOperand(f"position {place} of a sequence of {len(items)}")
+    return items[place]
 
 
 @onnx.op("SequenceInsert", versions=(11,))
@@ -83,6 +90,12 @@ def split_to_sequence(
     if not known(total):
         raise UnknownUntilRun("how many pieces there are is known only when the model runs")
     size = 1 if split is None else number(scalar(split))
+    if size < 1:
+        raise InvalidOperand(f"pieces of size {size}")
+    if total > size * _MOST_PIECES:
+        raise UnsupportedOperator(
+            f"{-(-total // size):,} pieces; at most {_MOST_PIECES:,} are made while a model is read"
+        )
     pieces = xp.split(x, [min(size, total - start) for start in range(0, total, size)], axis)
     return pieces if split is not None or keepdims else [xp.squeeze(item, (axis,)) for item in pieces]
 

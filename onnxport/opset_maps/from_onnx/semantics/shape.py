@@ -9,7 +9,16 @@ import onnx_ir as ir
 from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Number, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import (
+    Host,
+    HostValue,
+    Int,
+    InvalidOperand,
+    Number,
+    Tensor,
+    UnknownUntilRun,
+    known,
+)
 from onnxport.opset_maps.maps import onnx
 
 
@@ -152,6 +161,8 @@ def slice_(
     strides = sizes(steps) if steps is not None else [1] * len(begin)
     for axis, first, last, step in zip(chosen, begin, stop, strides, strict=True):
         axis = axis if axis >= 0 else resolved(axis, xp.ndim(x))
+        if number(step) == 0:
+            raise InvalidOperand(f"a step of 0 along axis {axis}")
         x = _slice(xp, x, axis, first, last, number(step))
     return x
 

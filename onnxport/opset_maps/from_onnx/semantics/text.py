@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
@@ -113,6 +113,8 @@ def _grams(
     found, taken = [], 0
     for length, start in enumerate(starts, 1):
         end = starts[length] if length < len(starts) else len(pool)
+        if len(coded[start:end]) % length:
+            raise InvalidOperand(f"{len(coded[start:end])} tokens for n-grams of {length}")
         grams = coded[start:end].reshape(-1, length)
         found.append((length, grams, np.asarray(columns[taken : taken + len(grams)], np.int64)))
         taken += len(grams)

@@ -13,12 +13,15 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.graph.guard import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
 from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows
 from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
 
 _NO_LIMIT = (1 << 63) - 1
+# Iterations that are written into a graph one after the other.
+_MOST_UNROLLED = 1 << 12
 Step = Callable[..., tuple[Any, ...]]
 
 
@@ -107,6 +110,9 @@ class Control(Windows):
         scanned: list[list[Tensor]] = [[] for _ in range(scan_count)]
         i = 0
         while going and i < limit:
+            if i == _MOST_UNROLLED and not tf.executing_eagerly():
+                raise UnsupportedOperator(f"a sequence is carried through more than {_MOST_UNROLLED:,} iterations")
+            check_time()
             found = body(tf.constant(i, tf.int64), tf.constant(True), *carried)
             going = _value(found[0])
             carried = tuple(found[1 : 1 + len(carried)])

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.tensorflow.control import Control
 from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
@@ -129,6 +130,12 @@ class TensorFlowArrays(Control):
         ), tf.reshape(counts, size_vector(shape))
 
     def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
+        with tf.init_scope():
+            try:
+                tf.strings.regex_full_match(tf.constant(""), pattern)
+            except tf.errors.InvalidArgumentError as error:
+                reason = error.message.rpartition("error: ")[2].partition(" [Op:")[0]
+                raise UnsupportedOperator(f"RegexFullMatch: pattern={pattern[:80]!r}: {reason[:80]}") from error
         return tf.strings.regex_full_match(x, pattern)
 
     def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:

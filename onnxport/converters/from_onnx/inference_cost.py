@@ -1,0 +1,139 @@
+"""How many dimensions ONNX's shape inference writes for a graph: 40 Concats of a value with itself make 2^40 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import onnx_ir as ir
+
+from onnxport.graph.bodies import bodies
+
+# Dimensions that any graph may take, and more for each node: one takes 70 bytes in onnx 1.20.
+_DIMENSIONS, _DIMENSIONS_PER_NODE = 1 << 20, 16
+# Operators whose result may hold, or have the rank of, all of their operands together.
+_ADDING = frozenset(("Concat", "Gather", "GatherND", "OneHot", "Unsqueeze"))
+# Operators whose result has as many dimensions as an operand has elements.
+_RANK_OF_CONTENT = frozenset(("ConstantOfShape", "Expand", "Reshape", "Tile"))
+
+
+@dataclass(frozen=True)
+class InferenceCost:
+    """At most how many dimensions inference writes.
+
+    Attributes:
+        shapes: for the shapes of all values.
+        contents: for the contents of vectors, which it follows with ``data_prop``.
+        nodes: all nodes, those of functions once for each call.
+    """
+
+    shapes: int
+    contents: int
+    nodes: int
+
+    @property
+    def bearable(self) -> bool:
+        """Whether shapes may be inferred."""
+        return self.shapes <= self._allowed
+
+    @property
+    def contents_bearable(self) -> bool:
+        """Whether contents may be followed too."""
+        return self.shapes + self.contents <= self._allowed
+
+    @property
+    def _allowed(self) -> int:
+        return _DIMENSIONS + _DIMENSIONS_PER_NODE * self.nodes
+
+
+def inference_cost(model: ir.Model) -> InferenceCost:
+    """What inference of a model may come to, counted along its nodes."""
+    count = _Count(model)
+    count.graph(model.graph, {})
+    return InferenceCost(count.shapes, count.contents, count.nodes)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A value's rank, and how many elements of it inference follows."""
+
+    rank: int
+    content: int
+
+
+_UNTOLD = _Size(1, 1)
+
+
+class _Count:
+    def __init__(self, model: ir.Model) -> None:
+        self._functions = model.functions
+        self.nodes = self.shapes = self.contents = 0
+
+    def graph(self, graph: ir.Graph | ir.Function, sizes: dict[ir.Value, _Size]) -> _Size:
+        """Adds a graph's values to the sums; the size of its largest output."""
+        for value in graph.inputs:
+            sizes.setdefault(value, _declared(value))
+        if isinstance(graph, ir.Graph):
+            sizes.update((value, _initial(value)) for value in graph.initializers.values())
+        for node in graph:
+            self._node(node, sizes)
+        return _largest([sizes.get(value, _UNTOLD) for value in graph.outputs])
+
+    def _node(self, node: ir.Node, sizes: dict[ir.Value, _Size]) -> None:
+        self.nodes += 1
+        given = [sizes.get(value, _UNTOLD) for value in node.inputs if value is not None]
+        function = self._functions.get(node.op_identifier())
+        if function is not None:
+            size = self.graph(function, dict(zip(function.inputs, given, strict=False)))
+        else:
+            inner = [self.graph(body, sizes) for body in bodies(node)]
+            size = _largest([_result(node, given), *inner])
+        for value in node.outputs:
+            known = sizes[value] = _Size(max(size.rank, _declared(value).rank), size.content)
+            self.shapes += known.rank
+            self.contents += known.content
+
+
+def _result(node: ir.Node, given: list[_Size]) -> _Size:
+    if node.op_type == "Constant":
+        return _constant(node)
+    if node.op_type in _ADDING:
+        return _Size(sum(item.rank + item.content for item in given), sum(item.content for item in given))
+    largest = _largest(given)
+    rank = max(largest.rank, largest.content) if node.op_type in _RANK_OF_CONTENT else largest.rank
+    return _Size(rank, max(largest.rank, largest.content) if node.op_type == "Shape" else largest.content)
+
+
+def _largest(sizes: list[_Size]) -> _Size:
+    return _Size(
+        max((item.rank for item in sizes), default=1),
+        max((item.content for item in sizes), default=1),
+    )
+
+
+def _declared(value: ir.Value) -> _Size:
+    if value.shape is None:
+        return _UNTOLD
+    dims = value.shape.dims
+    return _Size(len(dims), dims[0] if len(dims) == 1 and isinstance(dims[0], int) else 1)
+
+
+def _initial(value: ir.Value) -> _Size:
+    tensor = value.const_value
+    return _declared(value) if tensor is None else _held(tensor.shape.numpy())
+
+
+def _constant(node: ir.Node) -> _Size:
+    for item in node.attributes.values():
+        if item.is_ref():
+            continue
+        if item.type == ir.AttributeType.TENSOR:
+            return _held(item.as_tensor().shape.numpy())
+        if item.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
+            return _Size(1, len(item.value))
+    return _UNTOLD
+
+
+def _held(shape: Sequence[int]) -> _Size:
+    return _Size(len(shape), prod(shape) if len(shape) <= 1 else 1)
