@@ -201,17 +201,22 @@ class RemoteModel:
         return [_decoded(item, received) for item in answer["outputs"]]
 
 
-def shapes_apart(proto: onnx.ModelProto, guard: Guard, *, contents: bool) -> onnx.ModelProto:
-    """ONNX's shape inference in the helper process: onnx 1.20 ends its own on LabelEncoder of a value without a type, for one.
+def with_shapes(proto: onnx.ModelProto, *, contents: bool = False) -> onnx.ModelProto:
+    """The model with what ONNX's shape inference tells; under a guard that runs in the helper process.
+
+    onnx 1.20 ends its process on a LabelEncoder of a value without a type, for one.
 
     Args:
         proto: the model.
-        guard: bounds the memory and time.
         contents: follow the contents of vectors too.
 
     Raises:
-        InvalidModelError: inference refuses the model, takes too much, or ends the process.
+        InvalidModelError: inference takes more memory or time than the guard allows, or ends the helper.
+        Exception: of many types, where inference refuses the model.
     """
+    guard = current()
+    if guard is None:
+        return onnx.shape_inference.infer_shapes(proto, data_prop=contents)
     helper = _helper()
     request = {"infer": contents, "guard": guard.number, "memory": guard.memory(0)}
     _, received = helper.asked(request, [proto.SerializeToString()], guard, 0, InvalidModelError)

@@ -94,6 +94,8 @@ def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str) 
             return
     if not operands or any(item.is_ref() for item in node.attributes.values()):
         return
+    if node.op_type in _NEED_TYPES and any(item is None for item in operands):
+        return
     count = folding.elements(node, arrays, opset)
     given = sum(array.size for array in arrays if array is not None)
     # What the file itself holds may be doubled once; what was computed from it may only change its form.

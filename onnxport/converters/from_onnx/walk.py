@@ -25,7 +25,7 @@ from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, Unsup
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
-from onnxport.graph.guard import current, shapes_apart
+from onnxport.graph.guard import with_shapes
 from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
@@ -453,7 +453,7 @@ def inferred(model: ir.Model) -> ir.Model:
             if value not in light.graph.inputs:
                 light.graph.inputs.append(value)
     try:
-        proto = _with_shapes(to_proto(light), contents=cost.contents_bearable)
+        proto = with_shapes(to_proto(light), contents=cost.contents_bearable)
     except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
         return copy
     for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
@@ -467,13 +467,6 @@ def inferred(model: ir.Model) -> ir.Model:
             shape = ir.serde.deserialize_type_proto_for_shape(known)
             value.shape = shape if shape is not None else value.shape
     return copy
-
-
-def _with_shapes(proto: onnx.ModelProto, *, contents: bool) -> onnx.ModelProto:
-    guard = current()
-    if guard is not None:
-        return shapes_apart(proto, guard, contents=contents)
-    return onnx.shape_inference.infer_shapes(proto, data_prop=contents)
 
 
 def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -18,6 +18,7 @@ import onnx.inliner
 from onnx import TensorProto
 
 from onnxport.errors import InvalidModelError
+from onnxport.graph.guard import with_shapes
 from onnxport.graph.runtime import Session
 
 NARROW = {
@@ -91,7 +92,7 @@ class _Types:
         self.of: dict[str, int] = {}
         self._count = 0
         with suppress(Exception):  # without it the declared types are all there is
-            model = onnx.shape_inference.infer_shapes(model)
+            model = with_shapes(model)
         self._read(model.graph)
 
     def _read(self, graph: onnx.GraphProto) -> None:
