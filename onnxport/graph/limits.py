@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Elements of a value that is computed while a model is read or rebuilt: 128 MiB of float32.
 MAX_ELEMENTS = 1 << 25
+# Bytes of all values together that are computed while a model is read, besides four times its weights.
+MAX_COMPUTED_BYTES = 96 << 20
 # Elements of all inputs that are drawn from the sizes which a file declares.
 MAX_DRAWN_ELEMENTS = 1 << 21
 # Functions in functions and graphs in graphs: each level takes a dozen frames of Python's stack.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx.shape_inference import infer_node_outputs
@@ -76,35 +77,48 @@ def attributed(doing: str) -> Iterator[None]:
         raise InvalidModelError(f"{doing}: {defect(error)}") from error
 
 
-def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str) -> None:
-    """Refuses a node that would be computed here and now, on constants, and has too many elements.
+def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str, spare: int) -> int:
+    """Bytes that a node takes which is computed here and now, on constants; 0 for any other.
+
+    Args:
+        node: the node.
+        operands: its operands.
+        opset: version of ai.onnx.
+        place: where the node stands, for errors.
+        spare: bytes that may still be computed while the model is read.
 
     Raises:
-        InvalidModelError: it has.
+        InvalidModelError: it takes more than that.
     """
-    arrays = []
-    for item in operands:
-        if isinstance(item, Weight):
-            arrays.append(item.value.const_value.numpy())
-        elif isinstance(item, HostValue) and item.is_static:
-            arrays.append(item.array)
-        elif item is None:
-            arrays.append(None)
-        else:
-            return
     if not operands or any(item.is_ref() for item in node.attributes.values()):
-        return
+        return 0
     if node.op_type in _NEED_TYPES and any(item is None for item in operands):
-        return
+        return 0
+    arrays = [None if item is None else _computed(item) for item in operands]
+    if any(array is None and item is not None for array, item in zip(arrays, operands, strict=True)):
+        return 0
     count = folding.elements(node, arrays, opset)
-    given = sum(array.size for array in arrays if array is not None)
-    # What the file itself holds may be doubled once; what was computed from it may only change its form.
-    stored = sum(item.value.const_value.size for item in operands if isinstance(item, Weight))
-    if max(limits.MAX_ELEMENTS, given, 2 * stored) < count < folding.UNKNOWN:
+    if count >= folding.UNKNOWN:
+        return 0
+    size = count * max((array.itemsize for array in arrays if array is not None), default=8)
+    if size > spare:
         raise InvalidModelError(
             f"{_title(node)} (at {place}{_name(node)}): on constants alone it gives up to {count:,} elements; "
-            f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"
+            f"at most {limits.MAX_COMPUTED_BYTES >> 20} MiB, and four times the weights, are computed while a model is read"
         )
+    return size
+
+
+def _computed(item: Operand) -> np.ndarray | None:
+    """A constant's content: of the file, or a tensor that the framework has computed; None where it is known only to a run."""
+    if isinstance(item, Weight):
+        return np.asarray(item.value.const_value.numpy())
+    if isinstance(item, HostValue):
+        return item.array if item.is_static else None
+    try:
+        return np.asarray(item.numpy())
+    except Exception:  # symbolic ones of each framework refuse it in their own way
+        return None
 
 
 def _refusal(node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, int]) -> str | None:

@@ -12,8 +12,8 @@ from onnxport.graph.bodies import bodies
 
 # Dimensions that any graph may take, and more for each node: one takes 70 bytes in onnx 1.20.
 _DIMENSIONS, _DIMENSIONS_PER_NODE = 1 << 20, 16
-# Operators whose result may hold, or have the rank of, all of their operands together.
-_ADDING = frozenset(("Concat", "Gather", "GatherND", "OneHot", "Unsqueeze"))
+# Operators whose result has the ranks of its operands together, less one.
+_ADDING_RANKS = frozenset(("Gather", "GatherND", "OneHot"))
 # Operators whose result has as many dimensions as an operand has elements.
 _RANK_OF_CONTENT = frozenset(("ConstantOfShape", "Expand", "Reshape", "Tile"))
 
@@ -98,11 +98,17 @@ class _Count:
 def _result(node: ir.Node, given: list[_Size]) -> _Size:
     if node.op_type == "Constant":
         return _constant(node)
-    if node.op_type in _ADDING:
-        return _Size(sum(item.rank + item.content for item in given), sum(item.content for item in given))
     largest = _largest(given)
-    rank = max(largest.rank, largest.content) if node.op_type in _RANK_OF_CONTENT else largest.rank
-    return _Size(rank, max(largest.rank, largest.content) if node.op_type == "Shape" else largest.content)
+    either = max(largest.rank, largest.content)
+    if node.op_type == "Concat":
+        return _Size(largest.rank, sum(item.content for item in given))
+    if node.op_type == "Shape":
+        return _Size(1, either)
+    if node.op_type == "Unsqueeze":
+        return _Size(largest.rank + largest.content, largest.content)
+    if node.op_type in _ADDING_RANKS:
+        return _Size(sum(item.rank for item in given) - 1, largest.content)
+    return _Size(either if node.op_type in _RANK_OF_CONTENT else largest.rank, largest.content)
 
 
 def _largest(sizes: list[_Size]) -> _Size:

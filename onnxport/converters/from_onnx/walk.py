@@ -22,9 +22,10 @@ import onnx_ir as ir
 from onnxport.converters.from_onnx.blame import blame, bounded
 from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
-from onnxport.graph import folding
+from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
+from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import with_shapes
 from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
@@ -92,6 +93,7 @@ class Walk:
         self.xp = xp
         self.native = native
         self._unsupported: list[Unsupported] = []
+        self._spare = limits.MAX_COMPUTED_BYTES + 4 * weight_bytes(model)
         self._bodies: dict[tuple[Any, ...], ir.Function] = {}
         initialized = self.model.graph.initializers
         self.inputs = [value for value in self.model.graph.inputs if value.name not in initialized]
@@ -160,7 +162,7 @@ class Walk:
             settled = self._on_host(node, operands, attributes, opset)
             if settled is not None:
                 return settled
-            bounded(node, operands, opset, frame.place)
+            self._spare -= bounded(node, operands, opset, frame.place, self._spare)
         context = self._context(node, schema, operands, opset)
         entries = self._entries(domain, node.op_type, context.version)
         calls = [Call(entry, _accepted(entry, attributes, schema), context) for entry in entries]
