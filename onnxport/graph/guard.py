@@ -430,7 +430,7 @@ def serve() -> None:
             _send(answers, {}, [])
             continue
         try:
-            with bound.memory(request["guard"], request["memory"]):
+            with bound.memory(request["guard"], request["memory"], opens="open" in request):
                 if "infer" in request:
                     given_model = onnx.ModelProto.FromString(blobs[0])
                     shapes = onnx.shape_inference.infer_shapes(given_model, data_prop=request["infer"])
@@ -460,38 +460,46 @@ def _lacks_memory(error: BaseException | None) -> bool:
 
 
 class _Bound:
-    """Bounds the process's memory, over what it has when the first request of a guard comes."""
+    """Bounds the process's memory, over what it has when the first request of a guard comes.
+
+    What counts is data, not address space: a thread reserves 64 MiB of that and uses next to nothing.
+    """
 
     def __init__(self) -> None:
-        self._guard = self._base = 0
+        self._guard = self._base = self._sessions = 0
 
     @contextmanager
-    def memory(self, guard: int, allowed: int) -> Iterator[None]:
-        """All requests of the guard together may take so much."""
+    def memory(self, guard: int, allowed: int, *, opens: bool = False) -> Iterator[None]:
+        """All requests of the guard together may take so much, and each that opens a session the stacks of its threads."""
         try:
             import resource
         except ImportError:  # not Unix: only the time is bounded
             yield
             return
         if guard != self._guard:
-            self._guard, self._base = guard, _mapped_bytes()
+            self._guard, self._base, self._sessions = guard, _data_bytes(), 0
+        self._sessions += opens
         if not self._base:  # not Linux
             yield
             return
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = self._base + allowed
-        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = self._base + allowed + self._sessions * (os.cpu_count() or 1) * _STACK_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
         try:
             yield
         finally:
-            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+            resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
-def _mapped_bytes() -> int:
-    """The process's address space; 0 where the system does not tell."""
+# Of a thread, as Linux reserves it; none of onnxruntime's fills it.
+_STACK_BYTES = 9 << 20
+
+
+def _data_bytes() -> int:
+    """The process's data and stacks; 0 where the system does not tell."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
         return 0
 
 
