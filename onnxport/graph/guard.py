@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import json
+import math
 import os
 import select
 import shutil
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +39,8 @@ _BYTES, _BYTES_PER_MODEL_BYTE, _BYTES_PER_INPUT_BYTE = 300 << 20, 4, 16
 _SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 << 20
 # On inputs that are drawn from the sizes which a file declares, the file alone pays: for the helper's own 110 MB too.
 _DRAWN_BYTES = 160 << 20
+# How much longer than that they may take by the clock, on a busy machine.
+_PATIENCE = 1.5
 # Opening the helper, which imports onnxruntime, on a busy machine.
 _START_SECONDS = 60.0
 
@@ -55,7 +59,8 @@ class Guard:
         nodes: how many nodes its graph has.
         drawn: nobody gave the inputs: they are drawn from the sizes that the model declares.
         number: tells it from other guards, in the helper process too.
-        spent: seconds that its runs have taken so far.
+        spent: seconds that its runs have taken so far: of the processor where others hold the machine, else of the clock.
+        waited: seconds by the clock that its runs have taken so far.
         used: whether a session was opened under it.
         stopped: what a run that took too much was told; empty where none did.
     """
@@ -65,14 +70,15 @@ class Guard:
     drawn: bool = False
     number: int = field(default_factory=itertools.count(1).__next__)
     spent: float = 0.0
+    waited: float = 0.0
     used: bool = False
     stopped: str = ""
 
     def seconds(self, input_bytes: int) -> float:
         """What is left for runs on inputs of that size."""
         allowed = _SECONDS + self.model_bytes / _MODEL_BYTES_PER_SECOND
-        given = 0 if self.drawn else input_bytes
-        return allowed + given / _INPUT_BYTES_PER_SECOND - self.spent
+        allowed += 0 if self.drawn else input_bytes / _INPUT_BYTES_PER_SECOND
+        return min(allowed - self.spent, _PATIENCE * allowed - self.waited)
 
     def memory(self, input_bytes: int) -> int:
         """Bytes that all runs together may take."""
@@ -86,6 +92,18 @@ _current: ContextVar[Guard | None] = ContextVar("onnxport_guard", default=None)
 def current() -> Guard | None:
     """The guard in force."""
     return _current.get()
+
+
+def spent_elsewhere() -> float:
+    """Seconds that the helper process has worked under the guard in force; 0 without one."""
+    guard = current()
+    return guard.spent if guard is not None else 0.0
+
+
+def left_elsewhere() -> float:
+    """Seconds that it has left."""
+    guard = current()
+    return guard.seconds(0) if guard is not None and guard.used else math.inf
 
 
 @contextmanager
@@ -156,7 +174,8 @@ class RemoteModel:
 
     Args:
         path: the model's file; it is removed, with its folder, when this object goes.
-        options: arguments of `Session`.
+        options: arguments of `Session`; or ``opener``, ``"module:function"`` of onnxport, which makes another object of the
+            file's path that has `Session.about` and `Session.run_prepared`.
 
     Attributes:
         about: what the helper said of it: names, element types, backend.
@@ -243,6 +262,7 @@ class _Helper:
             start_new_session=True,  # an interrupt from the keyboard is for the parent
         )
         self._lock = threading.Lock()
+        self._worked = self._in_all = 0.0
         self.alive = True
         atexit.register(self.end)
 
@@ -268,10 +288,12 @@ class _Helper:
             raise _Stopped(f"running the model takes more time than a file may cost; {_WAY_OUT}")
         with self._lock:
             started = time.monotonic()
+            patience = _PATIENCE * left + (0 if self.ready else _START_SECONDS)
+            worked = None
             try:
                 self._sent(request, blobs)
-                answer = _received(self._process.stdout, started + (left if self.ready else _START_SECONDS + left))
-                self.ready = True
+                answer = _received(self._process.stdout, started + patience)
+                self.ready, worked = True, answer[0].get("worked")
             except TimeoutError:
                 self.end()
                 raise _Stopped(f"running the model takes more than {left:.0f} s; {_WAY_OUT}") from None
@@ -282,13 +304,21 @@ class _Helper:
                     "or the runtime can't bear it"
                 ) from None
             finally:
-                guard.spent += time.monotonic() - started
+                waited = time.monotonic() - started
+                worked = self._ended_after() if worked is None else worked
+                self._worked += worked
+                guard.spent += min(waited, worked)
+                guard.waited += waited
         found, received = answer
         if "error" in found:
             raise (_Stopped if found["stopped"] else kind)(found["error"])
         return found, received
 
     ready = False
+
+    def _ended_after(self) -> float:
+        """Seconds of the processor that a request took which ended the process."""
+        return max(self._in_all - self._worked, 0.0)
 
     def _sent(self, request: dict[str, Any], blobs: list[bytes]) -> None:
         assert self._process.stdin is not None
@@ -310,7 +340,12 @@ class _Helper:
         self.alive = False
         atexit.unregister(self.end)
         self._process.kill()
-        self._process.wait()
+        try:
+            _, status, usage = os.wait4(self._process.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._in_all = usage.ru_utime + usage.ru_stime
+        except ChildProcessError:  # somebody else has waited for it
+            self._in_all = math.inf
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 try:
@@ -415,9 +450,7 @@ def serve() -> None:
     """Answers requests on standard input until it ends."""
     given, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a runtime prints
-    from onnxport.graph.runtime import Session
-
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, Any] = {}
     count, bound = 0, _Bound()
     while True:
         try:
@@ -429,6 +462,7 @@ def serve() -> None:
             sessions.pop(request["close"], None)
             _send(answers, {}, [])
             continue
+        before = time.process_time()
         try:
             with bound.memory(request["guard"], request["memory"], opens="open" in request):
                 if "infer" in request:
@@ -437,7 +471,7 @@ def serve() -> None:
                     answer, sent = {}, [shapes.SerializeToString()]
                 elif "open" in request:
                     count += 1
-                    sessions[count] = session = Session(request["open"], **request["options"])
+                    sessions[count] = session = _opened(request["open"], **request["options"])
                     answer = {"id": count, **session.about()}
                 else:
                     feeds = {name: _decoded(item, blobs) for name, item in request["feeds"].items()}
@@ -447,7 +481,12 @@ def serve() -> None:
             stopped = _lacks_memory(error)
             said = f"running the model takes more memory than a file may cost; {_WAY_OUT}" if stopped else str(error)
             answer, sent = {"error": said[:2000] or type(error).__name__, "stopped": stopped}, []
-        _send(answers, answer, sent)
+        _send(answers, {**answer, "worked": time.process_time() - before}, sent)
+
+
+def _opened(path: str, opener: str = "onnxport.graph.runtime:Session", **options: Any) -> Any:
+    module, _, name = opener.partition(":")
+    return getattr(import_module(module), name)(path, **options)
 
 
 def _lacks_memory(error: BaseException | None) -> bool:

@@ -96,6 +96,7 @@ class Session:
         options.intra_op_num_threads = threads
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.enable_cpu_mem_arena = False  # a session that is run now and then holds nothing in between
         with tempfile.TemporaryDirectory(prefix="onnxport-") as folder:
             session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
         self.input_names = [item.name for item in session.get_inputs()]

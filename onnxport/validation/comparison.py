@@ -13,6 +13,7 @@ from onnxport.validation.tolerance import Budget, epsilon
 Verdict = Literal["pass", "fail", "unproved"]
 NO_ELEMENTS = "no elements: nothing was compared"
 RANDOM = "random: the source gives other values each time; only type and shape were compared"
+STOPPED = "not decided: the runs that tell what rounding costs the source were stopped; give inputs="
 ALL_NAN = "NaN on both sides: nothing was compared"
 _EXCUSED = "{} elements differ within the margin of the scores"
 _SATURATED = (

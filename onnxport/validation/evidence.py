@@ -61,12 +61,14 @@ class Evidence:
         moved: its results with inputs and weights off by a few units in the last place.
         twins: results of the source and of the converted model on the same inputs, off by enough to part what is tied.
         coarse: epsilon of the coarsest type that it computes in, whatever type its outputs have; None where that is theirs.
+        stopped: the guard of a foreign file's runs has ended one of these, so that some are missing.
     """
 
     truth: Outputs | None = None
     moved: tuple[Outputs, ...] = ()
     twins: tuple[tuple[Outputs, Outputs], ...] = ()
     coarse: float | None = None
+    stopped: bool = False
 
 
 def gather(parties: Comparison, item: InputSet, own: Sequence[Any]) -> Evidence:
@@ -78,7 +80,10 @@ def gather(parties: Comparison, item: InputSet, own: Sequence[Any]) -> Evidence:
         own: the same in the source's order.
     """
     coarse = parties.source.coarse(own)
-    return Evidence(parties.source.run_float64(own), tuple(_moved(parties, item, coarse)), (), coarse)
+    truth, moved = parties.source.run_float64(own), tuple(_moved(parties, item, coarse))
+    return Evidence(
+        truth, moved, (), coarse, stopped=truth is None and len(moved) < len(_MOVES) and bool(parties.source.stopped)
+    )
 
 
 def with_twins(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import RANDOM, OutputReport, is_floating, judge, worst_of
+from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, is_floating, judge, worst_of
 from onnxport.validation.evidence import Evidence, Pair, budget, first_budget, gather, jumps, shaped_like, with_twins
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
@@ -19,6 +19,8 @@ from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.base import travelled
 
+# Beyond this share of a value a difference is no rounding: the root of the type's epsilon.
+_SMALL = {"float64": 2.0**-26, "float32": 2.0**-11.5, "float16": 2.0**-5}
 # Runs of a random source, and how many standard errors their sums may lie apart: beyond 7 once in 10^11 by chance.
 _RUNS, _DEVIATIONS = 64, 7.0
 
@@ -42,7 +44,19 @@ def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Seque
             trial.verdict(pair, evidence) if _is_open(report) else report
             for pair, report in zip(trial.pairs, found, strict=True)
         ]
+    if evidence is not None and evidence.stopped:
+        return [_undecided(report) for report in found]
     return found
+
+
+def _undecided(report: OutputReport) -> OutputReport:
+    """A floating-point output that lies so near that only the runs which were stopped could tell is not decided."""
+    figures = report.figures
+    if not _is_open(report) or figures is None or report.dtype not in _SMALL or figures.cosine is None:
+        return report
+    if figures.max_abs > _SMALL[report.dtype] * max(abs(figures.source), abs(figures.converted)):
+        return report
+    return replace(report, verdict="unproved", reason=STOPPED)
 
 
 def _is_open(report: OutputReport) -> bool:

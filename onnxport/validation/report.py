@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.comparison import RANDOM, OutputReport
+from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport
 
 Outcome = Literal["passed", "failed", "unproved"]
 
@@ -141,7 +141,7 @@ class Report:
         for name in dict.fromkeys(output.name for item in ran for output in item.outputs):
             reports = [output for item in ran for output in item.outputs if output.name == name]
             # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
-            random = [output for output in reports if output.reason == RANDOM]
+            random = [output for output in reports if output.reason in (RANDOM, STOPPED)]
             if any(output.name == name and output.verdict == "pass" for s in ran if s.certain for output in s.outputs):
                 continue
             if random or all(output.verdict == "unproved" for output in reports):

@@ -9,10 +9,13 @@ import pytest
 
 import onnxport
 from onnxport.converters.to_onnx.finish import finish
+from onnxport.errors import InvalidInputError
+from onnxport.graph import guard
 from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
 from onnxport.validation.comparison import RANDOM, OutputReport
 from onnxport.validation.report import Report, SetReport, Side
+from onnxport.validation.runners.onnx import OnnxRunner
 
 FLOAT = ir.DataType.FLOAT
 
@@ -176,3 +179,28 @@ def test_a_random_output_beside_a_proved_one_is_unproved():
     # NaN and infinities among the inputs make the random output equal by value.
     assert any(item.name.startswith("not finite") for item in report.sets)
     assert [name for name, _ in report.unproved] == ["output_1"]
+
+
+def cancelling(write, folder, name):
+    """A file of y = write(op, x): what a large number loses shows beside a graph without it."""
+    path = folder / name
+    graph(write, X).save(path)
+    return path
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "unproved"), (1.01, "failed")])
+def test_what_only_stopped_runs_could_tell_is_neither_passed_nor_failed(factor, verdict, tmp_path, monkeypatch):
+    source = cancelling(lambda op, x: op.Sub(op.Add(x, np.float32(100)), np.float32(100)), tmp_path, "source.onnx")
+    result = cancelling(lambda op, x: op.Mul(x, np.float32(factor)), tmp_path, "result.onnx")
+    if factor == 1.0:
+        assert onnxport.validate(source, result).verdict == "passed"
+
+    def stopped(self, *args):
+        guard.current().stopped = "running the model takes too much"
+        raise InvalidInputError(guard.current().stopped)
+
+    monkeypatch.setattr(OnnxRunner, "run_float64", lambda self, leaves: None)
+    monkeypatch.setattr(OnnxRunner, "run_moved", stopped)
+    report = onnxport.validate(source, result)
+    assert report.verdict == verdict, str(report)
+    assert ("not decided" in str(report)) == (verdict == "unproved")

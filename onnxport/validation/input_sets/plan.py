@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.graph.guard import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind
@@ -28,6 +29,9 @@ from onnxport.validation.runners.base import InputSpec
 SECONDS, TIMES = 1.0, 3.0
 # ... and hold this many bytes, or this many times the first one's.
 _BYTES, _BYTES_TIMES = 64 << 20, 4
+# Where a file's runs have a bound of their own, a set is only run where there is time to judge it: the source's float64 run
+# and its moved runs cost so many times what one run does, unless that is next to nothing.
+_JUDGEMENT, _QUICK = 20, 0.02
 # Rows drawn for trees, which those at their thresholds are made of.
 _TREE_ROWS = 32
 
@@ -163,7 +167,7 @@ class _Ledger:
     """Keeps the sets beyond the first one within their time and memory."""
 
     def __init__(self) -> None:
-        self._started = (time.perf_counter(), time.process_time())
+        self._started = (time.perf_counter(), time.process_time(), spent_elsewhere())
         self._first, self._seconds, self._end = 1, 0.0, 0.0
         self.left_out: list[str] = []
 
@@ -178,15 +182,20 @@ class _Ledger:
         for item in candidates:
             size = _bytes(item.leaves)
             expected = self._seconds * (1.0 if item.cheap else max(size / self._first, 0.2))
-            if self._spent() + expected > self._end or size > max(_BYTES, _BYTES_TIMES * self._first):
+            judged = _JUDGEMENT * expected if expected > _QUICK else 0.0
+            if (
+                self._spent() + expected > self._end
+                or judged > left_elsewhere()
+                or size > max(_BYTES, _BYTES_TIMES * self._first)
+            ):
                 self.left_out.append(item.name)
                 continue
             yield item
 
     def _spent(self) -> float:
         """Seconds since the start: of the process where others hold the machine, of the clock where several threads work."""
-        wall, own = self._started
-        return min(time.perf_counter() - wall, time.process_time() - own)
+        wall, own, helper = self._started
+        return min(time.perf_counter() - wall, time.process_time() - own + spent_elsewhere() - helper)
 
 
 def _bytes(leaves: Iterable[Any]) -> int:

@@ -19,7 +19,7 @@ from onnxport.graph.runtimes.fitting import misread
 from onnxport.validation.numerics import Numerics, of_model
 from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner, split_arguments
 from onnxport.validation.runners.onnx_noise import with_noise
-from onnxport.validation.runners.onnx_wide import WideGraph
+from onnxport.validation.runners.onnx_wide import RemoteWideGraph, WideGraph, wide_graph
 
 # Graphs with more weights have no float64 run and no run with moved weights.
 _TWIN_LIMIT = 1 << 29
@@ -36,7 +36,7 @@ class OnnxRunner(Runner):
         self.session = session
         self.runtime = session.backend
         self._numerics = of_model(model) if model is not None else Numerics(DEFAULT_LENGTH)
-        self._wide: WideGraph | None = None
+        self._wide: WideGraph | RemoteWideGraph | None = None
         self._noisy: Session | None = None
         self._small = model is not None and weight_bytes(model) <= _TWIN_LIMIT
         self._has_wide = self._has_noisy = self._small
@@ -96,7 +96,7 @@ class OnnxRunner(Runner):
             return None
         feeds = {name: self.session.prepare(name, leaf) for name, leaf in self._feeds(leaves).items()}
         try:
-            self._wide = self._wide or WideGraph(to_proto(self._model))
+            self._wide = self._wide or wide_graph(to_proto(self._model))
             return self._named(self._wide.run(feeds))
         except Exception:  # of onnx's shape inference, inliner or evaluator: the moved runs then say what rounding does
             self._has_wide = False

@@ -18,7 +18,7 @@ import onnx.inliner
 from onnx import TensorProto
 
 from onnxport.errors import InvalidModelError
-from onnxport.graph.guard import with_shapes
+from onnxport.graph.guard import Guard, RemoteModel, current, stored, with_shapes
 from onnxport.graph.runtime import Session
 
 NARROW = {
@@ -40,13 +40,14 @@ class WideGraph:
 
     Args:
         proto: the source; its weights are copied.
+        threads: of each piece; 0 leaves it to the runtime.
 
     Raises:
         InvalidModelError: the graph has no float64 form.
     """
 
-    def __init__(self, proto: onnx.ModelProto) -> None:
-        self._pieces = _Pieces(widened(proto))
+    def __init__(self, proto: onnx.ModelProto, threads: int = 0) -> None:
+        self._pieces = _Pieces(widened(proto), threads)
         self.output_names = [item.name for item in proto.graph.output]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
@@ -56,6 +57,46 @@ class WideGraph:
             OnnxportError: a piece does not run on these inputs, or takes too long without a kernel.
         """
         return self._pieces.run({name: _wide(value) for name, value in feeds.items()})
+
+    def run_prepared(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+        """The outputs named, as `Session.run_prepared` gives them."""
+        found = dict(zip(self.output_names, self.run(feeds), strict=True))
+        return [found[name] for name in names]
+
+    def about(self) -> dict[str, Any]:
+        """As `Session.about`."""
+        return {"output_names": self.output_names}
+
+
+class RemoteWideGraph:
+    """The same in the process in which the guard runs the source: what its pieces hand on stays there.
+
+    Args:
+        proto: the source.
+        guard: the guard in force.
+
+    Raises:
+        InvalidModelError: the graph has no float64 form, or none within the guard's bounds.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, guard: Guard) -> None:
+        path = stored(lambda place: onnx.save(proto, place))
+        self._remote = RemoteModel(path, {"opener": f"{__name__}:opened"}, guard)
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """As `WideGraph.run`."""
+        return self._remote.run(feeds, self._remote.about["output_names"])
+
+
+def opened(path: str) -> WideGraph:
+    """The graph of a file in float64; every thread of every piece would count against the guard's memory."""
+    return WideGraph(onnx.load(path), threads=1)
+
+
+def wide_graph(proto: onnx.ModelProto) -> WideGraph | RemoteWideGraph:
+    """A source in float64, where its other runs are."""
+    guard = current()
+    return WideGraph(proto) if guard is None else RemoteWideGraph(proto, guard)
 
 
 def _wide(value: Any) -> Any:
@@ -203,68 +244,76 @@ def _formal(formals: Sequence[Any], place: int) -> str | None:
 
 
 class _Pieces:
-    """A model run in pieces: as many nodes at once as onnxruntime has kernels for, single nodes where it has none."""
+    """A model run in pieces: as many nodes at once as onnxruntime has kernels for, single nodes where it has none.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self._model = model
+    A piece is the nodes from one place to another. Only what later ones read is kept.
+    """
+
+    def __init__(self, model: onnx.ModelProto, threads: int) -> None:
+        self._model, self._threads = model, threads
         self._nodes = list(model.graph.node)
         self._constants = {item.name: item for item in model.graph.initializer}
-        self._sessions: dict[tuple[str, int], Session] = {}
+        self._sessions: dict[tuple[int, int], Session] = {}
+        self._lacking: set[str] = set()
+        self._last = {name: place for place, node in enumerate(self._nodes) for name in _read(node)}
+        self._last.update({item.name: len(self._nodes) for item in model.graph.output})
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        values = {**{name: onnx.numpy_helper.to_array(item) for name, item in self._constants.items()}, **feeds}
-        self._run(self._nodes, values)
-        return [values[item.name] for item in self._model.graph.output]
+        values = dict(feeds)
+        self._run(0, len(self._nodes), values)
+        names = [item.name for item in self._model.graph.output]
+        given = {name: onnx.numpy_helper.to_array(self._constants[name]) for name in names if name in self._constants}
+        return [given[name] if name in given else values[name] for name in names]
 
-    def _run(self, nodes: list[onnx.NodeProto], values: dict[str, Any]) -> None:
-        if not nodes:
+    def _run(self, start: int, end: int, values: dict[str, Any]) -> None:
+        made = [name for node in self._nodes[start:end] for name in node.output]
+        if not any(self._last.get(name, -1) >= end for name in made):
             return
-        session = self._session(nodes, values)
-        given = {name: values[name] for name in session.input_names}
-        if session.backend == "onnxruntime":
-            values.update(zip(session.output_names, session.run(given), strict=True))
-        elif len(nodes) == 1:
-            if _products(nodes[0].op_type, given) > _PRODUCTS:
-                raise InvalidModelError(f"{nodes[0].op_type} has no kernel for float64 and is too large without")
-            values.update(zip(session.output_names, session.run(given), strict=True))
-        else:
+        if end - start > 1 and any(node.op_type in self._lacking for node in self._nodes[start:end]):
+            for piece in self._around(start, end):
+                self._run(*piece, values)
+            return
+        session = self._sessions.get((start, end)) or self._session(start, end, values)
+        if session.backend != "onnxruntime" and end - start > 1:
             found = re.search(r"implementation for (?:[\w.]+[:.])?(\w+)\(\d+\)", session.fallback_reason)
-            missing = found[1] if found is not None else ""
-            for piece in _around(nodes, missing):
-                self._run(piece, values)
+            known = found is not None and any(node.op_type == found[1] for node in self._nodes[start:end])
+            self._lacking.update([found[1]] if found is not None and known else [])
+            middle = end if known else (start + end) // 2
+            del session  # it holds its weights
+            self._run(start, middle, values)
+            self._run(middle, end, values)
+            return
+        self._sessions[start, end] = session
+        given = {name: values[name] for name in session.input_names}
+        operator = self._nodes[start].op_type
+        if session.backend != "onnxruntime" and _products(operator, given) > _PRODUCTS:
+            raise InvalidModelError(f"{operator} has no kernel for float64 and is too large without")
+        values.update(zip(session.output_names, session.run(given), strict=True))
+        for name in [name for name in values if self._last.get(name, -1) < end]:
+            del values[name]
 
-    def _session(self, nodes: list[onnx.NodeProto], values: Mapping[str, Any]) -> Session:
-        """Takes what the nodes read, gives all that they make."""
-        key = (next(name for name in nodes[0].output if name), len(nodes))
-        if key not in self._sessions:
-            made = {name for node in nodes for name in node.output if name}
-            read = dict.fromkeys(name for node in nodes for name in _read(node) if name and name not in made)
-            graph = onnx.helper.make_graph(
-                nodes,
-                "piece",
-                [_info(name, values[name]) for name in read if name not in self._constants],
-                [onnx.ValueInfoProto(name=name) for name in made],
-                [self._constants[name] for name in read if name in self._constants],
-            )
-            imports, version = self._model.opset_import, self._model.ir_version
-            model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version)
-            self._sessions[key] = Session(model, optimize=False)
-        return self._sessions[key]
+    def _session(self, start: int, end: int, values: Mapping[str, Any]) -> Session:
+        """Takes what the nodes read, gives what later ones do."""
+        nodes = self._nodes[start:end]
+        made = {name for node in nodes for name in node.output if name}
+        read = dict.fromkeys(name for node in nodes for name in _read(node) if name and name not in made)
+        graph = onnx.helper.make_graph(
+            nodes,
+            "piece",
+            [_info(name, values[name]) for name in read if name not in self._constants],
+            [onnx.ValueInfoProto(name=name) for name in made if self._last.get(name, -1) >= end],
+            [self._constants[name] for name in read if name in self._constants],
+        )
+        imports, version = self._model.opset_import, self._model.ir_version
+        model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version)
+        return Session(model, optimize=False, threads=self._threads)
 
-
-def _around(nodes: list[onnx.NodeProto], missing: str) -> Iterator[list[onnx.NodeProto]]:
-    """The nodes cut around those of an operator; in two halves where there is none of it."""
-    if not any(node.op_type == missing for node in nodes):
-        yield from (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :])
-        return
-    current: list[onnx.NodeProto] = []
-    for node in nodes:
-        if node.op_type == missing:
-            yield from (current, [node])
-            current = []
-        else:
-            current.append(node)
-    yield current
+    def _around(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The nodes cut around those of operators without a kernel."""
+        for place in [place for place in range(start, end) if self._nodes[place].op_type in self._lacking]:
+            yield from ((start, place), (place, place + 1))
+            start = place + 1
+        yield start, end
 
 
 def _info(name: str, value: Any) -> onnx.ValueInfoProto:
