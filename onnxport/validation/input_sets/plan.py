@@ -116,6 +116,8 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         yield from ([item] for item in table_sets(inputs.leaves, missing=missing, seed=seed))
         yield _at_thresholds(parties, inputs, seed)
         return
+    certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
+    yield certain_sets(parties.chances, certain, seed)
     others = list(plans(inputs.sizes, inputs.batch))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
@@ -128,8 +130,6 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         if plan.empty and not _take_empty(parties):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
-    certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
-    yield certain_sets(parties.chances, certain, seed)
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
     if parties.graph is None or not defined_on_nan(parties.graph.graph, products=products):
         return
