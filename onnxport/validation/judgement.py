@@ -88,7 +88,7 @@ class Trial:
         same = not (parties.source.own_dtypes or parties.converted.own_dtypes)
         found = []
         for pair in pairs:
-            expected = _comparable(parties, pair.expected, pair.result, same)
+            expected = _comparable(parties, pair, same)
             if parties.source.dtypes_vary or pair.name == "inverse_transform":
                 expected = _as_floating(expected, pair.result)
             found.append(replace(pair, expected=expected))
@@ -166,7 +166,7 @@ class Trial:
         again = self._again if named or _is_open(report) else None
         if again is None or pair.index >= len(again):
             return False
-        same = _comparable(self.parties, again[pair.index][1], pair.result, self.same_dtype)
+        same = _comparable(self.parties, replace(pair, expected=again[pair.index][1]), self.same_dtype)
         return _is_open(self.verdict(replace(pair, result=same)))
 
     def _gap_of_means(self, pair: Pair) -> float:
@@ -193,8 +193,12 @@ class Trial:
             return None
 
 
-def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> Any:
-    """The source's value in the form that the other side's type system gives it."""
+def _comparable(parties: Comparison, pair: Pair, same: bool) -> Any:
+    """The source's value in the form that the other side's type system gives it.
+
+    Numbers a row may come as a column, as other converters write them; labels may not: every one writes them as a row.
+    """
+    expected, result = pair.expected, pair.result
     if parties.converted.framework != "onnx" and parties.source.framework == "onnx":
         expected = travelled(expected)
     if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
@@ -206,7 +210,8 @@ def _comparable(parties: Comparison, expected: Any, result: Any, same: bool) -> 
         natural = np.asarray(expected)
         expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural
     if isinstance(expected, np.ndarray) and isinstance(result, np.ndarray) and not same:
-        expected = _without_none(shaped_like(expected, result), result.dtype)
+        row_of_labels = expected.ndim == 1 and parties.source.says_labels(pair.name)
+        expected = _without_none(expected if row_of_labels else shaped_like(expected, result), result.dtype)
     return expected
 
 

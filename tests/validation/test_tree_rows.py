@@ -67,3 +67,69 @@ def test_a_column_of_labels_in_place_of_a_row_is_seen():
         value.type.tensor_type.ClearField("shape")
     assert not onnxport.validate(model, proto, X[:30]).passed
     assert not onnxport.validate(model, proto).passed
+
+
+@pytest.mark.parametrize("dtype", [onnx.TensorProto.INT64, onnx.TensorProto.FLOAT])
+def test_a_moved_threshold_of_whole_numbers_is_seen(dtype):
+    def stump(level):
+        node = onnx.helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1,
+            nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0], nodes_values=[level, 0.0, 0.0],
+            nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],
+            target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.0, 5.0])  # fmt: skip
+        infos = [("x", dtype, ["N", 3]), ("y", onnx.TensorProto.FLOAT, ["N", 1])]
+        x, y = (onnx.helper.make_tensor_value_info(*item) for item in infos)
+        imports = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+        return onnx.helper.make_model(
+            onnx.helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=9
+        )
+
+    assert onnxport.validate(stump(70.5), stump(71.5)).verdict == "failed"
+    assert onnxport.validate(stump(70.5), stump(70.5)).verdict != "failed"
+
+
+def detour(graph, place):
+    """The graph with one value through float16."""
+    changed = onnx.ModelProto.FromString(graph.SerializeToString())
+    del changed.graph.value_info[:]
+    name, changed.graph.node[place].output[0] = changed.graph.node[place].output[0], "wide"
+    for source, result, kind in (
+        ("narrow", name, onnx.TensorProto.FLOAT),
+        ("wide", "narrow", onnx.TensorProto.FLOAT16),
+    ):
+        changed.graph.node.insert(place + 1, onnx.helper.make_node("Cast", [source], [result], to=kind))
+    return changed
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["copied", "scaled"])
+@pytest.mark.parametrize("name", ["boosted", "forest"])
+def test_features_that_pass_through_float16_are_seen(name, scaled):
+    rows = X.astype(np.float64)
+    trees = MODELS[name]
+    model = make_pipeline(StandardScaler(), trees) if scaled else trees
+    model.fit(rows, Y > 0 if name == "forest" else Y)
+    right = onnxport.convert(model, inputs=rows[:30]).proto
+    place = next(i for i, node in enumerate(right.graph.node) if node.op_type == "Cast")
+    assert onnxport.validate(model, detour(right, place)).verdict == "failed"
+    assert onnxport.validate(right, detour(right, place)).verdict == "failed"
+    assert onnxport.validate(model, right).passed
+
+
+def test_leaves_that_only_some_words_lead_to_are_seen():
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import OneHotEncoder
+
+    table = pd.DataFrame({"size": X[:, 0].astype(float), "colour": rng.choice(["red", "green", "blue"], len(X))})
+    target = np.where(table["colour"] == "red", 3.0, np.where(table["colour"] == "blue", -1.0, 0.0)) + table["size"]
+    encoded = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough")
+    trees = GradientBoostingRegressor(n_estimators=1, max_depth=4, random_state=0)
+    model = make_pipeline(encoded, trees).fit(table, target)
+    right = onnxport.convert(model, inputs=table[:20])
+    node = next(i for i, node in enumerate(right.proto.graph.node) if node.op_type.startswith("TreeEnsemble"))
+    place = next(i for i, item in enumerate(right.proto.graph.node[node].attribute) if item.name == "leaf_weights")
+    weights = onnx.numpy_helper.to_array(right.proto.graph.node[node].attribute[place].t)
+    for leaf in np.flatnonzero(weights):
+        changed, numbers = onnx.ModelProto.FromString(right.proto.SerializeToString()), weights.copy()
+        numbers[leaf] *= 1.01
+        changed.graph.node[node].attribute[place].t.CopyFrom(onnx.numpy_helper.from_array(numbers))
+        assert onnxport.validate(model, changed).verdict == "failed", leaf

@@ -252,6 +252,10 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 }
 
 
+# A word that no graph knows.
+UNKNOWN = "not in the vocabulary"
+
+
 def vocabulary(value: ir.Value) -> list[str]:
     """Strings that the graph knows, and one that it does not."""
     words: list[str] = []
@@ -275,7 +279,7 @@ def vocabulary(value: ir.Value) -> list[str]:
                 words += [str(text) for text in item.const_value.numpy().ravel()]
         if words:
             break
-    return [*dict.fromkeys(words), "not in the vocabulary"]
+    return [*dict.fromkeys(words), UNKNOWN]
 
 
 def known_numbers(value: ir.Value) -> list[int]:

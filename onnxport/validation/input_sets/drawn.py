@@ -17,6 +17,7 @@ from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
 from onnxport.validation.input_sets import edges, operands
 from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs, spec_of
 from onnxport.validation.input_sets.domains import (
+    UNKNOWN,
     Range,
     Reach,
     index_limit,
@@ -49,12 +50,14 @@ class Attempt:
         spread: free dimensions all differ, so that a confusion of two shows; else they are equal.
         whole: integers of unknown meaning are of any size, small indices, or sizes that occur in the graph.
         positive: floating-point numbers are positive.
+        known: words and categories are such as the graph knows.
         seed: of the draw.
     """
 
     spread: bool = True
     whole: Literal["any", "indices", "sizes"] = "any"
     positive: bool = False
+    known: bool = False
     seed: int = 0
 
 
@@ -64,7 +67,8 @@ def attempts() -> Iterator[Attempt]:
     yield Attempt(whole="indices")
     yield Attempt(spread=False, whole="indices")
     for seed in range(1, ATTEMPTS):
-        yield Attempt(spread=seed % 2 == 0, whole="sizes" if seed % 3 else "indices", positive=seed % 2 == 1, seed=seed)
+        odd = seed % 2 == 1
+        yield Attempt(not odd, "sizes" if seed % 3 else "indices", positive=odd, known=odd, seed=seed)
 
 
 class Signature:
@@ -209,7 +213,7 @@ class Drawing:
     def _array(self, value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> np.ndarray:
         dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)
         if dtype.kind == "O":
-            words = vocabulary(value)
+            words = [word for word in vocabulary(value) if word != UNKNOWN or not self._attempt.known] or [UNKNOWN]
             return np.asarray(self.rng.choice(np.asarray(words, object), shape), object).reshape(shape)
         if dtype.kind == "b":
             return np.asarray(self.rng.random(shape) < 0.5)
@@ -242,7 +246,8 @@ class Drawing:
         least, most = limits(dtype)
         known = known_numbers(value)
         if known:
-            return self.rng.choice(np.asarray([*known, max(known) + 1]), shape).astype(dtype)
+            others = [] if self._attempt.known else [max(known) + 1]
+            return self.rng.choice(np.asarray([*known, *others]), shape).astype(dtype)
         allowed = number_range(value, dtype)
         if allowed is not None:
             low, high = max(int(allowed.low), least), min(int(allowed.high), most)

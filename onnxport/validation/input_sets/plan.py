@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.graph.guard import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
-from onnxport.validation.input_sets import edges
+from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind
 from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
@@ -20,7 +21,7 @@ from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
 from onnxport.validation.input_sets.sizes import plans
 from onnxport.validation.input_sets.tables import table_sets
-from onnxport.validation.input_sets.trees import rows_at_thresholds
+from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs, Runner
 from onnxport.validation.runners.base import InputSpec
@@ -126,6 +127,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
+    yield _at_tables(parties, inputs, first, seed)
     for plan in others[2:]:
         if plan.empty and not _take_empty(parties):
             continue
@@ -149,10 +151,22 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
     if graph is None or not any(node.op_type.startswith("TreeEnsemble") for node in graph.graph):
         return
     rows = {name: _TREE_ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
-    near = inputs.leaves if isinstance(inputs, GivenInputs) else next(inputs.at("", rows, "ordinary", seed)).leaves
-    leaves = rows_at_thresholds(graph, near, np.random.default_rng(seed))
-    if leaves is not None:
+    drawn = [] if isinstance(inputs, GivenInputs) else inputs.at("", rows, "ordinary", seed)
+    given = [inputs.leaves] if isinstance(inputs, GivenInputs) else []
+    for near in chain(given, (item.leaves for item in drawn)):
+        leaves = rows_at_thresholds(graph, near, np.random.default_rng(seed))
+        if leaves is None:
+            return
         yield InputSet("at thresholds", leaves, cheap=True)
+
+
+def _at_tables(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -> Iterator[InputSet]:
+    found = lookups.tables(parties.graph) if parties.graph is not None else {}
+    if not found:
+        return
+    sizes = lookups.rows_for(found, first.leaves, inputs.sizes, inputs.batch)
+    for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):
+        yield replace(item, leaves=lookups.with_every_row(found, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(

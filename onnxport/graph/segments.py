@@ -1,0 +1,73 @@
+"""A part of a graph as a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.graph.bodies import bodies
+
+
+def segment(value: ir.Value, known: Collection[str]) -> tuple[list[ir.Node], list[ir.Value]]:
+    """The nodes that compute `value` from known values and initializers, in order, and those values."""
+    nodes: dict[ir.Node, None] = {}
+    inputs: dict[ir.Value, None] = {}
+    stack: list[tuple[ir.Node, bool]] = [(node, False)] if (node := value.producer()) is not None else []
+    while stack:
+        node, done = stack.pop()
+        if done:
+            nodes[node] = None
+            continue
+        if node in nodes:
+            continue
+        stack.append((node, True))
+        for item in _read(node):
+            producer = item.producer()
+            if producer is None or item.name in known:
+                inputs[item] = None
+            elif producer not in nodes:
+                stack.append((producer, False))
+    return list(nodes), list(inputs)
+
+
+def _read(node: ir.Node) -> Iterator[ir.Value]:
+    """What a node reads, values that its bodies capture included."""
+    yield from (value for value in node.inputs if value is not None)
+    for graph in bodies(node):
+        own = {*graph.inputs, *graph.initializers.values(), *(value for inner in graph for value in inner.outputs)}
+        for inner in graph:
+            yield from (value for value in _read(inner) if value not in own)
+        yield from (value for value in graph.outputs if value not in own)
+
+
+def segment_model(
+    model: ir.Model, nodes: list[ir.Node], inputs: list[ir.Value], value: ir.Value, feeds: Mapping[str, np.ndarray]
+) -> onnx.ModelProto:
+    """A model of some nodes alone, whose output is `value`; inputs that are not fed are constants."""
+    infos = [
+        onnx.helper.make_tensor_value_info(
+            name, ir.DataType.STRING.value if array.dtype == object else _element(array), None
+        )
+        for name, array in feeds.items()
+    ]
+    weights = [
+        ir.serde.serialize_tensor(item.const_value)
+        for item in inputs
+        if item.name not in feeds and item.const_value is not None
+    ]
+    for proto, item in zip(weights, [i for i in inputs if i.name not in feeds], strict=True):
+        proto.name = item.name or ""
+    output = onnx.ValueInfoProto(name=value.name or "")
+    graph = onnx.helper.make_graph(
+        [ir.serde.serialize_node(node) for node in nodes], "segment", infos, [output], weights
+    )
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.graph.opset_imports.items()]
+    functions = [ir.serde.serialize_function(function) for function in model.functions.values()]
+    return onnx.helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=model.ir_version)
+
+
+def _element(array: np.ndarray) -> int:
+    return int(ir.DataType.from_numpy(array.dtype).value)

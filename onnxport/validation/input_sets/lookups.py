@@ -1,0 +1,50 @@
+"""Whole numbers that look up every row of the tables of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.validation.input_sets.base import own_inputs
+from onnxport.validation.input_sets.domains import index_limit
+from onnxport.validation.input_sets.given import in_order_of
+
+# Longer tables take more rows of inputs than a proof has time for.
+_LONGEST = 4096
+
+
+def tables(graph: ir.Model) -> dict[int, int]:
+    """For each input that looks up rows of a table, by its place: how many rows there are."""
+    limits = {
+        place: limit
+        for place, value in enumerate(own_inputs(graph))
+        if value.dtype is not None and value.dtype.is_integer() and (limit := index_limit(value)) is not None
+    }
+    return {place: limit for place, limit in limits.items() if limit <= _LONGEST}
+
+
+def rows_for(
+    found: Mapping[int, int], leaves: Sequence[Any], sizes: Mapping[str, int], batch: set[str]
+) -> dict[str, int]:
+    """The sizes at which every input of tables has as many elements as its table has rows; the leaves are of these sizes."""
+    count = next((size for name, size in sizes.items() if name in batch), 0)
+    elements = {place: int(np.size(leaves[place])) for place in found}
+    if not count or not all(elements.values()):
+        return dict(sizes)
+    times = max((ceil(rows / elements[place]) for place, rows in found.items()), default=1)
+    return {name: size * times if name in batch else size for name, size in sizes.items()}
+
+
+def with_every_row(found: Mapping[int, int], leaves: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...]:
+    """The leaves with every row of every table asked for, as far as there are elements for them."""
+    changed = list(leaves)
+    for place, rows in found.items():
+        leaf = leaves[place]
+        if isinstance(leaf, np.ndarray) and leaf.ndim:
+            asked = np.resize(rng.permutation(rows), leaf.shape).astype(leaf.dtype)
+            changed[place] = in_order_of(leaf, asked)
+    return tuple(changed)

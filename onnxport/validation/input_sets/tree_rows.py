@@ -1,0 +1,251 @@
+"""Rows that lie at the thresholds of a graph's trees, each where a path through its tree comes to that threshold.
+
+A threshold that a converter moved lies elsewhere than the source's: a row at the moved one falls on different sides of the
+two, and shows, provided that it gets there. So does what is rounded too coarsely before the trees. What stands between the
+inputs and the trees is inverted where it scales columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import OnnxportError
+from onnxport.validation.input_sets.tree_columns import Column, Reader, columns_of, reader
+from onnxport.validation.input_sets.trees import Ensemble, ensembles
+
+# Thresholds beyond these many are sampled; where there are fewer than the next number, up to so many rows come to each from
+# different ones: both sides of a split may end in the same class for one row and not for another.
+_MOST_SPLITS, _FEW_SPLITS, _MOST_STARTS = 4000, 512, 8
+# How far beside a threshold a row lies where what is computed before the trees can't be followed, in shares of the column's
+# spread; between which numbers, as a share of them, a computed column is searched for the threshold, and in how many halvings.
+_BESIDE, _AROUND, _HALVINGS = 1e-3, 2.0**-6, 18
+# How far beside a threshold that was found so a row lies: these many roundings to float32, which trees read.
+_ROUNDINGS = 16 * 2.0**-23
+
+
+def rows_at_thresholds(graph: ir.Model, leaves: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...] | None:
+    """Rows like the given ones that come to every split of every tree, on its threshold and to either side.
+
+    None where there are no trees, or no rows come to their splits.
+    """
+    count = len(leaves[0]) if leaves and np.ndim(leaves[0]) else 0
+    if not count or any(np.ndim(leaf) == 0 or len(leaf) != count for leaf in leaves):
+        return None
+    found = ensembles(graph.graph)
+    share = max(_MOST_SPLITS // max(len(found), 1), 1)
+    blocks = []
+    for ensemble in found:
+        features = reader(graph, ensemble.features, leaves)
+        columns = columns_of(graph, ensemble.features, leaves, features)
+        blocks += _blocks(ensemble, columns, leaves, rng, share, features)
+    if not blocks:
+        return None
+    return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
+
+
+def _blocks(
+    ensemble: Ensemble,
+    columns: Mapping[int, Column],
+    leaves: Sequence[Any],
+    rng: np.random.Generator,
+    share: int,
+    features: Reader | None,
+) -> list[list[np.ndarray]]:
+    """Rows below every threshold, as many on it, as many above it."""
+    splits = np.arange(len(ensemble.column))
+    if len(splits) > share:
+        splits = np.sort(rng.choice(splits, share, replace=False))
+    else:
+        splits = np.repeat(splits, np.clip(_FEW_SPLITS // max(len(splits), 1), 1, _MOST_STARTS))
+    seen = _features_of(leaves, features)
+    routes = [r for split in splits if (r := _route(ensemble, int(split), columns, seen, rng)) is not None]
+    if not routes:
+        return []
+    spread = {column: _spread(ensemble.level[ensemble.column == column]) for column in columns}
+    blocks = []
+    for move in (-1, 0, 1):
+        start = [route.starts[move + 1] for route in routes]
+        made = [leaf[start].copy() for leaf in leaves]
+        for row, route in enumerate(routes):
+            for feature, (low, high) in route.box.items():
+                _place(made, row, columns[feature], _between(made, row, columns[feature], low, high))
+            if route.target in columns:
+                _place(made, row, columns[route.target], route.level, move, _BESIDE * spread[route.target])
+        blocks.append(made)
+    goals = [
+        Goal(row, route.target, route.level, columns[route.target])
+        for row, route in enumerate(routes)
+        if route.target in columns and columns[route.target].copied_as is None
+    ]
+    if goals and features is not None:
+        _approach(blocks, goals, spread, features)
+    return blocks
+
+
+def _features_of(leaves: Sequence[Any], features: Reader | None) -> np.ndarray:
+    """What trees read of the given rows; no columns where that is not known."""
+    unknown = np.zeros((len(leaves[0]), 0))
+    try:
+        seen = features(leaves) if features is not None else unknown
+    except OnnxportError:  # the rows are a service
+        return unknown
+    return seen if seen.ndim == 2 and len(seen) == len(unknown) else unknown
+
+
+@dataclass(frozen=True)
+class Route:
+    """How rows come to a split.
+
+    Attributes:
+        target: the column that it compares.
+        level: the threshold that it compares it with.
+        starts: which of the given rows the one below the threshold, the one on it and the one above it are made of.
+        box: between which numbers the columns lie that can be traced to inputs.
+    """
+
+    target: int
+    level: float
+    starts: tuple[int, int, int]
+    box: dict[int, tuple[float, float]]
+
+
+def _route(
+    ensemble: Ensemble, split: int, columns: Mapping[int, Column], seen: np.ndarray, rng: np.random.Generator
+) -> Route | None:
+    """How rows come to a split; None where none of the given rows can be made to.
+
+    Columns that can't be traced to inputs, as those of words are, stay what they are in the given rows; `seen` has them.
+    """
+    box = _box(ensemble, split)
+    if box is None:
+        return None
+    target, level = int(ensemble.column[split]), float(ensemble.level[split])
+    fixed = [column for column in box if column not in columns]
+    if any(column >= seen.shape[1] for column in (*fixed, *([] if target in columns else [target]))):
+        return None
+    fits = np.ones(len(seen), bool)
+    for column in fixed:
+        low, high = box.pop(column)
+        fits &= (seen[:, column] > low) & (seen[:, column] <= high)
+    if not fits.any():
+        return None
+    if target in columns:
+        start = int(rng.choice(np.flatnonzero(fits)))
+        return Route(target, level, (start, start, start), box)
+    sides = (fits & (seen[:, target] <= level), fits, fits & (seen[:, target] > level))
+    below, on, above = (int(rng.choice(np.flatnonzero(side if side.any() else fits))) for side in sides)
+    return Route(target, level, (below, on, above), box)
+
+
+def _spread(levels: np.ndarray) -> float:
+    wide = levels.astype(np.float64)
+    return float(np.ptp(wide)) or max(float(np.abs(wide).max(initial=0.0)), 1.0) if len(wide) else 1.0
+
+
+def _box(ensemble: Ensemble, split: int) -> dict[int, tuple[float, float]] | None:
+    """Between which numbers columns must lie for a row to come to a split; None where its threshold is never met there."""
+    box: dict[int, tuple[float, float]] = {}
+    child, above = split, int(ensemble.parent[split])
+    while above >= 0:
+        column, level = int(ensemble.column[above]), float(ensemble.level[above])
+        low, high = box.get(column, (-np.inf, np.inf))
+        below = bool(ensemble.upper[above]) == bool(ensemble.taken[child])
+        box[column] = (low, min(high, level)) if below else (max(low, level), high)
+        child, above = above, int(ensemble.parent[above])
+    own = box.pop(int(ensemble.column[split]), (-np.inf, np.inf))
+    met = own[0] <= ensemble.level[split] <= own[1]
+    return box if met and all(low < high for low, high in box.values()) else None
+
+
+def _between(made: Sequence[np.ndarray], row: int, column: Column, low: float, high: float) -> float:
+    """The row's own number if it lies between the two, else one that does."""
+    own = column.slope * float(made[column.leaf][row, column.place]) + column.shift
+    if low < own < high:
+        return own
+    if np.isfinite(low) and np.isfinite(high):
+        return (low + high) / 2
+    step = max(abs(low if np.isfinite(low) else high), 1.0) * 0.1
+    return low + step if np.isfinite(low) else high - step
+
+
+def _place(
+    made: Sequence[np.ndarray], row: int, column: Column, number: float, move: int = 0, beside: float = 0.0
+) -> None:
+    """Writes what becomes `number`, or the next one below or above; where it is computed, one well beside it."""
+    leaf = made[column.leaf]
+    if column.copied_as is not None and column.copied_as.kind != "f":
+        leaf[row, column.place] = np.floor(number) + move
+    elif column.copied_as is not None:
+        kind = column.copied_as.type
+        leaf[row, column.place] = kind(number) if not move else np.nextafter(kind(number), kind(move * np.inf))
+    else:
+        leaf[row, column.place] = (number + move * beside - column.shift) / column.slope
+
+
+# -- computed columns ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A row whose computed column `feature` shall come to a threshold."""
+
+    row: int
+    feature: int
+    level: float
+    column: Column
+
+
+def _approach(
+    blocks: Sequence[list[np.ndarray]], goals: Sequence[Goal], spread: Mapping[int, float], features: Reader
+) -> None:
+    """Moves rows of computed columns to just beside where the column itself passes the threshold, found by bisection.
+
+    The line that a column was taken for is as good as the roundings on the way: the search does not depend on it.
+    """
+    below, on, above = blocks
+    level, slope, shift = (
+        np.asarray(numbers)
+        for numbers in zip(*((goal.level, goal.column.slope, goal.column.shift) for goal in goals), strict=True)
+    )
+    around = _AROUND * (np.asarray([spread[goal.feature] for goal in goals]) + np.abs(level))
+    low, high = (level - around - shift) / slope, (level + around - shift) / slope
+    kept = _numbers_at(on, goals)
+    try:
+        at_low, at_high = (_is_up_to(on, goals, number, level, features) for number in (low, high))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            same = _is_up_to(on, goals, middle, level, features) == at_low
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+    except OnnxportError:  # the rows are a service
+        at_high = at_low = np.zeros(len(goals), bool)
+    passed = at_low != at_high
+    middle = (low + high) / 2
+    beside = np.sign(slope) * np.maximum(np.abs(middle), (np.abs(level) + np.abs(shift)) / np.abs(slope)) * _ROUNDINGS
+    for made, near, otherwise in (
+        (below, low - beside, _numbers_at(below, goals)),
+        (on, middle, kept),
+        (above, high + beside, _numbers_at(above, goals)),
+    ):
+        _write(made, goals, np.where(passed, near, otherwise))
+
+
+def _is_up_to(
+    made: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray, level: np.ndarray, features: Reader
+) -> np.ndarray:
+    """Whether the columns are up to their thresholds where the inputs behind them are these numbers."""
+    _write(made, goals, numbers)
+    return features(made)[[goal.row for goal in goals], [goal.feature for goal in goals]] <= level
+
+
+def _numbers_at(made: list[np.ndarray], goals: Sequence[Goal]) -> np.ndarray:
+    return np.asarray([made[goal.column.leaf][goal.row, goal.column.place] for goal in goals], np.float64)
+
+
+def _write(made: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray) -> None:
+    for goal, number in zip(goals, numbers, strict=True):
+        made[goal.column.leaf][goal.row, goal.column.place] = number
