@@ -273,8 +273,7 @@ def _detours(proto: onnx.ModelProto) -> Iterator[Change]:
         if item.type.tensor_type.elem_type == TensorProto.FLOAT
     }
     for index, node in enumerate(proto.graph.node):
-        # After a cast onnxruntime takes the round trip out again.
-        if not node.output or node.output[0] not in floats or node.op_type == "Cast":
+        if not node.output or node.output[0] not in floats:
             continue
         changed = _copy(proto)
         name = node.output[0]

@@ -20,7 +20,7 @@ from onnxport.graph.runtime import Session
 from onnxport.model import OnnxModel
 from onnxport.tracing.onnx import as_onnx_model
 from onnxport.validation.input_sets.drawn import DrawnInputs
-from onnxport.validation.input_sets.trees import rows_at_thresholds
+from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding
