@@ -30,7 +30,7 @@ def tables(graph: ir.Model) -> dict[int, int]:
 def rows_for(
     found: Mapping[int, int], leaves: Sequence[Any], sizes: Mapping[str, int], batch: set[str]
 ) -> dict[str, int]:
-    """The sizes at which every input of tables has as many elements as its table has rows; the leaves are of these sizes."""
+    """The sizes at which every input of tables has as many elements as its table has rows; the leaves are of sizes `sizes`."""
     count = next((size for name, size in sizes.items() if name in batch), 0)
     elements = {place: int(np.size(leaves[place])) for place in found}
     if not count or not all(elements.values()):

@@ -127,7 +127,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
-    yield _at_tables(parties, inputs, first, seed)
+    yield _at_tables(parties, inputs, seed)
     for plan in others[2:]:
         if plan.empty and not _take_empty(parties):
             continue
@@ -160,13 +160,18 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
         yield InputSet("at thresholds", leaves, cheap=True)
 
 
-def _at_tables(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -> Iterator[InputSet]:
+def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:
+    """Every row of the tables by itself, of samples of length 1; with others where the source takes no such samples."""
     found = lookups.tables(parties.graph) if parties.graph is not None else {}
     if not found:
         return
-    sizes = lookups.rows_for(found, first.leaves, inputs.sizes, inputs.batch)
-    for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):
-        yield replace(item, leaves=lookups.with_every_row(found, item.leaves, np.random.default_rng(seed)))
+    alone = dict.fromkeys(inputs.sizes, 1)
+    several = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
+    for one in (alone, several) if alone != several else (alone,):
+        like = next(inputs.at("", one, "ordinary", seed)).leaves
+        sizes = lookups.rows_for(found, like, one, inputs.batch)
+        for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):
+            yield replace(item, leaves=lookups.with_every_row(found, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,20 +100,50 @@ class FrozenTwin:
     def moved(self, units: int, seed: int) -> Callable[[Sequence[Any]], Any]:
         """The function with its constants of several numbers off by `units` in the last place, up or down at random."""
         rng = np.random.default_rng(seed)
+        if self._fed is not None:
+            weights = [tf.constant(_moved(array, units, rng)) for array in self._weights.values()]
+            run = self._fed
+            return lambda tensors: run([*tensors, *weights])
         definition = graph_pb2.GraphDef()
         definition.CopyFrom(self._definition)
         for node in _nodes(definition):
-            if node.op != "Const" or node.attr["dtype"].type not in _MOVABLE:
-                continue
-            array = tf.make_ndarray(node.attr["value"].tensor)
-            if array.size > 1:
-                changed = tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng)
+            array = _weight(node)
+            if array is not None:
+                changed = _moved(array, units, rng)
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(changed, node.attr["dtype"].type))
         return self._runnable(definition)
 
-    def _runnable(self, definition: graph_pb2.GraphDef) -> Callable[[Sequence[Any]], Any]:
+    @cached_property
+    def _weights(self) -> dict[str, np.ndarray]:
+        """The constants of several numbers, by the names of their nodes."""
+        found = ((node.name, _weight(node)) for node in self._definition.node)
+        return {name: array for name, array in found if array is not None}
+
+    @cached_property
+    def _fed(self) -> Callable[[Sequence[Any]], Any] | None:
+        """The function with the weights as further arguments; None where bodies of loops and branches hold some.
+
+        A graph that is put together once runs with any weights.
+        """
+        functions = self._definition.library.function
+        if any(_weight(node) is not None for function in functions for node in function.node_def):
+            return None
+        definition = graph_pb2.GraphDef()
+        definition.CopyFrom(self._definition)
+        for node in definition.node:
+            if node.name in self._weights:
+                shape = tf.TensorShape(self._weights[node.name].shape).as_proto()
+                del node.attr["value"]
+                node.op = "Placeholder"
+                node.attr["shape"].shape.CopyFrom(shape)
+        try:
+            return self._runnable(definition, [f"{name}:0" for name in self._weights])
+        except (ValueError, TypeError):  # a weight that an operator takes as a constant alone
+            return None
+
+    def _runnable(self, definition: graph_pb2.GraphDef, weights: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
         wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(definition, name=""), [])
-        pruned = wrapped.prune(self._names, self._results)
+        pruned = wrapped.prune([*self._names, *weights], self._results)
 
         def run(tensors: Sequence[Any]) -> Any:
             results = pruned(*tensors)
@@ -189,6 +220,18 @@ def widened_tensor(tensor: Any) -> Any:
     """A tensor of a narrower floating-point type in float64."""
     narrow = isinstance(tensor, tf.Tensor) and tensor.dtype in (tf.float32, tf.float16, tf.bfloat16)
     return tf.cast(tensor, tf.float64) if narrow else tensor
+
+
+def _weight(node: node_def_pb2.NodeDef) -> np.ndarray | None:
+    """The numbers of a constant of several floating-point ones; None for any other node."""
+    if node.op != "Const" or node.attr["dtype"].type not in _MOVABLE:
+        return None
+    array = tf.make_ndarray(node.attr["value"].tensor)
+    return array if array.size > 1 else None
+
+
+def _moved(array: np.ndarray, units: int, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng))
 
 
 def _lists(definition: graph_pb2.GraphDef) -> Iterator[Any]:
