@@ -18,8 +18,8 @@ from onnxport.errors import OnnxportError
 from onnxport.validation.input_sets.tree_columns import Column, Reader, columns_of, reader
 from onnxport.validation.input_sets.trees import Ensemble, ensembles
 
-# Thresholds beyond these many are sampled; where there are fewer than the next number, up to so many rows come to each from
-# different ones: both sides of a split may end in the same class for one row and not for another.
+# Thresholds beyond these many are sampled. Where there are fewer than the next number and the trees read copies of the inputs,
+# up to so many rows come to each from different ones: both sides of a split may end in one class for a row and not for another.
 _MOST_SPLITS, _FEW_SPLITS, _MOST_STARTS = 4000, 512, 8
 # How far beside a threshold a row lies where what is computed before the trees can't be followed, in shares of the column's
 # spread; between which numbers, as a share of them, a computed column is searched for the threshold, and in how many halvings.
@@ -60,7 +60,7 @@ def _blocks(
     splits = np.arange(len(ensemble.column))
     if len(splits) > share:
         splits = np.sort(rng.choice(splits, share, replace=False))
-    else:
+    elif all(column.copied_as is not None for column in columns.values()):
         splits = np.repeat(splits, np.clip(_FEW_SPLITS // max(len(splits), 1), 1, _MOST_STARTS))
     seen = _features_of(leaves, features)
     routes = [r for split in splits if (r := _route(ensemble, int(split), columns, seen, rng)) is not None]
