@@ -21,6 +21,8 @@ from onnxport.validation.tolerance import Budget
 # Sizes of the moves in units of the last place; the first ones measure noise, all of them show where the source jumps.
 _MOVES = (1, 1, 1, 1, 1, 1, 2, 4)
 _NOISE_MOVES = 6
+# Further moves where columns are computed before trees: each shows only with some chance which side of a threshold a row is on.
+_MORE_MOVES = (1, 2, 4) * 8
 # As large, in units of the last place: equal distances come to differ, and what is no jump moves by far less than one.
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS = 60
@@ -86,20 +88,31 @@ def gather(parties: Comparison, item: InputSet, own: Sequence[Any]) -> Evidence:
     )
 
 
+def with_more_moves(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
+    """The same with more runs of a source that computes what its trees read: few of them may show a jump."""
+    numerics = parties.source.numerics
+    if not numerics.trees or numerics.direct_trees:
+        return evidence
+    more = _moved(parties, item, evidence.coarse, _MORE_MOVES, first=len(_MOVES))
+    return replace(evidence, moved=(*evidence.moved, *more))
+
+
 def with_twins(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
     """The same with runs on parted inputs, for a source that chooses among neighbours."""
     smooth = parties.source.tabular and not parties.source.numerics.direct_trees
     return replace(evidence, twins=tuple(_twins(parties, item))) if smooth else evidence
 
 
-def _moved(parties: Comparison, item: InputSet, coarse: float | None) -> Iterator[Outputs]:
+def _moved(
+    parties: Comparison, item: InputSet, coarse: float | None, sizes: Sequence[int] = _MOVES, first: int = 0
+) -> Iterator[Outputs]:
     """Where trees read the inputs as they are, nothing is rounded before a threshold: the inputs then stay."""
     start = list(item.leaves)
     if parties.source.own_dtypes and _gives_float64(parties, start):
         # what a source that computes in float64 makes of narrower inputs moves by units of float64
         start = [x.astype(np.float64) if _is_float(x) else x for x in start]
     direct = parties.source.numerics.direct_trees
-    for seed, size in enumerate(_MOVES):
+    for seed, size in enumerate(sizes, first):
         rng = np.random.default_rng(seed)
         leaves = start if direct else [_nudged(x, size, coarse, rng) for x in start]
         try:

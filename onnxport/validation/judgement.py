@@ -12,7 +12,17 @@ import numpy as np
 
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, is_floating, judge, worst_of
-from onnxport.validation.evidence import Evidence, Pair, budget, first_budget, gather, jumps, shaped_like, with_twins
+from onnxport.validation.evidence import (
+    Evidence,
+    Pair,
+    budget,
+    first_budget,
+    gather,
+    jumps,
+    shaped_like,
+    with_more_moves,
+    with_twins,
+)
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.parties import Comparison
@@ -36,7 +46,12 @@ def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Seque
     if parties.tolerance.given:
         return found
     evidence: Evidence | None = None
-    for look in (lambda _: gather(parties, item, own), lambda seen: with_twins(parties, item, seen)):
+    looks = (
+        lambda _: gather(parties, item, own),
+        lambda seen: with_more_moves(parties, item, seen),
+        lambda seen: with_twins(parties, item, seen),
+    )
+    for look in looks:
         if not any(_is_open(report) for report in found):
             break
         evidence = look(evidence)
