@@ -33,6 +33,7 @@ IDS = ("x", INT64, ["N", "T"])
 ROWS = {"x": rng.standard_normal((3, 4)).astype(np.float32)}
 STEPS = {"x": rng.standard_normal((3, 6, 3)).astype(np.float32)}
 NUMBERS = {"x": np.arange(3, 15).reshape(3, 4)}
+TABLE = rng.standard_normal((500, 2)).astype(np.float32)
 
 
 def first_rows(op, x, count):
@@ -49,6 +50,14 @@ def first_steps(op, x, count):
 def one_row_doubled(op, x):
     one = op.Cast(op.Equal(op.Shape(x, end=1), 1), to=FLOAT)
     return op.Mul(x, op.Add(one, 1.0))
+
+
+def looked_up(row):
+    """What looks up the rows of a table of which one is off by a hundredth; None for the right table."""
+    table = TABLE.copy()
+    if row is not None:
+        table[row] *= 1.01
+    return lambda op, x: op.ReduceMean(op.Gather(op.initializer("table", ir.tensor(table)), x), [1])
 
 
 # What is wrong -> the right graph, the wrong one, their input and what the user gives.
@@ -75,6 +84,7 @@ PLANTED = {
     "NaN": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.IsNaN(x), 0.0, op.Neg(x)), X, ROWS),
     "infinity": (lambda op, x: op.Neg(x), lambda op, x: op.Where(op.IsInf(x), 0.0, op.Neg(x)), X, ROWS),
     "negative integers": (lambda op, x: op.Add(x, 1), lambda op, x: op.Abs(op.Add(x, 1)), IDS, NUMBERS),
+    "a row of a table": (looked_up(None), looked_up(417), IDS, NUMBERS),
     "large integers": (
         lambda op, x: op.Add(x, 1),
         lambda op, x: op.Cast(op.Cast(op.Add(x, 1), to=ir.DataType.INT32), to=INT64),
