@@ -16,6 +16,8 @@ SAMPLE = {
     "tensorflow": (1, ("onnx", "tensorflow")),
     "sklearn": (1, ("onnx",)),
 }
+# Guards against NaN: changes of these are equivalent, which takes seconds to tell.
+GUARDS = ("ReduceMax", "ArgMax argmax/ArgMax_1", "ArgMax RandomForestClassifier/ArgMax_1")
 HARD = frozenset({"a sum that cancels", "half precision", "a small column", "ties among neighbours"})
 
 
@@ -27,7 +29,7 @@ def test_wrong_conversions_are_caught_and_right_ones_pass(framework):
     count, targets = SAMPLE[framework]
     with quiet():
         for subject in itertools.islice(small(framework), count):
-            pool = pools(subject)
+            pool = (change for change in pools(subject) if not change.words.startswith(GUARDS))
             for target in targets:
                 cell = Cell(subject, target)
                 assert right_one(cell, 0).result == "passed"
