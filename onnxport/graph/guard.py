@@ -288,12 +288,15 @@ class _Helper:
             raise _Stopped(f"running the model takes more time than a file may cost; {_WAY_OUT}")
         with self._lock:
             started = time.monotonic()
-            patience = _PATIENCE * left + (0 if self.ready else _START_SECONDS)
             worked = None
             try:
+                if not self._ready:  # what it takes to start is not the model's
+                    self._sent({"close": 0}, [])
+                    _received(self._process.stdout, started + _START_SECONDS)
+                    self._ready, started = True, time.monotonic()
                 self._sent(request, blobs)
-                answer = _received(self._process.stdout, started + patience)
-                self.ready, worked = True, answer[0].get("worked")
+                answer = _received(self._process.stdout, started + _PATIENCE * left)
+                worked = answer[0].get("worked")
             except TimeoutError:
                 self.end()
                 raise _Stopped(f"running the model takes more than {left:.0f} s; {_WAY_OUT}") from None
@@ -314,7 +317,7 @@ class _Helper:
             raise (_Stopped if found["stopped"] else kind)(found["error"])
         return found, received
 
-    ready = False
+    _ready = False
 
     def _ended_after(self) -> float:
         """Seconds of the processor that a request took which ended the process."""
