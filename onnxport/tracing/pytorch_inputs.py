@@ -91,10 +91,12 @@ def _tensor(item: Any) -> Any:
         return item
     if item.dtype.isbuiltin == 1:
         return torch.from_numpy(item)
-    held = getattr(torch, item.dtype.name, None)  # bfloat16 and float8, which NumPy has from ml_dtypes
-    if held is None:
+    name = item.dtype.name
+    if not name.startswith(("bfloat16", "float8")) or not hasattr(
+        torch, name
+    ):  # others of ml_dtypes are none of torch's
         return item
-    return torch.from_numpy(item.view(np.dtype(f"u{item.dtype.itemsize}"))).view(held)
+    return torch.from_numpy(item.view(np.dtype(f"u{item.dtype.itemsize}"))).view(getattr(torch, name))
 
 
 def positional_names(signature: inspect.Signature, count: int) -> list[str]:

@@ -276,6 +276,8 @@ def test_float8_inputs_reach_a_module():
     array = np.ones(3, helper.tensor_dtype_to_np_dtype(TensorProto.FLOAT8E5M2))
     assert _tensor(array).dtype == torch.float8_e5m2
     assert _tensor(array).float().tolist() == [1.0, 1.0, 1.0]
+    narrow = np.ones(3, helper.tensor_dtype_to_np_dtype(TensorProto.INT4))
+    assert _tensor(narrow) is narrow  # torch.int4 is a name without tensors
 
 
 def test_what_the_helper_takes_to_start_is_not_the_models_time(monkeypatch):
