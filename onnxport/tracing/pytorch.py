@@ -93,8 +93,10 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         if allow_code:
             return torch.export.load(place)
         check_archive(place, allow_pickle=allow_pickle)
-        programs = load_pt2(place).exported_programs
-        return programs["model"]
+        program: ExportedProgram = load_pt2(place).exported_programs["model"]
+        if program.call_spec.in_spec is None:  # asking raises where the modules that the file tells do not fit
+            raise InvalidModelError(f"{place!r} does not tell how its program is called")
+        return program
     except OnnxportError:
         raise
     except Exception as error:  # the archive reader raises whatever a broken archive makes of it

@@ -254,3 +254,13 @@ def test_weights_that_unpack_to_more_than_the_file_are_refused(tmp_path: Path) -
             archive.writestr(item.filename, source.read(item))
     with pytest.raises(InvalidModelError, match="unpacks to"):
         load_weights(torch.nn.Linear(1024, 512), packed)
+
+
+def test_a_program_whose_modules_do_not_fit_its_graph_is_refused(tmp_path):
+    from onnxport.tracing.pytorch import load
+
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
+    program.module_call_graph[0].fqn = "other"
+    torch.export.save(program, tmp_path / "model.pt2")
+    with pytest.raises(InvalidModelError, match="no torch.export program"):
+        load(tmp_path / "model.pt2")
