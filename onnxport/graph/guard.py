@@ -39,6 +39,7 @@ _BYTES, _BYTES_PER_MODEL_BYTE, _BYTES_PER_INPUT_BYTE = 300 << 20, 4, 16
 _SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 << 20
 # On inputs that are drawn from the sizes which a file declares, the file alone pays: for the helper's own 110 MB too.
 _DRAWN_BYTES = 160 << 20
+_OUTPUT_BYTES = 24 << 20
 # How much longer than that they may take by the clock, on a busy machine.
 _PATIENCE = 1.5
 # Opening the helper, which imports onnxruntime, on a busy machine.
@@ -84,6 +85,11 @@ class Guard:
         """Bytes that all runs together may take."""
         model = _BYTES_PER_MODEL_BYTE * self.model_bytes
         return model + (_DRAWN_BYTES if self.drawn else _BYTES + _BYTES_PER_INPUT_BYTE * input_bytes)
+
+    @property
+    def output_bytes(self) -> int | None:
+        """Bytes that all outputs of one run may take, which are compared in this process; None for any."""
+        return _OUTPUT_BYTES + 2 * self.model_bytes if self.drawn else None
 
 
 _current: ContextVar[Guard | None] = ContextVar("onnxport_guard", default=None)
@@ -215,6 +221,7 @@ class RemoteModel:
         given = {name: _encoded(item, blobs) for name, item in feeds.items()}
         size = sum(map(len, blobs))
         request = {"run": self._id, "feeds": given, "names": list(names), **self._bounds(size)}
+        request["most"] = self._guard.output_bytes
         assert self._process is not None
         answer, received = self._process.asked(request, blobs, self._guard, size, InvalidInputError)
         return [_decoded(item, received) for item in answer["outputs"]]
@@ -479,12 +486,20 @@ def serve() -> None:
                 else:
                     feeds = {name: _decoded(item, blobs) for name, item in request["feeds"].items()}
                     outputs = sessions[request["run"]].run_prepared(feeds, request["names"])
+                    if request["most"] is not None and sum(map(_bytes_of, outputs)) > request["most"]:
+                        raise MemoryError("the outputs are too large to compare")
                     answer = {"outputs": [_encoded(item, sent) for item in outputs]}
         except Exception as error:  # whatever the runtime raises is the answer
             stopped = _lacks_memory(error)
             said = f"running the model takes more memory than a file may cost; {_WAY_OUT}" if stopped else str(error)
             answer, sent = {"error": said[:2000] or type(error).__name__, "stopped": stopped}, []
         _send(answers, {**answer, "worked": time.process_time() - before}, sent)
+
+
+def _bytes_of(item: Any) -> int:
+    if isinstance(item, (list, tuple, dict)):
+        return sum(map(_bytes_of, item.values() if isinstance(item, dict) else item))
+    return int(getattr(item, "nbytes", 0))
 
 
 def _opened(path: str, opener: str = "onnxport.graph.runtime:Session", **options: Any) -> Any:

@@ -7,7 +7,7 @@ MAX_ELEMENTS = 1 << 25
 # Bytes of all values together that are computed while a model is read, besides four times its weights.
 MAX_COMPUTED_BYTES = 96 << 20
 # Elements of all inputs that are drawn from the sizes which a file declares.
-MAX_DRAWN_ELEMENTS = 1 << 21
+MAX_DRAWN_ELEMENTS = 1 << 22
 # Functions in functions and graphs in graphs: each level takes a dozen frames of Python's stack.
 MAX_DEPTH = 40
 # Nodes that the calls of functions expand to, over those that the file holds.

@@ -256,6 +256,39 @@ def _same_item(x: Any, y: Any) -> bool:
     return bool(x == y)
 
 
+# Elements that are compared at once: the comparison takes a dozen arrays of their size.
+_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """What the comparison of a block of elements came to.
+
+    Attributes:
+        unlike: how many differ in NaN or infinity; `unlike_at`: where the first one lies in the whole output.
+        beyond: how many lie beyond the budget or are unlike.
+        excused: how many may differ and do; `saturated`: as `_saturated` says.
+        all_nan: all of the source's elements are NaN.
+        differences: absolute, where both sides are finite.
+        judged: the greatest error that was judged; `use`: how much of its budget the worst element takes, `allowed`: that budget.
+        ulp: the greatest difference in units of the last place.
+        products: of both sides scaled, of the source with itself, of the converted with itself.
+    """
+
+    unlike: int
+    unlike_at: int
+    beyond: int
+    excused: int
+    saturated: int
+    all_nan: bool
+    differences: np.ndarray
+    judged: float
+    use: float
+    allowed: float
+    ulp: float | None
+    products: tuple[float, float, float]
+
+
 def _judge_floats(
     name: str,
     a: np.ndarray,
@@ -265,39 +298,87 @@ def _judge_floats(
     others: Sequence[np.ndarray],
     exempt: np.ndarray,
 ) -> OutputReport:
+    if not a.size:
+        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
+    truth = budget.truth_like(a)
+    top = max(_greatest(a), _greatest(b), float(np.finfo(np.float64).tiny))
+    flat = [None if item is None else item.reshape(-1) for item in (a, b, truth, exempt, *others)]
+    absolute = np.broadcast_to(budget.absolute, a.shape).reshape(-1)
+    tallies = []
+    for start in range(0, a.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        pieces = [None if item is None else item[block] for item in flat]
+        tallies.append(_tally(pieces, Budget(absolute[block], budget.relative), top, _greatest(a), start))
+    return _told(name, a, b, tallies, truth is not None, about)
+
+
+def _greatest(values: np.ndarray) -> float:
+    """The greatest finite magnitude."""
+    blocks = (values.reshape(-1)[start : start + _BLOCK] for start in range(0, values.size, _BLOCK))
+    sizes = (np.abs(block.astype(np.complex128 if block.dtype.kind == "c" else np.float64)) for block in blocks)
+    return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+
+
+def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, start: int) -> _Tally:
+    a, b, truth, exempt, *others = pieces
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)
     unlike = (np.isnan(x) != np.isnan(y)) | (~_finite_or_nan(x) & (x != y)) | (~_finite_or_nan(y) & (x != y))
     finite = np.isfinite(x) & np.isfinite(y)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = np.where(finite, np.abs(x - y), 0.0)
-        truth = budget.truth_like(a)
         judged = difference if truth is None else np.where(finite & np.isfinite(truth), np.abs(y - truth), difference)
         limit = np.broadcast_to(budget.limit(np.where(finite, np.abs(x), 0.0)), judged.shape)
         over = (judged > limit) | np.isnan(judged)
         excused = int((over & exempt).sum())
         for item in others:
             over &= ~(np.abs(y - item.astype(wide)) <= limit)
+        use = np.nan_to_num(
+            np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0)), nan=np.inf, posinf=np.inf
+        )
     over &= ~exempt
     saturated = unlike & _saturated(x, y, a.dtype, truth)
     unlike &= ~saturated
-    count = int((unlike | over).sum())
-    figures = _figures(a, b, x, y, difference, judged, limit, count, finite, truth is not None) if a.size else None
-    excuses = ((_EXCUSED, excused), (_SATURATED, int(saturated.sum())))
+    tightest = int(np.argmax(use))
+    # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.
+    xs, ys = np.where(finite, x, 0.0) / top, np.where(finite, y, 0.0) / top
+    return _Tally(
+        int(unlike.sum()),
+        start + int(np.argmax(unlike)),
+        int((unlike | over).sum()),
+        excused,
+        int(saturated.sum()),
+        bool(np.isnan(x).all()),
+        difference,
+        float(judged.max()),
+        float(use[tightest]),
+        float(limit[tightest]),
+        _ulp(max(epsilon(a.dtype), epsilon(b.dtype)), x, difference, greatest),
+        (float(np.real(np.vdot(xs, ys))), float((np.abs(xs) ** 2).sum()), float((np.abs(ys) ** 2).sum())),
+    )
+
+
+def _told(
+    name: str, a: np.ndarray, b: np.ndarray, tallies: Sequence[_Tally], has_truth: bool, about: dict[str, Any]
+) -> OutputReport:
+    """The report on all blocks."""
+    figures = _figures(a, b, tallies, has_truth)
+    excused, saturated = (sum(getattr(item, key) for item in tallies) for key in ("excused", "saturated"))
+    excuses = ((_EXCUSED, excused), (_SATURATED, saturated))
     reason = "; ".join(text.format(number) for text, number in excuses if number)
-    if unlike.any():
-        place = tuple(int(i) for i in np.argwhere(unlike)[0])
+    unlike = sum(item.unlike for item in tallies)
+    if unlike:
+        first = next(item.unlike_at for item in tallies if item.unlike)
+        place = tuple(int(i) for i in np.unravel_index(first, a.shape))
         change = f"at {list(place)} {_plain(a[place])} became {_plain(b[place])}"
-        reason = f"{int(unlike.sum())} of {a.size} elements differ in NaN or infinity: {change}"
-    elif count and figures is not None:
-        kind = "error against float64" if truth is not None else "difference"
-        size = f"{kind} {float(judged.max()):.3g}, allowed {figures.allowed:.3g}"
-        reason = f"{count} of {a.size} elements beyond the budget: {size}"
-    if not a.size:
-        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
-    if not count and np.isnan(x).all():
+        reason = f"{unlike} of {a.size} elements differ in NaN or infinity: {change}"
+    elif figures.mismatched:
+        kind = "error against float64" if has_truth else "difference"
+        size = f"{kind} {max(item.judged for item in tallies):.3g}, allowed {figures.allowed:.3g}"
+        reason = f"{figures.mismatched} of {a.size} elements beyond the budget: {size}"
+    if not figures.mismatched and all(item.all_nan for item in tallies):
         return OutputReport(name, "unproved", ALL_NAN, figures=figures, **about)
-    return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
+    return OutputReport(name, "fail" if figures.mismatched else "pass", reason, figures=figures, **about)
 
 
 def _saturated(x: np.ndarray, y: np.ndarray, dtype: np.dtype, truth: np.ndarray | None) -> np.ndarray:
@@ -314,46 +395,32 @@ def _finite_or_nan(x: np.ndarray) -> np.ndarray:
     return np.isfinite(x) | np.isnan(x)
 
 
-def _figures(
-    a: np.ndarray,
-    b: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    difference: np.ndarray,
-    judged: np.ndarray,
-    limit: np.ndarray,
-    count: int,
-    finite: np.ndarray,
-    has_truth: bool,
-) -> Figures:
+def _figures(a: np.ndarray, b: np.ndarray, tallies: Sequence[_Tally], has_truth: bool) -> Figures:
+    difference = np.concatenate([item.differences for item in tallies])
     place = np.unravel_index(int(np.argmax(difference)), a.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        use = np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0))
-    tightest = np.unravel_index(int(np.argmax(np.nan_to_num(use, nan=np.inf, posinf=np.inf))), a.shape)
-    xs, ys = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
-    # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.
-    top = max(float(np.abs(xs).max()), float(np.abs(ys).max()), np.finfo(np.float64).tiny)
-    xs, ys = xs / top, ys / top
-    norms = float(np.sqrt((np.abs(xs) ** 2).sum()) * np.sqrt((np.abs(ys) ** 2).sum()))
+    tightest = max(tallies, key=lambda item: item.use)
+    both, first, second = (sum(item.products[i] for item in tallies) for i in range(3))
+    norms = float(np.sqrt(first) * np.sqrt(second))
+    ulps = [item.ulp for item in tallies if item.ulp is not None]
     return Figures(
         max_abs=float(difference.max()),
         where=tuple(int(i) for i in place),
         source=_plain(a[place]),
         converted=_plain(b[place]),
         mean=float(difference.mean()),
-        p99=float(np.quantile(difference, 0.99)),
-        ulp=_ulp(max(epsilon(a.dtype), epsilon(b.dtype)), x, difference),
-        mismatched=count,
+        p99=float(np.quantile(difference, 0.99, overwrite_input=True)),
+        ulp=max(ulps, default=None),
+        mismatched=sum(item.beyond for item in tallies),
         total=a.size,
-        cosine=float(np.real(np.vdot(xs, ys))) / norms if norms else None,
-        error=float(judged.max()) if has_truth else None,
-        allowed=float(limit[tightest]),
+        cosine=both / norms if norms else None,
+        error=max(item.judged for item in tallies) if has_truth else None,
+        allowed=tightest.allowed,
     )
 
 
-def _ulp(eps: float, x: np.ndarray, difference: np.ndarray) -> float | None:
+def _ulp(eps: float, x: np.ndarray, difference: np.ndarray, greatest: float) -> float | None:
     magnitude = np.where(np.isfinite(x), np.abs(x), 0.0)
-    large = magnitude > max(float(magnitude.max()) * 1e-3, np.finfo(np.float64).tiny)
+    large = magnitude > max(greatest * 1e-3, np.finfo(np.float64).tiny)
     if not large.any():
         return None
     exponent = np.frexp(magnitude[large])[1] - 1

@@ -197,7 +197,8 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
     found = np.broadcast_to(np.max(values), values.shape)
     for axis in wanted:
         others = tuple(i for i in range(values.ndim) if i != axis)
-        found = np.minimum(found, np.max(values, axis=others, keepdims=True))
+        most = np.max(values, axis=others, keepdims=True)
+        found = np.minimum(found, most, out=found if found.flags.writeable else None)
     return found
 
 
@@ -241,5 +242,6 @@ def _error(result: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 def _magnitude(array: np.ndarray) -> np.ndarray:
     wide = np.complex128 if array.dtype.kind == "c" else np.float64
-    magnitude = np.abs(array.astype(wide))
-    return np.where(np.isfinite(magnitude), magnitude, 0.0)
+    magnitude = np.asarray(np.abs(array.astype(wide)))
+    magnitude[~np.isfinite(magnitude)] = 0.0
+    return magnitude
