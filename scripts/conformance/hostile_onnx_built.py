@@ -172,6 +172,10 @@ def _sizes() -> dict[str, onnx.ModelProto | bytes]:
         "tile-input": f"g (float[n] x) => (float[m] y) {{ s = Constant <value_ints = [{big}]> () y = Tile(x, s) }}",
         "tile-2-30": f"g (float[n] x) => (float[m] y) {{ s = Constant <value_ints = [{1 << 30}]> () y = Tile(x, s) }}",
         "expand-input": f"g (float[1] x) => (float[m] y) {{ s = Constant <value_ints = [{big}]> () y = Expand(x, s) }}",
+        **{
+            f"output-{size}": f"g (float[1] x) => (float[m] y) {{ s = Constant <value_ints = [{size}]> () y = Expand(x, s) }}"
+            for size in (2_000_000, 5_500_000, 10_000_000, 40_000_000)
+        },
         "pad-input": f"g (float[n] x) => (float[m] y) {{ s = Constant <value_ints = [{big}, 0]> () y = Pad(x, s) }}",
         "outer": "g (float[65536, 1] x) => (float[65536, 65536] y) { t = Transpose(x) y = Mul(x, t) }",
         "outer-sums": "g (float[65536, 1] x) => (float y) { t = Transpose(x) m = MatMul(x, t) y = ReduceSum <keepdims = 0> (m) }",
