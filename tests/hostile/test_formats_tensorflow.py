@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+from typer.testing import CliRunner
 
 import onnxport
+from onnxport.cli.main import app
 from onnxport.errors import InvalidModelError, UntrustedFileError
 
 SPEC = tf.TensorSpec([None, 3], tf.float32, name="x")
@@ -81,8 +83,13 @@ ACTS = [writes, reads, lists, prints, calls, lines, restores]
 def test_operators_that_act_are_refused_by_name(tmp_path: Path, act: Any, kind: Any) -> None:
     canary = tmp_path / "canary"
     path = kind(tmp_path / "model" if kind is saved else tmp_path, act(canary))
-    with pytest.raises(UntrustedFileError, match=r"operator \w+ \(node '.*'.*allow_code"):
-        onnxport.convert(path, inputs=(np.ones((2, 3), np.float32),))
+    rows = (np.ones((2, 3), np.float32),)
+    for read in (lambda: onnxport.convert(path, inputs=rows), lambda: onnxport.validate(path, path, inputs=rows)):
+        with pytest.raises(UntrustedFileError, match=r"operator \w+ \(node '.*'.*allow_code"):
+            read()
+    inspected = CliRunner().invoke(app, ["inspect", str(path)])
+    assert inspected.exit_code == 2
+    assert "--allow-code" in inspected.output
     assert not canary.exists()
 
 

@@ -244,6 +244,22 @@ def test_a_weight_of_a_layer_that_is_used_elsewhere_too_stays_one():
     torch.testing.assert_close(z, normed * w["wte.weight"][:1] + w["norm.bias"])
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_path_is_a_layer_and_holds_other_weights(order):
+    """As in files of torch.onnx: 'block' has weights of a LayerNorm, and 'block.gate.scale' lies below it."""
+    lines = ["d = LayerNormalization <axis=-1> (v, block__weight, block__bias)", "g = Mul (v, block__gate__scale)"]
+    text = f"g (float[n, 4] v) => (float[n, 4] z) {{ {lines[order[0]]} {lines[order[1]]} z = Add (d, g) }}"
+    rng = np.random.default_rng(0)
+    names = ("block.weight", "block.bias", "block.gate.scale")
+    weights = {name: rng.standard_normal(4).astype(np.float32) for name in names}
+    net = built(text, [*weights.items()])
+    assert {*net.state_dict()} == {*weights}
+    v = torch.randn(3, 4)
+    w = {name: torch.from_numpy(item) for name, item in weights.items()}
+    normed = nn.functional.layer_norm(v, (4,), w["block.weight"], w["block.bias"], 1e-5)
+    torch.testing.assert_close(net(v), normed + v * w["block.gate.scale"])
+
+
 def test_an_embedding_counts_negative_indices_from_the_end():
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     net = built("g (int64[n] i) => (float[n, 3] y) { y = Gather(wte__weight, i) }", [("wte.weight", table)])
