@@ -6,12 +6,26 @@ All derive from `OnnxportError`; the command line prints their message without a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
+
+
+_TERMINAL_STYLE = re.compile("\\x1b\\[[0-9;]*m")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that gives a reason, else the error's type.
+
+    Keras puts a line about the layer before the reason, and colours the text for a terminal.
+    """
+    lines = [line.strip() for line in _TERMINAL_STYLE.sub("", str(error)).splitlines() if line.strip()]
+    reasons = (line for line in lines if not line.startswith("Exception encountered when calling"))
+    return next(reasons, type(error).__name__)
 
 
 class OnnxportError(Exception):

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.evaluator import reference_evaluator
 from onnxport.graph.external_data import save, weight_bytes
 from onnxport.graph.guard import Guard, RemoteModel, named_dtype, stored
@@ -66,7 +66,7 @@ class Session:
         try:
             self._open_onnxruntime(model, threads, optimize)
         except self._errors as error:
-            self.fallback_reason = str(error).splitlines()[0]
+            self.fallback_reason = first_line(error)
             self._open_reference(model)
 
     def _open_guarded(self, model: Any, guard: Guard, options: Mapping[str, Any]) -> None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, UntrustedFileError
+from onnxport.errors import (
+    InvalidInputError,
+    InvalidModelError,
+    OnnxportError,
+    TracingError,
+    UntrustedFileError,
+    first_line,
+)
 from onnxport.tracing.keras_trust import check_file, check_weights
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     except OnnxportError:
         raise
     except Exception as error:  # Keras lets through what zipfile, h5py and json raise
-        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = first_line(error)
         if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
             raise UntrustedFileError(
                 f"{str(path)!r} holds the code of a Lambda layer, which loading would run; pass allow_pickle=True "

@@ -20,7 +20,7 @@ from keras.src.backend.common import global_state  # where Keras keeps variables
 from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
 from onnxport.tracing.archives import check_zip
 from onnxport.tracing.isolated import check_reader
 
@@ -250,7 +250,7 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
         made = waiting[len(before) :]
         sizes = {item.path: math.prod(item.shape) * 4 for item in made}
     except Exception as error:  # Keras raises many types for a damaged configuration
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise InvalidModelError(f"{title} can't be loaded as a Keras model: {reason}") from error
     finally:
         waiting[:] = before

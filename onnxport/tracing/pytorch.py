@@ -20,7 +20,7 @@ from torch.export.pt2_archive._package import load_pt2  # torch.export.load fall
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
 from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes
 from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
@@ -100,7 +100,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     except OnnxportError:
         raise
     except Exception as error:  # the archive reader raises whatever a broken archive makes of it
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = first_line(error)
         raise InvalidModelError(f"{place!r} is truncated or no torch.export program: {reason}") from error
 
 

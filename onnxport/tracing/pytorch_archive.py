@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
 from onnxport.tracing.archives import check_zip
 from onnxport.tracing.pytorch_trust import WAY_OUT, check_program
 
@@ -39,7 +39,7 @@ def check_archive(path: str, *, allow_pickle: bool) -> None:
         reader: Any = torch._C.PyTorchFileReader(path)  # the one that torch.export.load reads with
         records = {name: reader.get_record_size(name) for name in reader.get_all_records()}
     except (RuntimeError, ValueError) as error:
-        raise InvalidModelError(f"{title} is truncated or no torch.export program: {_line(error)}") from error
+        raise InvalidModelError(f"{title} is truncated or no torch.export program: {first_line(error)}") from error
     if len(records) != len(reader.get_all_records()) or sum(records.values()) > file_bytes + _SLACK:
         raise InvalidModelError(
             f"{title} is damaged or hostile: its records take {sum(records.values()):,} bytes, the file has {file_bytes:,}"
@@ -84,7 +84,9 @@ def _json(title: str, reader: Any, name: str) -> Any:
     try:
         return json.loads(reader.get_record(name))
     except (RuntimeError, ValueError, RecursionError) as error:
-        raise InvalidModelError(f"{title} is damaged: the record {name!r} can't be read: {_line(error)}") from error
+        raise InvalidModelError(
+            f"{title} is damaged: the record {name!r} can't be read: {first_line(error)}"
+        ) from error
 
 
 def _check_payloads(title: str, config: str, found: Any, records: dict[str, int], allow_pickle: bool) -> int:
@@ -126,13 +128,11 @@ def _check_samples(title: str, name: str, data: bytes) -> None:
     try:
         torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except EOFError as error:
-        raise InvalidModelError(f"{title} is damaged: the record {name!r} can't be read: {_line(error)}") from error
+        raise InvalidModelError(
+            f"{title} is damaged: the record {name!r} can't be read: {first_line(error)}"
+        ) from error
     except Exception as error:  # the unpickler raises whatever a broken file makes of it
         raise UntrustedFileError(
             f"{title}: the example inputs ({name!r}) are a pickle of more than tensors, and loading one runs code "
-            f"({_line(error)}); {_PICKLES}"
+            f"({first_line(error)}); {_PICKLES}"
         ) from error
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -15,10 +15,10 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, first_line
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
-from onnxport.tracing.tensorflow_graph_def import first_line, of_graph_def
+from onnxport.tracing.tensorflow_graph_def import of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
 from onnxport.tracing.tensorflow_trust import check_graph_def, check_saved_model
 

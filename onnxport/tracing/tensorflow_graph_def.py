@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.tracing.tensorflow_inputs import Dynamic
 from onnxport.tracing.tensorflow_program import Port, Program, named_ports
 
@@ -63,8 +63,3 @@ def _tensor(graph: Any, name: str) -> Any:
         return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
     except (KeyError, ValueError) as error:
         raise InvalidInputError(f"the GraphDef has no tensor {name!r}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of TensorFlow says, without the traces below."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

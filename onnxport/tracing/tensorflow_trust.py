@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
 
 # Operators with a state of their own that stays in the process.
 _STATEFUL = re.compile(
@@ -381,7 +381,7 @@ def _check_variables(folder: Path, file_bytes: int) -> None:
             name: math.prod(dims) * (kinds[name].size or 1) for name, dims in reader.get_variable_to_shape_map().items()
         }
     except Exception as error:  # TensorFlow raises many types for a damaged file
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise InvalidModelError(f"{str(prefix)!r} is damaged: {reason}") from error
     if sum(sizes.values()) > 4 * file_bytes + _BYTES:
         name = max(sizes, key=sizes.__getitem__)

@@ -10,7 +10,7 @@ from importlib import metadata
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.errors import InvalidInputError, OnnxportError, first_line
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import OutOfTime, current, timed
@@ -20,7 +20,7 @@ from onnxport.graph.runtime import Session
 from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
 from onnxport.validation.input_sets.base import InputSet, specs_of
-from onnxport.validation.input_sets.plan import SourceCannotRun, first_line, source_runs
+from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
 from onnxport.validation.judgement import judged
 from onnxport.validation.parties import Comparison, Party, Tolerance
 from onnxport.validation.report import Divergence, Report, SetReport, Side
@@ -181,9 +181,10 @@ def _run_converted(
     except Exception as error:  # of whatever framework it is built from
         if parties.source.stands_in:
             raise SourceCannotRun(
-                f"neither onnxruntime nor the converted model runs on drawn inputs; pass inputs=(...). {first_line(error)}"
+                "neither onnxruntime nor the converted model runs on drawn inputs; pass inputs=(...). "
+                f"{type(error).__name__}: {first_line(error)}"
             ) from error
-        reason = f"the converted model can't run: {first_line(error)}"
+        reason = f"the converted model can't run: {type(error).__name__}: {first_line(error)}"
         if item.drawn_empty:
             notes.append(f"{item.name}: left out, {reason}")
             return None

@@ -157,6 +157,7 @@ LARGE = [
     f"g () => (int64[k] y) {{ o = Constant <value_ints = [1]> () s = Constant <value_ints = [{BIG}]> () y = Tile(o, s) }}",
     f"g () => (float[k] y) {{ o = Constant <value_floats = [1.0]> () s = Constant <value_ints = [{BIG}]> () y = Expand(o, s) }}",
     f"g () => (float[k] y) {{ s = Constant <value_int = {BIG}> () y = HannWindow(s) }}",
+    f"g () => (int64[k] y) {{ a = Constant <value_int = 1> () b = Constant <value_int = {BIG}> () y = Range(a, b, a) }}",
     f"g (float[n] x) => (float[m] y) {{ s = Constant <value_ints = [{BIG}]> () y = Tile(x, s) }}",
     f"g (float[n] x) => (float[m] y) {{ s = Constant <value_ints = [{BIG}, 0]> () y = Pad(x, s) }}",
     "g (float[65536, 1] x) => (float y) { t = Transpose(x) m = MatMul(x, t) y = ReduceSum <keepdims = 0> (m) }",

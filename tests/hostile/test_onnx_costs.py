@@ -131,6 +131,15 @@ def test_a_long_graph_without_weights_is_refused_from_a_file_alone(tmp_path):
     check_length(OnnxModel(from_proto(chain(8_000))), "tensorflow")
 
 
+@pytest.mark.pytorch
+def test_a_chain_of_nodes_in_a_file_takes_no_endless_time(tmp_path):
+    onnx.save(chain(20_000), tmp_path / "chain.onnx")
+    started = time.monotonic()
+    with pytest.raises(InvalidModelError, match="20,000 nodes"):
+        onnxport.convert(tmp_path / "chain.onnx", to="pytorch")
+    assert time.monotonic() - started < 20
+
+
 SCAN = """g (float[300000, 1] x) => (float[1] s, float[300000, 1] y) { z = Constant <value_floats = [0.0]> ()
     s, y = Scan (z, x) < num_scan_inputs = 1, body = b (float[1] a, float[1] e) => (float[1] p, float[1] q) {
         p = Add(a, e) q = Sin(p) } > }"""

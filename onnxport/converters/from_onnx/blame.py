@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx.shape_inference import infer_node_outputs
 
 from onnxport.converters.from_onnx.blame_runtime import refusal_of_runtime
-from onnxport.errors import InvalidModelError, OnnxportError
+from onnxport.errors import InvalidModelError, OnnxportError, first_line
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.opset_maps.from_onnx.call import Operand, Weight
@@ -152,7 +152,7 @@ def _refusal(node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, in
                 ir.serde.serialize_attribute_into(proto.attribute.add(), attribute)
         infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)
     except Exception as error:  # inference raises errors of many types
-        return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        return first_line(error)[:300]
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import InvalidInputError
+from onnxport.errors import InvalidInputError, first_line
 from onnxport.graph.guard import current
 from onnxport.graph.runtime import Session
 from onnxport.opset_maps.from_onnx.call import Operand, Weight
@@ -43,7 +43,7 @@ def refusal_of_runtime(node: ir.Node, operands: Sequence[Operand], opsets: Mappi
     try:
         session.run(arrays)
     except InvalidInputError as error:
-        return str(error).splitlines()[0][:300]
+        return first_line(error)[:300]
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxport.errors import InvalidInputError, OnnxportError
+from onnxport.errors import InvalidInputError, OnnxportError, first_line
 from onnxport.graph.guard import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
@@ -89,7 +89,7 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
         try:
             run = _first_run(parties, ledger.affordable(candidates), notes)
         except InvalidInputError as error:  # a shape too large to draw
-            notes.append(f"left out: {first_line(error)}")
+            notes.append(f"left out: {type(error).__name__}: {first_line(error)}")
             continue
         if run is not None:
             yield run
@@ -270,17 +270,12 @@ def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str])
         try:
             expected = parties.source.run(own)
         except Exception as error:  # the source is the user's: any error at all
+            described = f"{type(error).__name__}: {first_line(error)}"
             if not item.optional:
-                raise InvalidInputError(f"the source model can't run on the inputs: {first_line(error)}") from error
-            reason = reason or f"{item.name}: left out, the source can't run on it: {first_line(error)}"
+                raise InvalidInputError(f"the source model can't run on the inputs: {described}") from error
+            reason = reason or f"{item.name}: left out, the source can't run on it: {described}"
             continue
         ran = True
         yield SourceRun(item, expected, time.perf_counter() - started)
     if reason and not ran:
         notes.append(reason)
-
-
-def first_line(error: BaseException) -> str:
-    """The error's type and the first line of its text."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"

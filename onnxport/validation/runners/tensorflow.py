@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.frameworks import Framework
 from onnxport.validation.runners.base import (
     Binding,
@@ -103,9 +103,7 @@ class GraphDefRunner(Runner):
             with self._graph.as_default():
                 tf.graph_util.import_graph_def(definition, name="")
         except Exception as error:  # TensorFlow raises many types for a malformed graph
-            raise InvalidModelError(
-                f"TensorFlow can't import the GraphDef: {(str(error).strip() or '?').splitlines()[0]}"
-            ) from error
+            raise InvalidModelError(f"TensorFlow can't import the GraphDef: {first_line(error)}") from error
         self._feeds, self._fetches = feeds, fetches
 
     def run(self, leaves: Sequence[Any]) -> Outputs:

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.errors import UnsupportedOperator
+from onnxport.errors import UnsupportedOperator, first_line
 from onnxport.graph.guard import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
@@ -47,7 +47,7 @@ class Control(Windows):
         except (TypeError, ValueError) as error:
             if "structure" not in str(error) and "branch" not in str(error):
                 raise
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             self.deferred += 1
             raise UnsupportedOperator(f"its branches give different kinds of results ({reason})") from error
 
