@@ -143,6 +143,21 @@ ROWS = [
         OPSETS,
         0,
     ),
+    *[
+        (
+            f"MatMul-transposed-{name}",
+            lambda op, x, y, t=turn: op.MatMul(t(op, x), y),
+            [KERNEL[:, :3], KERNEL[:, :3]],
+            OPSETS,
+            8,
+        )
+        for name, turn in {
+            "directly": lambda op, x: op.Transpose(x, perm=[0, 1, 3, 2]),
+            "and cast": lambda op, x: op.Cast(
+                op.Transpose(op.Cast(x, to=ir.DataType.FLOAT), perm=[0, 1, 3, 2]), to=ir.DataType.DOUBLE
+            ),
+        }.items()
+    ],
     ("Gemm-int64", lambda op, x: op.Gemm(x, x, x, transB=1, alpha=3.0), [whole(np.int64, 3, 3) // 2**50], OPSETS, 0),
     ("Trilu-int16", lambda op, x: op.Trilu(x, upper=0), [whole(np.int16, 4, 3)], (14, 26), 0),
     ("DepthToSpace", lambda op, x: op.DepthToSpace(x, blocksize=2), [whole(np.int64, 1, 8, 2, 3)], OPSETS, 0),
@@ -227,6 +242,13 @@ def test_what_onnxruntime_lacks_is_written_otherwise(build, inputs, opset, ulps,
     if fitted.model.graph.num_nodes() != len(list(written(build, inputs, opset, "reference").graph)):
         assert notes
         assert all(note.startswith("for onnxruntime: ") for note in notes)
+
+
+@pytest.mark.parametrize("opset", [13, 21, 24])
+def test_a_double_product_is_not_merged_with_a_transposition(opset):
+    """onnxruntime from 1.20 to 1.24 loads no such graph; 1.25 and later, one of which runs this suite, do."""
+    model = written(lambda op, x: op.MatMul(op.Transpose(x, perm=[0, 1, 3, 2]), KERNEL), [KERNEL], opset, "onnxruntime")
+    assert [node.op_type for node in model.graph] == ["Transpose", "Sum", "MatMul"]
 
 
 def test_reference_is_the_direct_graph_and_an_unknown_runtime_is_refused():

@@ -80,7 +80,7 @@ def _cast_row(
     )
 
 
-# Without a kernel for BFLOAT16 in 1.20 or 1.31; results are rounded to it after each operator, as the frameworks do.
+# Without a kernel for BFLOAT16 in 1.21 or 1.31; results are rounded to it after each operator, as the frameworks do.
 _NO_BFLOAT16 = (
     "Abs Acos Acosh Add AffineGrid ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Ceil Celu "
     "Clip Col2Im Conv ConvTranspose Cos Cosh CumProd CumSum DFT DeformConv DepthToSpace Det Div Dropout Einsum Elu Equal "

@@ -148,7 +148,29 @@ def _row(operator: str, write: Write, instead: str, **more: object) -> Defect:
     return Defect((operator,), write, instead, **{"dtypes": _DOUBLE, **more})  # type: ignore[arg-type]
 
 
+def _is_transposed(value: ir.Value | None) -> bool:
+    """Whether a value is a transposition, or one behind a cast, with which onnxruntime merges a product."""
+    node = None if value is None else value.producer()
+    while node is not None and not node.domain and node.op_type in ("Cast", "Identity"):
+        node = operand(node, 0).producer()
+    return node is not None and not node.domain and node.op_type == "Transpose"
+
+
+def unmerged_product(op: OpBuilder, node: ir.Node) -> ir.Value:
+    """MatMul whose transposed operands pass through a Sum of one, which no version merges or removes."""
+    operands = [operand(node, index) for index in range(2)]
+    return op.MatMul(*(op.Sum(value) if _is_transposed(value) else value for value in operands))
+
+
 DOUBLE = (
+    _row(
+        "MatMul",
+        unmerged_product,
+        "MatMul of a Sum of the transposed operand alone",
+        reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
+        applies=lambda node: any(map(_is_transposed, node.inputs)),
+        opsets=range(13, 25),
+    ),
     _row("Softplus", softplus, "max(x, 0) + log1p(exp(-|x|))"),
     _row("Softsign", softsign, "x / (1 + |x|)"),
     _row("Elu", elu, "alpha expm1(x) below 0"),
@@ -158,7 +180,7 @@ DOUBLE = (
     _row("HardSigmoid", hard_sigmoid, "max(0, min(1, alpha x + beta))"),
     _row("Mish", mish, "x tanh(softplus(x))"),
     _row("Tan", tan, "sin(x) / cos(x)"),
-    _row("Cos", cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.20 has no kernel", opsets=range(13, 22)),
+    _row("Cos", cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.21 has no kernel", opsets=range(13, 22)),
     _row("Mean", mean, "Sum and Div"),
     _row("InstanceNormalization", instance_normalization, "its definition", applies=_has_rank),
     _row("GlobalAveragePool", over_space("ReduceMean"), "ReduceMean", applies=_has_rank),

@@ -13,7 +13,7 @@ from onnxport.graph.runtimes.whole_numbers import clip
 
 _T = ir.DataType
 _BOOL = frozenset({_T.BOOL})
-# Types of OneHot's indices, depth and values that onnxruntime has a kernel for (1.20 to 1.31).
+# Types of OneHot's indices, depth and values that onnxruntime has a kernel for (1.21 to 1.31).
 _ONE_HOT = frozenset(
     {
         (_T.INT64, _T.INT64, _T.INT64),
