@@ -12,12 +12,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import FallbackWarning, InvalidInputError
+from onnxport.errors import FallbackWarning, InvalidInputError, InvalidModelError
 from onnxport.graph.external_data import save as save_file
 from onnxport.graph.protos import to_proto
 from onnxport.graph.rows import columns_of, is_frame, is_records, plain
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes import Runtime
+from onnxport.tracing.onnx import load_model, model_of
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -55,8 +56,6 @@ class OnnxModel:
         Raises:
             InvalidModelError: the file is missing, truncated, or no ONNX model.
         """
-        from onnxport.tracing.onnx import load_model
-
         return cls(load_model(path))
 
     @property
@@ -171,3 +170,20 @@ class OnnxModel:
         inputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.inputs)
         outputs = ", ".join(f"{v.name}: {v.type}{v.shape}" for v in self.model.graph.outputs)
         return f"OnnxModel({inputs} -> {outputs}, opset {self.opset})"
+
+
+def as_onnx_model(model: object) -> OnnxModel:
+    """An `OnnxModel` of a path, `onnx.ModelProto`, `onnx_ir.Model` or `OnnxModel`.
+
+    Raises:
+        InvalidModelError: it is none of these, or not readable.
+    """
+    if isinstance(model, OnnxModel):
+        return model
+    if isinstance(model, ir.Model):
+        return OnnxModel(model)
+    if isinstance(model, onnx.ModelProto):
+        return OnnxModel(model_of(model, None))
+    if isinstance(model, (str, os.PathLike)):
+        return OnnxModel.load(model)
+    raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")

@@ -21,10 +21,9 @@ from onnxport.frameworks import Framework
 from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
-from onnxport.model import OnnxModel
+from onnxport.model import OnnxModel, as_onnx_model
 from onnxport.options import Kind, check, check_tolerances, kind_of
 from onnxport.request import Optimize, Request
-from onnxport.tracing.onnx import as_onnx_model
 
 # The package that a framework needs, as it is imported, and its distribution.
 _PACKAGES = {

@@ -13,8 +13,8 @@ from onnxport.converters.convert import load, require
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.model import as_onnx_model
 from onnxport.options import check_sides, check_tolerances, kind_of
-from onnxport.tracing.onnx import as_onnx_model
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding

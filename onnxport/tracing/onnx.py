@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -13,7 +12,6 @@ from google.protobuf.message import DecodeError
 from onnxport.errors import InvalidModelError
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
-from onnxport.model import OnnxModel
 from onnxport.tracing.onnx_checks import check_model
 from onnxport.tracing.onnx_tensors import DataFolder
 
@@ -41,15 +39,15 @@ def _load(path: str | os.PathLike[str]) -> ir.Model:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
     place = _beside_data(proto, place)
     try:
-        model = _checked(proto, DataFolder.of(place))
+        model = model_of(proto, DataFolder.of(place))
     except InvalidModelError as error:
         raise InvalidModelError(f"{place.name!r}: {error}") from error
     map_weights(model, place.parent)
     return model
 
 
-def _checked(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
-    """The model of a message, once that has been looked through; a message without a folder is the user's and stays as it is."""
+def model_of(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
+    """The model of a message, after `check_model`; a message without a folder is the user's own and stays as it is."""
     changes = check_model(proto, folder)
     if changes and folder is None:
         copy = onnx.ModelProto()
@@ -71,20 +69,3 @@ def _beside_data(proto: onnx.ModelProto, place: Path) -> Path:
     if place.is_symlink() and not all(os.path.exists(place.parent / location) for location in locations):
         return place.resolve()
     return place
-
-
-def as_onnx_model(model: Any) -> OnnxModel:
-    """An `OnnxModel` of a path, `onnx.ModelProto`, `onnx_ir.Model` or `OnnxModel`.
-
-    Raises:
-        InvalidModelError: it is none of these, or not readable.
-    """
-    if isinstance(model, OnnxModel):
-        return model
-    if isinstance(model, ir.Model):
-        return OnnxModel(model)
-    if isinstance(model, onnx.ModelProto):
-        return OnnxModel(_checked(model, None))
-    if isinstance(model, (str, os.PathLike)):
-        return OnnxModel(load_model(model))
-    raise InvalidModelError(f"{type(model).__qualname__} is no ONNX model")

@@ -55,8 +55,8 @@ def prove(
     """
     from onnxport.validation.parties import Party, Tolerance
     from onnxport.validation.proof import compare
-    from onnxport.validation.report import because
     from onnxport.validation.runners import Binding
+    from onnxport.validation.text import because
     from onnxport.validation.values import leaves_of
 
     source = frameworks.of_object(live, leaves_of(request.inputs, request.kwargs))

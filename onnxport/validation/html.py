@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
-from onnxport.validation.report import HEADINGS, Report, SetReport, because, rows
+from onnxport.validation.text import HEADINGS, because, rows
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report, SetReport
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --open: #b9770e; --soft: #8881; }

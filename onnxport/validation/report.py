@@ -1,4 +1,4 @@
-"""What a validation found: as text, dict, JSON and one HTML page."""
+"""The outcome of a validation: as text, dict, JSON and one HTML page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from onnxport.graph.atomic import atomic_file
 from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport
+from onnxport.validation.html import page
+from onnxport.validation.text import lines
 
 Outcome = Literal["passed", "failed", "unproved"]
 
@@ -160,7 +162,7 @@ class Report:
         return max((o.figures.max_abs for item in self.sets for o in item.outputs if o.figures), default=0.0)
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(lines(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
@@ -175,8 +177,6 @@ class Report:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the report as one page that needs no other file."""
-        from onnxport.validation.html import page
-
         with atomic_file(Path(path)) as file:
             file.write(page(self).encode())
 
@@ -189,65 +189,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
-
-
-SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
-HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
-
-
-def rows(report: Report) -> list[tuple[str, ...]]:
-    """The table of the report, one row an output and set, under `HEADINGS`."""
-    found: list[tuple[str, ...]] = []
-    for item in report.sets:
-        for output in item.outputs:
-            figures = output.figures
-            kind = f"{output.dtype}{list(output.shape)}"
-            numbers = (
-                (
-                    f"{figures.max_abs:.2e}",
-                    f"{figures.allowed:.2e}",
-                    "" if figures.ulp is None else f"{figures.ulp:.1f}",
-                    f"{figures.mean:.1e}",
-                    f"{figures.p99:.1e}",
-                    "" if figures.cosine is None else f"{figures.cosine:.6f}",
-                    f"{figures.mismatched}/{figures.total}",
-                )
-                if figures
-                else ("",) * 7
-            )
-            found.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
-    return found
-
-
-TITLES: dict[Outcome, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED"}
-
-
-def because(item: tuple[str, str]) -> str:
-    """What is unproved and why, in one line."""
-    name, reason = item
-    return f"{name}: {reason}" if name else reason
-
-
-def _lines(report: Report) -> list[str]:
-    lines = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
-    table = [HEADINGS, *rows(report)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
-    lines += [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
-    ]
-    for item in report.sets:
-        if item.error:
-            lines.append(f"  {item.name}: {item.error}")
-        for output in item.outputs:
-            if output.reason:
-                lines.append(f"  {item.name}, {output.name}: {output.reason}")
-            if output.verdict == "fail" and output.figures:
-                figures = output.figures
-                lines.append(
-                    f"    at {list(figures.where)}: {figures.source!r} became {figures.converted!r}; budget: {output.budget}"
-                )
-    lines += [f"  unproved: {because(item)}" for item in report.unproved]
-    if report.divergence is not None:
-        lines.append(f"  {report.divergence}")
-    lines += [f"  note: {note}" for note in report.notes]
-    return lines

@@ -17,8 +17,7 @@ from onnxport.converters.isolation import isolated
 from onnxport.errors import OnnxportError, UnsupportedOperator
 from onnxport.frameworks import Framework
 from onnxport.graph.runtime import Session
-from onnxport.model import OnnxModel
-from onnxport.tracing.onnx import as_onnx_model
+from onnxport.model import OnnxModel, as_onnx_model
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Party, Tolerance

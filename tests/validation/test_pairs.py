@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 import onnxport
-from onnxport.tracing.onnx import as_onnx_model
+from onnxport.model import as_onnx_model
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding

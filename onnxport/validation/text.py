@@ -1,0 +1,70 @@
+"""A report as lines of text, and the table that its page shows too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxport.validation.report import Report
+
+SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
+HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
+
+
+def rows(report: Report) -> list[tuple[str, ...]]:
+    """The table of the report, one row an output and set, under `HEADINGS`."""
+    result: list[tuple[str, ...]] = []
+    for item in report.sets:
+        for output in item.outputs:
+            figures = output.figures
+            kind = f"{output.dtype}{list(output.shape)}"
+            numbers = (
+                (
+                    f"{figures.max_abs:.2e}",
+                    f"{figures.allowed:.2e}",
+                    "" if figures.ulp is None else f"{figures.ulp:.1f}",
+                    f"{figures.mean:.1e}",
+                    f"{figures.p99:.1e}",
+                    "" if figures.cosine is None else f"{figures.cosine:.6f}",
+                    f"{figures.mismatched}/{figures.total}",
+                )
+                if figures
+                else ("",) * 7
+            )
+            result.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
+    return result
+
+
+TITLES: dict[str, str] = {"passed": "passed", "failed": "FAILED", "unproved": "UNPROVED"}
+
+
+def because(item: tuple[str, str]) -> str:
+    """What is unproved and why, in one line."""
+    name, reason = item
+    return f"{name}: {reason}" if name else reason
+
+
+def lines(report: Report) -> list[str]:
+    """The report as lines of plain text: a heading, the table, and what is to be said of single outputs."""
+    result = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
+    table = [HEADINGS, *rows(report)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
+    result += [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    ]
+    for item in report.sets:
+        if item.error:
+            result.append(f"  {item.name}: {item.error}")
+        for output in item.outputs:
+            if output.reason:
+                result.append(f"  {item.name}, {output.name}: {output.reason}")
+            if output.verdict == "fail" and output.figures:
+                figures = output.figures
+                result.append(
+                    f"    at {list(figures.where)}: {figures.source!r} became {figures.converted!r}; budget: {output.budget}"
+                )
+    result += [f"  unproved: {because(item)}" for item in report.unproved]
+    if report.divergence is not None:
+        result.append(f"  {report.divergence}")
+    result += [f"  note: {note}" for note in report.notes]
+    return result
