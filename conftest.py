@@ -11,7 +11,7 @@ from onnxport.opset_maps.maps import TO_ONNX
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
-FAMILIES = "onnxport.opset_maps.to_onnx."
+FAMILIES = "onnxport.opset_maps."
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Prints the polynomial coefficients of onnxport/opset_maps/to_onnx/common/special.py, from 60-digit arithmetic.
+"""Prints the polynomial coefficients of onnxport/opset_maps/lowerings/special.py, from 60-digit arithmetic.
 
 Each is the Chebyshev interpolant of a smooth function of u in [-1, 1], rewritten in powers of u, lowest power first.
 Needs mpmath, which PyTorch brings.

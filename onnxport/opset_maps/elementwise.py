@@ -1,7 +1,7 @@
 """One row an operator that is said one-to-one everywhere; a column a framework.
 
 Every exporter and importer takes its elementwise operators from here. Where ONNX has no operator of its own the row names
-a composition in `to_onnx/common/elementwise.py`; importers then have nothing to read in it.
+a composition in `lowerings/elementwise.py`; importers then have nothing to read in it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Row:
     """One elementwise operator.
 
     Attributes:
-        onnx: ONNX operator; for a composition, the name of its function in `to_onnx/common/elementwise.py`.
+        onnx: ONNX operator; for a composition, the name of its function in `lowerings/elementwise.py`.
         since: opset in which the ONNX operator first exists; 0 for a composition.
         arity: number of operands; both are broadcast against each other.
         aten: ATen operators without overload, empty where PyTorch's form takes more than the operands.

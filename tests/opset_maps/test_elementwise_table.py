@@ -12,7 +12,8 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import Expected, OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.opset_maps.elementwise import BY_ONNX, BY_TF, ROWS
-from onnxport.opset_maps.to_onnx.common.elementwise import common_dtype, lower_row
+from onnxport.opset_maps.lowerings.dtypes import common_dtype
+from onnxport.opset_maps.lowerings.elementwise import lower_row
 
 NATIVE = [row for row in ROWS if row.since]
 

@@ -9,9 +9,8 @@ import pytest
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtime import Session
-from onnxport.opset_maps.to_onnx.common import special
-from onnxport.opset_maps.to_onnx.common.double import COMPOSED
-from onnxport.opset_maps.to_onnx.common.elementwise import atan2
+from onnxport.opset_maps.lowerings import special
+from onnxport.opset_maps.lowerings.trigonometry import COMPOSED, atan2
 
 scipy_special = pytest.importorskip("scipy.special")
 

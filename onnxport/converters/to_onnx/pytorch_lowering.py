@@ -28,9 +28,9 @@ from onnxport.converters.to_onnx.pytorch_types import PARTS, Types, holds_comple
 from onnxport.errors import MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph.builder import Expected, OpBuilder
 from onnxport.graph.provenance import Source
+from onnxport.opset_maps.lowerings.complex import mark_complex
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
-from onnxport.opset_maps.to_onnx.common.complex import mark_complex
 from onnxport.tracing.pytorch import Traced
 
 _WAY_OUT = "add a mapping with onnxport.register_to_onnx('pytorch', '<operator>')"

@@ -11,7 +11,7 @@ import torch
 from onnx_ir.tensor_adapters import from_torch_dtype
 
 from onnxport.graph.builder import Expected, OpBuilder
-from onnxport.opset_maps.to_onnx.common.complex import is_complex, mark_complex
+from onnxport.opset_maps.lowerings.complex import is_complex, mark_complex
 
 # Element type of the parts of a complex number.
 PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}

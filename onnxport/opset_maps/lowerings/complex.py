@@ -1,4 +1,4 @@
-"""Arithmetic of complex numbers by their parts."""
+"""Complex tensors: a real one of their parts along a last axis of size 2, and arithmetic by those parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import onnx_ir as ir
 from onnxport.graph.builder import OpBuilder
 
 Parts = tuple[ir.Value, ir.Value]
+_KEY = "onnxport.complex"
+
+
+def mark_complex(value: ir.Value) -> None:
+    """Says that `value` holds a complex tensor's parts along its last axis."""
+    value.meta[_KEY] = True
+
+
+def is_complex(value: ir.Value) -> bool:
+    """Whether `value` holds a complex tensor's parts along its last axis."""
+    return bool(value.meta.get(_KEY, False))
 
 
 def quotient(op: OpBuilder, dividend: Parts, divisor: Parts) -> Parts:

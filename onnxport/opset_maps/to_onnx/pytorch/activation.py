@@ -14,8 +14,8 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
+from onnxport.opset_maps.lowerings import trigonometry
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import double
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 _FLOAT = ir.DataType.FLOAT
@@ -181,7 +181,7 @@ def softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | No
 )
 def log_softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
     """LogSoftmax."""
-    return _softmax(op, lambda value, axis: double.log_softmax(op, value, axis), x, dim)
+    return _softmax(op, lambda value, axis: trigonometry.log_softmax(op, value, axis), x, dim)
 
 
 def _softmax(op: OpBuilder, make: Callable[[ir.Value, int], ir.Value], x: ir.Value, dim: int) -> ir.Value:

@@ -12,10 +12,11 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import Expected, OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
-from onnxport.opset_maps.lowerings.complex import quotient
+from onnxport.opset_maps.lowerings.arithmetic import hypot
+from onnxport.opset_maps.lowerings.complex import is_complex, quotient
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.trigonometry import atan2
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.complex import is_complex
-from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot, to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
 
 Number = ir.Value | bool | int | float | complex
@@ -297,7 +298,7 @@ def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
     """A repeated product; other powers than small integers are refused."""
     if not isinstance(exponent, (int, float)) or exponent not in (1, 2, 3, 4):
         raise UnsupportedOperator(f"a complex number to the {exponent}: only 1 to 4")
-    from onnxport.opset_maps.to_onnx.common.complex import mark_complex
+    from onnxport.opset_maps.lowerings.complex import mark_complex
 
     made = x
     for _ in range(int(exponent) - 1):

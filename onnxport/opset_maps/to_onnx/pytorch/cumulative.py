@@ -11,9 +11,9 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.arithmetic import logaddexp
+from onnxport.opset_maps.lowerings.loops import running, slice_like
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import logaddexp
-from onnxport.opset_maps.to_onnx.common.scan import running, slice_like
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 _NARROW = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.BFLOAT16)

@@ -11,8 +11,8 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.linear_algebra import size, transposed
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.linalg import size, transposed
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 # torch's own threshold, from which it takes Euclidean distances from a matrix product.

@@ -13,9 +13,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import ROWS, Row
+from onnxport.opset_maps.lowerings import arithmetic
+from onnxport.opset_maps.lowerings.dtypes import common_dtype, to_dtype
+from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import elementwise as compose
-from onnxport.opset_maps.to_onnx.common.elementwise import common_dtype, lower_row, to_dtype
 
 Operand = ir.Value | bool | int | float
 
@@ -136,9 +137,9 @@ def div(op: OpBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = No
     dtype = op.result.dtype
     a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
     if rounding_mode == "floor":
-        return compose.floor_div(op, a, b)
+        return arithmetic.floor_div(op, a, b)
     quotient = op.Div(a, b)
-    return compose.trunc(op, quotient) if rounding_mode == "trunc" else quotient
+    return arithmetic.trunc(op, quotient) if rounding_mode == "trunc" else quotient
 
 
 @aten.lower(
@@ -148,7 +149,7 @@ def div(op: OpBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = No
 def remainder(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
     """Python's %: the remainder with the sign of the divisor."""
     dtype = op.result.dtype
-    return compose.floor_mod(op, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
+    return arithmetic.floor_mod(op, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
 
 
 @aten.lower(
@@ -339,7 +340,7 @@ def logical(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _bitwise(operator: str) -> Callable[..., ir.Value]:
     def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
         dtype = op.result.dtype
-        return compose.bitwise(op, operator, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
+        return arithmetic.bitwise(op, operator, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
 
     lower.__doc__ = f"{operator} of booleans, Bitwise{operator} of integers (opset 18)."
     return lower
@@ -358,7 +359,7 @@ for _base, _operator in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise
 )
 def bitwise_not(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Not of booleans; of integers BitwiseNot, before opset 18 -1 - x."""
-    return compose.bitwise(op, "Not", x)
+    return arithmetic.bitwise(op, "Not", x)
 
 
 @aten.lower("aten::logical_not", cases=[case(torch.logical_not, f32(2, 3)), case(torch.logical_not, boolean(3))])

@@ -1,4 +1,4 @@
-"""Linear algebra; the algorithms are in `to_onnx/common/linalg.py`."""
+"""Linear algebra; the algorithms are in `lowerings/linear_algebra.py`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
+from onnxport.opset_maps.lowerings import linear_algebra, loops
+from onnxport.opset_maps.lowerings.linear_algebra import transposed
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import linalg
-from onnxport.opset_maps.to_onnx.common.linalg import transposed
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Values = tuple[ir.Value, ...]
@@ -60,7 +60,7 @@ def _square(a: ir.Value) -> None:
 def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     """The product of U's diagonal."""
     _square(a)
-    value = op.cast_like(linalg.determinant(op, a)[0], a)
+    value = op.cast_like(linear_algebra.determinant(op, a)[0], a)
     return (value, *_factored(op, a)) if len(op.results) > 1 else value
 
 
@@ -73,7 +73,7 @@ def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
 def slogdet(op: OpBuilder, a: ir.Value) -> Values:
     """Sign and logarithm of the product of U's diagonal."""
     _square(a)
-    _, sign, logarithm = linalg.determinant(op, a)
+    _, sign, logarithm = linear_algebra.determinant(op, a)
     made = op.cast_like(sign, a), op.cast_like(logarithm, a)
     return (*made, *_factored(op, a)) if len(op.results) > 2 else made
 
@@ -82,7 +82,7 @@ def slogdet(op: OpBuilder, a: ir.Value) -> Values:
 def logdet(op: OpBuilder, a: ir.Value) -> ir.Value:
     """The logarithm of the determinant, NaN where that is negative."""
     _square(a)
-    _, sign, logarithm = linalg.determinant(op, a)
+    _, sign, logarithm = linear_algebra.determinant(op, a)
     return op.cast_like(op.Where(op.Less(sign, 0.0), op.const(np.nan, ir.DataType.DOUBLE), logarithm), a)
 
 
@@ -91,7 +91,7 @@ def logdet(op: OpBuilder, a: ir.Value) -> ir.Value:
 
 def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.Value]:
     """LAPACK's compact factors and row exchanges, counted from 1."""
-    factors, swaps, _ = linalg.lu(op, a, pivot=pivot)
+    factors, swaps, _ = linear_algebra.lu(op, a, pivot=pivot)
     return op.cast_like(factors, a), op.cast(op.Add(swaps, 1), ir.DataType.INT32)
 
 
@@ -139,12 +139,12 @@ def _order_of_swaps(op: OpBuilder, pivots: ir.Value, count: ir.Value) -> ir.Valu
         order = b.Expand(order, b.Shape(states[0]))
         return [b.GatherElements(states[0], order, axis=-2)]
 
-    return linalg.loop(op, linalg.size(op, swaps, -2), [start], step)[0]  # type: ignore[arg-type]
+    return loops.loop(op, linear_algebra.size(op, swaps, -2), [start], step)[0]  # type: ignore[arg-type]
 
 
 def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value:
     """P with P L U = a, of the order of a's rows in L U."""
-    columns = op.Range(op.const(0), linalg.size(op, order, -2), op.const(1))
+    columns = op.Range(op.const(0), linear_algebra.size(op, order, -2), op.const(1))
     return transposed(op, op.cast(op.Equal(order, columns), dtype))
 
 
@@ -155,7 +155,7 @@ def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value
 def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     """Permutation, lower and upper triangle."""
     _square(a)
-    factors, _, order = linalg.lu(op, a, pivot=pivot)
+    factors, _, order = linear_algebra.lu(op, a, pivot=pivot)
     lower, upper = _triangles(op, op.cast_like(factors, a))
     empty = op.const(np.zeros(0, np.float32), a.dtype)
     return _permutation(op, order, a.dtype or ir.DataType.FLOAT) if pivot else empty, lower, upper
@@ -174,7 +174,7 @@ def lu_unpack(
     lower, upper = _triangles(op, LU_data) if unpack_data else (empty, empty)
     if not unpack_pivots:
         return empty, lower, upper
-    order = _order_of_swaps(op, LU_pivots, linalg.size(op, LU_data, -2))
+    order = _order_of_swaps(op, LU_pivots, linear_algebra.size(op, LU_data, -2))
     return _permutation(op, order, LU_data.dtype or ir.DataType.FLOAT), lower, upper
 
 
@@ -194,7 +194,7 @@ def lu_solve(
     """The matrix put together again, and solved with."""
     _square(LU)
     lower, upper = _triangles(op, op.cast(LU, ir.DataType.DOUBLE))
-    order = _order_of_swaps(op, pivots, linalg.size(op, LU, -2))
+    order = _order_of_swaps(op, pivots, linear_algebra.size(op, LU, -2))
     a = op.MatMul(_permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
     a = transposed(op, a) if adjoint else a
     return op.cast_like(_solved(op, a, B, left=left), B)
@@ -215,8 +215,8 @@ def old_lu_solve(op: OpBuilder, x: ir.Value, LU_data: ir.Value, LU_pivots: ir.Va
 def _solved(op: OpBuilder, a: ir.Value, b: ir.Value, *, left: bool) -> ir.Value:
     """x with a x = b or (not `left`) x a = b."""
     if left:
-        return linalg.solve(op, a, b)
-    return transposed(op, linalg.solve(op, transposed(op, a), transposed(op, b)))
+        return linear_algebra.solve(op, a, b)
+    return transposed(op, linear_algebra.solve(op, transposed(op, a), transposed(op, b)))
 
 
 def _is_vector(a: ir.Value, b: ir.Value) -> bool:
@@ -261,7 +261,7 @@ def solve(
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
     _square(A)
-    made = op.cast_like(linalg.inverse(op, A), A)
+    made = op.cast_like(linear_algebra.inverse(op, A), A)
     return (made, _info(op, A)) if len(op.results) > 1 else made
 
 
@@ -283,9 +283,9 @@ def solve_triangular(
     """Substitution."""
     _square(x)
     if left:
-        return op.cast_like(linalg.solve_triangular(op, x, B, upper=upper, unit=unitriangular), x)
+        return op.cast_like(linear_algebra.solve_triangular(op, x, B, upper=upper, unit=unitriangular), x)
     a, b = transposed(op, x), transposed(op, B)
-    made = linalg.solve_triangular(op, a, b, upper=not upper, unit=unitriangular)
+    made = linear_algebra.solve_triangular(op, a, b, upper=not upper, unit=unitriangular)
     return op.cast_like(transposed(op, made), x)
 
 
@@ -299,7 +299,7 @@ def triangular_solve(
     """Substitution, and the coefficients as they were."""
     _square(A)
     a = transposed(op, A) if transpose else A
-    made = linalg.solve_triangular(op, a, x, upper=upper != transpose, unit=unitriangular)
+    made = linear_algebra.solve_triangular(op, a, x, upper=upper != transpose, unit=unitriangular)
     return op.cast_like(made, x), op.Expand(
         A, op.Concat(op.Slice(op.Shape(made), [0], [-2], [0]), op.Slice(op.Shape(A), [-2], [2**31], [0]), axis=0)
     )
@@ -320,7 +320,7 @@ def triangular_solve(
 def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool = False) -> ir.Value | Values:
     """The lower triangle, turned on request."""
     _square(x)
-    made = op.cast_like(linalg.cholesky(op, transposed(op, x) if upper else x), x)
+    made = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
     made = transposed(op, made) if upper else made
     return (made, _info(op, x)) if len(op.results) > 1 else made
 
@@ -336,8 +336,8 @@ def cholesky_solve(op: OpBuilder, x: ir.Value, input2: ir.Value, upper: bool = F
     """Two substitutions."""
     _square(input2)
     lower = transposed(op, input2) if upper else input2
-    half = linalg.solve_triangular(op, lower, x, upper=False)
-    return op.cast_like(linalg.solve_triangular(op, transposed(op, lower), half, upper=True), x)
+    half = linear_algebra.solve_triangular(op, lower, x, upper=False)
+    return op.cast_like(linear_algebra.solve_triangular(op, transposed(op, lower), half, upper=True), x)
 
 
 @aten.lower(
@@ -350,7 +350,7 @@ def cholesky_solve(op: OpBuilder, x: ir.Value, input2: ir.Value, upper: bool = F
 def cholesky_inverse(op: OpBuilder, x: ir.Value, upper: bool = False) -> ir.Value:
     """The solution for the identity."""
     wide = op.cast(x, ir.DataType.DOUBLE)
-    return op.cast_like(cholesky_solve(op, linalg.identity_like(op, wide), wide, upper), x)
+    return op.cast_like(cholesky_solve(op, linear_algebra.identity_like(op, wide), wide, upper), x)
 
 
 # -- others ------------------------------------------------------------------------------------------------------------
@@ -370,9 +370,9 @@ def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
     """Householder's reflections."""
     if A.shape is None or 0 in list(A.shape)[-2:]:
         raise UnsupportedOperator("matrices without elements")
-    q, r = linalg.householder(op, A)
+    q, r = linear_algebra.householder(op, A)
     if mode in ("reduced", "r", True):
-        smaller = op.Reshape(op.Min(linalg.size(op, A, -2), linalg.size(op, A, -1)), [1])
+        smaller = op.Reshape(op.Min(linear_algebra.size(op, A, -2), linear_algebra.size(op, A, -1)), [1])
         q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
     empty = op.const(np.zeros(0, np.float32), A.dtype)
     return empty if mode == "r" else op.cast_like(q, A), op.cast_like(r, A)
@@ -385,4 +385,4 @@ def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
 )
 def matrix_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Scaling and squaring."""
-    return op.cast_like(linalg.exponential(op, x), x) if x.shape is not None and 0 not in x.shape else x
+    return op.cast_like(linear_algebra.exponential(op, x), x) if x.shape is not None and 0 not in x.shape else x

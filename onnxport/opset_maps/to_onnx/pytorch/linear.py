@@ -12,8 +12,8 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 
 _GEMM = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 

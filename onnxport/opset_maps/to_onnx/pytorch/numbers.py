@@ -10,8 +10,9 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.lowerings.arithmetic import floor_div, is_negative, isinf
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import floor_div, is_negative, isinf, to_dtype
 
 Operand = ir.Value | bool | int | float
 _INT64 = ir.DataType.INT64

@@ -13,8 +13,8 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, case, f32
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 
 Number = ir.Value | int | float
 _FLOAT = ir.DataType.FLOAT

@@ -12,8 +12,8 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 
 Size = int | ir.Value
 Number = ir.Value | int | float

@@ -11,22 +11,11 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32
+from onnxport.opset_maps.lowerings.recurrence import ordered_gates
 from onnxport.opset_maps.maps import aten
 
 # The order in which ONNX wants the gates, as positions in torch's: torch says i f g o and r z n, ONNX i o f c and z r h.
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
-
-
-def _reordered(op: OpBuilder, weight: ir.Value, kind: str) -> ir.Value:
-    """The weight with its gates in ONNX's order; runtimes compute it once, when they load."""
-    order = _GATES[kind]
-    if len(order) == 1:
-        return weight
-    if weight.shape is None or not isinstance(weight.shape[0], int):
-        raise UnsupportedOperator("a recurrent layer with weights of dynamic size")
-    size = weight.shape[0] // len(order)
-    gates = op.split(weight, [size] * len(order), 0)
-    return op.Concat(*[gates[i] for i in order], axis=0)
 
 
 def _states(hx: ir.Value | Sequence[ir.Value]) -> Sequence[ir.Value]:
@@ -67,12 +56,16 @@ def _layers(
     finals: list[list[ir.Value]] = [[] for _ in states]
     for layer in range(num_layers):
         groups = [params[(layer * directions + d) * each :][:each] for d in range(directions)]
-        weights = _directions(op, [_reordered(op, group[0], kind) for group in groups])
-        recurrent = _directions(op, [_reordered(op, group[1], kind) for group in groups])
+        weights = _directions(op, [ordered_gates(op, group[0], _GATES[kind], 0) for group in groups])
+        recurrent = _directions(op, [ordered_gates(op, group[1], _GATES[kind], 0) for group in groups])
         bias = None
         if has_biases:
             bias = _directions(
-                op, [op.Concat(*[_reordered(op, item, kind) for item in group[2:]], axis=0) for group in groups]
+                op,
+                [
+                    op.Concat(*[ordered_gates(op, item, _GATES[kind], 0) for item in group[2:]], axis=0)
+                    for group in groups
+                ],
             )
         first = layer * directions
         initial = [op.Slice(state, [first], [first + directions], [0]) if num_layers > 1 else state for state in states]

@@ -117,7 +117,7 @@ def scatter_reduce(
 
 
 def _floor(op: OpBuilder, total: ir.Value, count: ir.Value) -> ir.Value:
-    from onnxport.opset_maps.to_onnx.common.elementwise import floor_div
+    from onnxport.opset_maps.lowerings.arithmetic import floor_div
 
     return floor_div(op, total, op.Max(count, 1))
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
 from onnxport.opset_maps.to_onnx.pytorch.sorting import insertion

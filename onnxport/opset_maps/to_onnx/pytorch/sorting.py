@@ -11,10 +11,10 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.lowerings.order import distinct, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Number = ir.Value | int | float

@@ -1,4 +1,4 @@
-"""Special functions: what they compute is in `to_onnx/common/special.py`."""
+"""Special functions: what they compute is in `lowerings/special.py`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, case, f32, f64, i64
+from onnxport.opset_maps.lowerings import special
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.common import special
-from onnxport.opset_maps.to_onnx.common.elementwise import to_dtype
 
 Operand = ir.Value | int | float
 
-# Function of common/special.py, the ATen operators that it is, an example input.
+# Function of lowerings/special.py, the ATen operators that it is, an example input.
 _UNARY: tuple[tuple[str, tuple[str, ...], Array], ...] = (
     ("lgamma", ("lgamma", "special_gammaln"), f32(40, low=-6.0, high=20.0)),
     ("digamma", ("digamma", "special_digamma", "special_psi"), f32(40, low=-6.0, high=20.0)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.to_onnx.common import special
+from onnxport.opset_maps.lowerings import special
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import TABLE, says, sorted_by, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 

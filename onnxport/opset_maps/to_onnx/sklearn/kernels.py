@@ -9,8 +9,8 @@ import numpy as np
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.lowerings.linear_algebra import solve
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.common.linalg import solve
 from onnxport.opset_maps.to_onnx.sklearn.array_functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.graph import compositions
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import double, elementwise, special
+from onnxport.opset_maps.lowerings import arithmetic, special, trigonometry
 from onnxport.opset_maps.to_onnx.sklearn import sparse_rows
 
 _DOUBLE = ir.DataType.DOUBLE
@@ -18,7 +18,7 @@ Function = Callable[..., ir.Value]
 
 def _known_in_float(operator: str) -> Function:
     """An operator that runtimes have in float32 only, composed for float64."""
-    return lambda op, x: double.COMPOSED[operator](op, x) if x.dtype == _DOUBLE else op.node(operator, x)
+    return lambda op, x: trigonometry.COMPOSED[operator](op, x) if x.dtype == _DOUBLE else op.node(operator, x)
 
 
 def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -79,7 +79,7 @@ def _plain(operator: str) -> Function:
 
 
 def _bitwise(operator: str) -> Function:
-    return lambda op, *values: elementwise.bitwise(op, operator, *values)
+    return lambda op, *values: arithmetic.bitwise(op, operator, *values)
 
 
 def _but_whole_numbers(operator: str) -> Function:
@@ -92,9 +92,9 @@ UFUNCS: dict[str, Function] = {
     "subtract": _plain("Sub"),
     "multiply": _plain("Mul"),
     "divide": _plain("Div"),
-    "floor_divide": elementwise.floor_div,
-    "remainder": elementwise.floor_mod,
-    "fmod": elementwise.trunc_mod,
+    "floor_divide": arithmetic.floor_div,
+    "remainder": arithmetic.floor_mod,
+    "fmod": arithmetic.trunc_mod,
     "power": _power,
     "negative": _plain("Neg"),
     "positive": lambda op, x: x,
@@ -102,34 +102,34 @@ UFUNCS: dict[str, Function] = {
     "fabs": _plain("Abs"),
     "sign": lambda op, x: op.Sign(x),
     "sqrt": _plain("Sqrt"),
-    "square": elementwise.square,
+    "square": arithmetic.square,
     "reciprocal": _plain("Reciprocal"),
     "conjugate": lambda op, x: x,
-    "signbit": elementwise.is_negative,
-    "copysign": lambda op, x, y: op.Where(elementwise.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
+    "signbit": arithmetic.is_negative,
+    "copysign": lambda op, x, y: op.Where(arithmetic.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
     "exp": _plain("Exp"),
-    "exp2": elementwise.exp2,
+    "exp2": arithmetic.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
     "expm1": compositions.expm1,
     "log": _plain("Log"),
-    "log2": elementwise.log2,
-    "log10": elementwise.log10,
+    "log2": arithmetic.log2,
+    "log10": arithmetic.log10,
     "log1p": compositions.log1p,
-    "logaddexp": elementwise.logaddexp,
+    "logaddexp": arithmetic.logaddexp,
     "sin": _plain("Sin"),
     "cos": _plain("Cos"),
     "tan": _known_in_float("Tan"),
     "arcsin": _known_in_float("Asin"),
     "arccos": _known_in_float("Acos"),
     "arctan": _known_in_float("Atan"),
-    "arctan2": elementwise.atan2,
-    "sinh": double.sinh,
-    "cosh": double.cosh,
+    "arctan2": trigonometry.atan2,
+    "sinh": trigonometry.sinh,
+    "cosh": trigonometry.cosh,
     "tanh": _plain("Tanh"),
     "arcsinh": _known_in_float("Asinh"),
     "arccosh": _known_in_float("Acosh"),
     "arctanh": _known_in_float("Atanh"),
-    "hypot": elementwise.hypot,
+    "hypot": arithmetic.hypot,
     "deg2rad": lambda op, x: op.Mul(x, float(np.pi / 180)),
     "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),
     "rad2deg": lambda op, x: op.Mul(x, float(180 / np.pi)),
@@ -142,7 +142,7 @@ UFUNCS: dict[str, Function] = {
     "fmax": _ignoring_nan("Max"),
     "fmin": _ignoring_nan("Min"),
     "equal": _plain("Equal"),
-    "not_equal": elementwise.not_equal,
+    "not_equal": arithmetic.not_equal,
     "less": _plain("Less"),
     "less_equal": _plain("LessOrEqual"),
     "greater": _plain("Greater"),
@@ -155,13 +155,13 @@ UFUNCS: dict[str, Function] = {
     "bitwise_or": _bitwise("Or"),
     "bitwise_xor": _bitwise("Xor"),
     "invert": _bitwise("Not"),
-    "isnan": elementwise.isnan,
-    "isinf": elementwise.isinf,
-    "isfinite": elementwise.isfinite,
+    "isnan": arithmetic.isnan,
+    "isinf": arithmetic.isinf,
+    "isfinite": arithmetic.isfinite,
     "floor": _but_whole_numbers("Floor"),
     "ceil": _but_whole_numbers("Ceil"),
     "rint": _plain("Round"),
-    "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else elementwise.trunc(op, x),
+    "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else arithmetic.trunc(op, x),
     "matmul": _product,
     # scipy.special
     "expit": _expit,
@@ -174,7 +174,7 @@ UFUNCS: dict[str, Function] = {
     "log_ndtr": special.log_ndtr,
     "gammaln": special.lgamma,
     "psi": special.digamma,
-    "xlogy": elementwise.xlogy,
+    "xlogy": arithmetic.xlogy,
     "xlog1py": special.xlog1py,
     "entr": special.entr,
     "ndtr": special.ndtr,

@@ -13,8 +13,8 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.lowerings.recurrence_matching import as_recurrence
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common.recurrence import as_recurrence
 from onnxport.opset_maps.to_onnx.tensorflow.tensor_list import blank, merged_shape, stacked, zero
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, LoopVariable, NeedsState, TensorList
 

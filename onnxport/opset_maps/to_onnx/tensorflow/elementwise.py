@@ -8,11 +8,12 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.compositions import log1p
 from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
+from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import double
-from onnxport.opset_maps.to_onnx.common.elementwise import log1p, lower_row
 
 _DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
 
@@ -180,7 +181,7 @@ def softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
 )
 def log_softmax(op: OpBuilder, logits: ir.Value) -> ir.Value:
     """ONNX LogSoftmax over the last axis."""
-    return double.log_softmax(op, logits, -1)
+    return trigonometry.log_softmax(op, logits, -1)
 
 
 @tensorflow.lower("Inv", cases=[case(lambda x: tf.raw_ops.Inv(x=x), f32(2, 3, low=0.2))])

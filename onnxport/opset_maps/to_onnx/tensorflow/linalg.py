@@ -9,8 +9,8 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings import linear_algebra
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import linalg
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
 
 _SQUARE = np.array(
@@ -22,19 +22,21 @@ _SQUARE = np.array(
 @tensorflow.lower("Cholesky", cases=[case(lambda x: tf.linalg.cholesky(x), _SQUARE)])
 def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The lower triangular factor."""
-    return op.cast_like(linalg.cholesky(op, input), input)
+    return op.cast_like(linear_algebra.cholesky(op, input), input)
 
 
 @tensorflow.lower("MatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), _SQUARE)])
 def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The inverse, by LU factors."""
-    return op.cast_like(linalg.inverse(op, linalg.transposed(op, input) if adjoint else input), input)
+    return op.cast_like(linear_algebra.inverse(op, linear_algebra.transposed(op, input) if adjoint else input), input)
 
 
 @tensorflow.lower("MatrixSolve", cases=[case(lambda x, y: tf.linalg.solve(x, y), _SQUARE, f32(2, 3, 2))])
 def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The solution of a linear system, by LU factors."""
-    return op.cast_like(linalg.solve(op, linalg.transposed(op, matrix) if adjoint else matrix, rhs), matrix)
+    return op.cast_like(
+        linear_algebra.solve(op, linear_algebra.transposed(op, matrix) if adjoint else matrix, rhs), matrix
+    )
 
 
 @tensorflow.lower("MatrixDeterminant", cases=[case(lambda x: tf.linalg.det(x), _SQUARE)])

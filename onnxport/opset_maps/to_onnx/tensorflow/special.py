@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, case, f32, i32
+from onnxport.opset_maps.lowerings import arithmetic, special
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common import elementwise, special
 
 
 def _digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -69,7 +69,7 @@ def round_(op: OpBuilder, x: ir.Value) -> ir.Value:
 @tensorflow.lower("Mod", cases=[case(lambda x, y: tf.raw_ops.Mod(x=x, y=y), i32(2, 3), i32(3, low=1, high=4))])
 def mod(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """The remainder with the sign of the dividend."""
-    return elementwise.trunc_mod(op, x, y)
+    return arithmetic.trunc_mod(op, x, y)
 
 
 @tensorflow.lower(

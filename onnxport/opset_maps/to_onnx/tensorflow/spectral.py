@@ -11,10 +11,11 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.arithmetic import hypot
 from onnxport.opset_maps.lowerings.complex import quotient
+from onnxport.opset_maps.lowerings.spectral import transform
+from onnxport.opset_maps.lowerings.trigonometry import atan2
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.common.elementwise import atan2, hypot
-from onnxport.opset_maps.to_onnx.common.fourier import transform
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 
 _REAL = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}

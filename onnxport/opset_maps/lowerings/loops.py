@@ -1,4 +1,4 @@
-"""Running results along an axis, by ONNX's Scan."""
+"""Steps that follow each other: a counted Loop, and running results along an axis by Scan."""
 
 from __future__ import annotations
 
@@ -8,12 +8,33 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 
+# step(body, k, states) gives the next states.
+LoopStep = Callable[[OpBuilder, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]]
 # step(body, states, slice) gives the next states; the first `outputs` of them are collected.
-Step = Callable[[OpBuilder, Sequence[ir.Value], ir.Value], Sequence[ir.Value]]
+ScanStep = Callable[[OpBuilder, Sequence[ir.Value], ir.Value], Sequence[ir.Value]]
+
+
+def loop(op: OpBuilder, count: ir.Value, states: Sequence[ir.Value], step: LoopStep) -> tuple[ir.Value, ...]:
+    """The states after `count` (an INT64 scalar) steps."""
+
+    def build(b: OpBuilder) -> list[ir.Value]:
+        k = b.input("k", ir.DataType.INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        inner = [
+            b.input("state", item.dtype or ir.DataType.DOUBLE, list(item.shape) if item.shape is not None else None)
+            for item in states
+        ]
+        return [b.Identity(going), *step(b, k, inner)]
+
+    made = op.Loop(count, True, *states, body=op.body(build), outputs=len(states))
+    made = made if isinstance(made, tuple) else (made,)
+    for value, state in zip(made, states, strict=True):
+        value.shape = state.shape
+    return made
 
 
 def running(
-    op: OpBuilder, x: ir.Value, axis: int, initial: Sequence[ir.Value], step: Step, *, outputs: int
+    op: OpBuilder, x: ir.Value, axis: int, initial: Sequence[ir.Value], step: ScanStep, *, outputs: int
 ) -> tuple[ir.Value, ...]:
     """The states after each slice of `x`, stacked along `axis`.
 

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
-from onnxport.opset_maps.to_onnx.common.elementwise import isinf
+from onnxport.opset_maps.lowerings.arithmetic import isinf
 
 Function = Callable[..., ir.Value]
 _DOUBLE = ir.DataType.DOUBLE

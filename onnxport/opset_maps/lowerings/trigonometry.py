@@ -1,4 +1,4 @@
-"""Functions that runtimes have in float32 only, composed of what they have in float64 too."""
+"""Trigonometric and hyperbolic functions that runtimes have in float32 only, composed of what they have in float64 too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from onnxport.graph import compositions
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.common import elementwise
-from onnxport.opset_maps.to_onnx.common.special import erf
+from onnxport.opset_maps.lowerings.arithmetic import is_negative, isinf, square
+from onnxport.opset_maps.lowerings.special import erf
 
 _FLOAT, _DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 # From here on 1 + x x is x x.
@@ -33,7 +33,23 @@ def atan(op: OpBuilder, x: ir.Value) -> ir.Value:
     sine, cosine = op.Sin(near), op.Cos(near)
     rest = op.Div(op.Sub(op.Mul(x, cosine), sine), op.Add(cosine, op.Mul(x, sine)))
     end = op.Mul(op.Sign(x), math.pi / 2)
-    return op.Where(elementwise.isinf(op, x), end, op.Add(near, rest))
+    return op.Where(isinf(op, x), end, op.Add(near, rest))
+
+
+def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
+    """The angle of the point (x, y), in [-pi, pi], with C's conventions for zeros and infinities of either sign.
+
+    The angle of the first quadrant, atan(|y| / |x|), is mirrored by the signs of x and y (C standard, annex F.10.1.4).
+    """
+    height, width = op.Abs(y), op.Abs(x)
+    one = op.const(1.0, x.dtype)
+    both_infinite = op.And(isinf(op, y), isinf(op, x))
+    ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
+    origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
+    tangent = op.Where(origin, op.const(0.0, x.dtype), ratio)
+    angle = atan(op, tangent) if x.dtype == ir.DataType.DOUBLE else op.Atan(tangent)
+    angle = op.Where(is_negative(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
+    return op.Where(is_negative(op, y), op.Neg(angle), angle)
 
 
 def asin(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -73,8 +89,8 @@ def asinh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """sign(x) log1p(a + a a / (1 + sqrt(1 + a a))) with a = |x|; of a large one log(2 a)."""
     a = op.Abs(x)
     large = op.Greater(a, _LARGE)
-    square = elementwise.square(op, op.Where(large, op.const(1.0, x.dtype), a))
-    rest = op.Div(square, op.Add(op.Sqrt(op.Add(square, 1.0)), 1.0))
+    squared = square(op, op.Where(large, op.const(1.0, x.dtype), a))
+    rest = op.Div(squared, op.Add(op.Sqrt(op.Add(squared, 1.0)), 1.0))
     found = op.Where(large, _log_of_twice(op, a), compositions.log1p(op, op.Add(a, rest)))
     return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), found))
 

@@ -8,36 +8,16 @@ conventions where a result is not unique: the first of equal pivots, the sign of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.loops import loop
 
 _DOUBLE = ir.DataType.DOUBLE
 _INT64 = ir.DataType.INT64
-# step(body, k, states) gives the next states.
-Step = Callable[[OpBuilder, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]]
-
-
-def loop(op: OpBuilder, count: ir.Value, states: Sequence[ir.Value], step: Step) -> tuple[ir.Value, ...]:
-    """The states after `count` (an INT64 scalar) steps."""
-
-    def build(b: OpBuilder) -> list[ir.Value]:
-        k = b.input("k", _INT64, [])
-        going = b.input("going", ir.DataType.BOOL, [])
-        inner = [
-            b.input("state", item.dtype or _DOUBLE, list(item.shape) if item.shape is not None else None)
-            for item in states
-        ]
-        return [b.Identity(going), *step(b, k, inner)]
-
-    made = op.Loop(count, True, *states, body=op.body(build), outputs=len(states))
-    made = made if isinstance(made, tuple) else (made,)
-    for value, state in zip(made, states, strict=True):
-        value.shape = state.shape
-    return made
 
 
 def size(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:

@@ -1,136 +1,19 @@
-"""Elementwise operators: the rows of the shared table, and the compositions that ONNX has no operator for."""
+"""Elementwise functions that ONNX lacks, composed of its operators."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.compositions import expm1, log1p  # noqa: F401  # expm1 is looked up by its row
-from onnxport.opset_maps.elementwise import Row
-
-Operand = ir.Value | bool | int | float
+from onnxport.graph.compositions import log1p
 
 
-def lower_row(row: Row) -> Callable[..., ir.Value]:
-    """The function that writes a row: operands are cast to the common type that the source says, then the operator."""
-    compose = globals()[row.onnx] if not row.since else None
-
-    def lower(op: OpBuilder, *operands: Operand) -> ir.Value:
-        dtype = (
-            ir.DataType.BOOL
-            if row.kinds == "b"
-            else op.result.dtype
-            if row.result == "same"
-            else common_dtype(operands)
-        )
-        values = [to_dtype(op, item, dtype) for item in operands]
-        if compose is not None:
-            return compose(op, *values)
-        if dtype == ir.DataType.DOUBLE:
-            from onnxport.opset_maps.to_onnx.common.double import COMPOSED  # which is written with what stands below
-
-            if row.onnx in COMPOSED:
-                return COMPOSED[row.onnx](op, *values)
-        if row.onnx in _OF_INTEGERS and not dtype.is_floating_point():
-            return _OF_INTEGERS[row.onnx](op, *values)
-        if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
-            raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
-        return log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)
-
-    lower.__doc__ = f"ONNX {row.onnx}." if row.since else globals()[row.onnx].__doc__
-    lower.__name__ = row.onnx
-    return lower
-
-
-def _false(op: OpBuilder, x: ir.Value) -> ir.Value:
+def false_like(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """False for each element of `x`."""
     return op.Xor(x, x) if x.dtype == ir.DataType.BOOL else op.Less(x, x)
-
-
-# What floating-point operators do to integers and booleans, which ONNX's forms do not take.
-_OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
-    "Ceil": lambda op, x: x,
-    "Floor": lambda op, x: x,
-    "Round": lambda op, x: x,
-    "IsNaN": _false,
-}
-
-
-def to_dtype(op: OpBuilder, item: Operand, dtype: ir.DataType) -> ir.Value:
-    """An operand as a value of `dtype`; a number becomes a constant, non-zero numbers are true."""
-    if isinstance(item, ir.Value):
-        return op.cast(item, dtype)
-    return op.const(bool(item) if dtype == ir.DataType.BOOL else item, dtype)
-
-
-_ORDER = [
-    ir.DataType.BOOL,
-    ir.DataType.UINT8,
-    ir.DataType.INT8,
-    ir.DataType.INT16,
-    ir.DataType.INT32,
-    ir.DataType.INT64,
-    ir.DataType.FLOAT16,
-    ir.DataType.BFLOAT16,
-    ir.DataType.FLOAT,
-    ir.DataType.DOUBLE,
-]
-
-
-def common_dtype(operands: tuple[Operand, ...]) -> ir.DataType:
-    """The type in which operands of a comparison meet: that of the value of highest rank, then kind of the numbers.
-
-    PyTorch's promotion: a dimensioned tensor outranks a 0-d one, which outranks a Python number, within one kind
-    (torch.result_type).
-    """
-    values = [item for item in operands if isinstance(item, ir.Value) and item.dtype is not None]
-    dimensioned = [item.dtype for item in values if item.shape is None or item.shape.rank()]
-    scalars = [item.dtype for item in values if item.shape is not None and not item.shape.rank()]
-    numbers = [_number_dtype(item) for item in operands if not isinstance(item, ir.Value)]
-    best: ir.DataType | None = None
-    for group in (dimensioned, scalars, numbers):
-        for dtype in group:
-            if dtype is None:
-                continue
-            if best is None or (group is dimensioned and _rank(dtype) > _rank(best)) or _kind(dtype) > _kind(best):
-                best = _joined(best, dtype) if group is dimensioned else dtype
-            elif group is dimensioned or (group is scalars and not dimensioned):
-                best = _joined(best, dtype)
-    if best is None:
-        raise UnsupportedOperator("operands of unknown type")
-    return best
-
-
-def _rank(dtype: ir.DataType) -> int:
-    return _ORDER.index(dtype) if dtype in _ORDER else len(_ORDER)
-
-
-def _kind(dtype: ir.DataType) -> int:
-    return 0 if dtype == ir.DataType.BOOL else 2 if dtype.is_floating_point() else 1
-
-
-def _joined(a: ir.DataType | None, b: ir.DataType) -> ir.DataType:
-    if a is None or a == b:
-        return b
-    if {a, b} == {ir.DataType.UINT8, ir.DataType.INT8}:
-        return ir.DataType.INT16
-    if {a, b} == {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}:
-        return ir.DataType.FLOAT
-    return max(a, b, key=_rank)
-
-
-def _number_dtype(item: Operand) -> ir.DataType:
-    return (
-        ir.DataType.BOOL
-        if isinstance(item, bool)
-        else ir.DataType.INT64
-        if isinstance(item, int)
-        else ir.DataType.FLOAT
-    )
 
 
 def _is_integer(x: ir.Value) -> bool:
@@ -169,13 +52,6 @@ def log10(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Div(op.Log(x), math.log(10.0))
 
 
-def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """1 - erf(x) without cancellation."""
-    from onnxport.opset_maps.to_onnx.common.special import erfc as accurate  # which is written with log1p, below
-
-    return accurate(op, x)
-
-
 def trunc(op: OpBuilder, x: ir.Value) -> ir.Value:
     """x rounded toward zero."""
     if _is_integer(x):
@@ -207,7 +83,7 @@ def relu6(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 def isnan(op: OpBuilder, x: ir.Value) -> ir.Value:
     """No number, which of whole numbers none is."""
-    return op.IsNaN(x) if x.dtype is None or x.dtype.is_floating_point() else _false(op, x)
+    return op.IsNaN(x) if x.dtype is None or x.dtype.is_floating_point() else false_like(op, x)
 
 
 def bitwise(op: OpBuilder, operator: str, *values: ir.Value) -> ir.Value:
@@ -290,24 +166,6 @@ def floor_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 def trunc_mod(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """The remainder with the sign of the dividend (C's fmod)."""
     return op.Sub(a, op.Mul(op.Div(a, b), b)) if a.dtype == ir.DataType.INT64 else op.Mod(a, b, fmod=1)
-
-
-def atan2(op: OpBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
-    """The angle of the point (x, y), in [-pi, pi], with C's conventions for zeros and infinities of either sign.
-
-    The angle of the first quadrant, atan(|y| / |x|), is mirrored by the signs of x and y (C standard, annex F.10.1.4).
-    """
-    from onnxport.opset_maps.to_onnx.common.double import atan  # which is written with what stands here
-
-    height, width = op.Abs(y), op.Abs(x)
-    one = op.const(1.0, x.dtype)
-    both_infinite = op.And(isinf(op, y), isinf(op, x))
-    ratio = op.Div(op.Where(both_infinite, one, height), op.Where(both_infinite, one, width))
-    origin = op.And(op.Equal(height, 0.0), op.Equal(width, 0.0))
-    tangent = op.Where(origin, op.const(0.0, x.dtype), ratio)
-    angle = atan(op, tangent) if x.dtype == ir.DataType.DOUBLE else op.Atan(tangent)
-    angle = op.Where(is_negative(op, x), op.Sub(op.const(math.pi, x.dtype), angle), angle)
-    return op.Where(is_negative(op, y), op.Neg(angle), angle)
 
 
 def is_negative(op: OpBuilder, x: ir.Value) -> ir.Value:
