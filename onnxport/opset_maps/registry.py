@@ -194,9 +194,12 @@ class Semantics:
 
 
 def _import_families(package: str) -> None:
-    module = import_module(package)
-    for found in iter_modules(module.__path__, f"{package}."):
-        import_module(found.name)
+    """Imports every module of a package, those of its subpackages too."""
+    for module in iter_modules(import_module(package).__path__, f"{package}."):
+        if module.ispkg:
+            _import_families(module.name)
+        else:
+            import_module(module.name)
 
 
 def _load_entry_points(name: str) -> None:

@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
 import onnxport  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble  # noqa: E402
 
 _LABELS: dict[str, Any] = {
     "two": lambda s: (s > 0).astype(np.int64),

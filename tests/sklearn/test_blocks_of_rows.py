@@ -10,7 +10,7 @@ pytestmark = pytest.mark.sklearn
 from sklearn import gaussian_process, impute, neighbors, svm  # noqa: E402
 
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn import svm as vectors  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.estimators import svm as vectors  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 
 FITTED = np.random.default_rng(0).normal(size=(300, 4))

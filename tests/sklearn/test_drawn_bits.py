@@ -15,7 +15,7 @@ from sklearn.neural_network import BernoulliRBM  # noqa: E402
 import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.graph.builder import OpBuilder  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn.mersenne_twister import integers_below  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.arrays.mersenne_twister import integers_below  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 
 

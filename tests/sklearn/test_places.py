@@ -16,7 +16,7 @@ from sklearn.preprocessing import (  # noqa: E402
 )
 
 import onnxport  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn.places import FEW  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW  # noqa: E402
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(500, 2)) * [1.0, 1e-3]

@@ -18,7 +18,7 @@ from sklearn.ensemble import (  # noqa: E402
 from sklearn.tree import DecisionTreeRegressor  # noqa: E402
 
 import onnxport  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn import tree_ensemble  # noqa: E402
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble  # noqa: E402
 
 KINDS = {
     "tree": lambda seed: DecisionTreeRegressor(max_depth=6, random_state=seed),

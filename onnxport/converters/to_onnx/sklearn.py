@@ -21,10 +21,10 @@ from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import sklearn as table
 from onnxport.opset_maps.registry import Entry
-from onnxport.opset_maps.to_onnx.sklearn.arrays import one_value
-from onnxport.opset_maps.to_onnx.sklearn.at_output import at_output
-from onnxport.opset_maps.to_onnx.sklearn.sparse import mark_sparse
-from onnxport.opset_maps.to_onnx.sklearn.table import Frame, Table, matrix
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import one_value
+from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import at_output
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import mark_sparse
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
 from onnxport.request import Request
 from onnxport.tracing.sklearn import Column, columns_of
 

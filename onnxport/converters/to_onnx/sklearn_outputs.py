@@ -14,8 +14,8 @@ from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.outputs import Output, raw_scores
 from onnxport.graph.rows import plain
-from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
-from onnxport.opset_maps.to_onnx.sklearn.encoding import codes
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
 
 # Methods whose results are several, by the results' names.
 _SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.to_onnx.sklearn.arrays import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 
 # Of numbers down to minus this runtimes' softmax knows the exponential in float64; below, it gives the least normal number.
 _EXPONENT = 700.0

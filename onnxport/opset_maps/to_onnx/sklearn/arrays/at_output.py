@@ -1,0 +1,48 @@
+"""Shorter forms of a model's last results, which nothing else is computed from.
+
+What scikit-learn gives in float32 has float32's rounding, and one operator of a runtime may give the same within that. A
+logarithm of it, a calibration or another estimator's tree may see more: what such read is always the form that follows
+scikit-learn's own steps. Of the two forms the one that is not wanted falls out of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+
+_MARK = "onnxport.at_output"
+
+
+def with_shorter(exact: Array, shorter: Array | None) -> Array:
+    """The result, marked with the form that it may have as an output of the graph, where there is one."""
+    if shorter is not None and shorter.dtype == exact.dtype and shorter.ndim == exact.ndim:
+        exact.value.meta[_MARK] = shorter.value
+    return exact
+
+
+def at_output(results: Sequence[ir.Value]) -> list[ir.Value]:
+    """The graph's results in their shorter forms if all of them have one: label and probabilities must agree."""
+    if all(_MARK in item.meta for item in results):
+        return [item.meta[_MARK] for item in results]
+    return list(results)
+
+
+def undivided(x: Array, weights: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Rows [N, F] before their columns were divided by fixed numbers, and weights [K, F] divided instead: as many roundings.
+
+    Both as they are where nothing was divided, or divided weights would leave the range of normal numbers.
+    """
+    node = x.value.producer()
+    if node is None or node.domain or node.op_type != "Div":
+        return x, weights
+    rows, by = node.inputs[0], x.op.constant(node.inputs[1])
+    if rows is None or rows.shape != x.value.shape or by is None or by.shape != x.shape[1:]:
+        return x, weights
+    with np.errstate(all="ignore"):
+        found = weights / by
+    normal = np.isfinite(found) & (np.abs(found) >= np.finfo(weights.dtype).tiny)
+    return (x.of(rows), found) if np.all(normal | (weights == 0)) else (x, weights)

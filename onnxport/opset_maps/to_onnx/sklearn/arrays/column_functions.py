@@ -1,0 +1,249 @@
+"""NumPy's functions that leave missing values out, take quantiles, or choose, repeat and move columns of `Array`s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.lowerings import special
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import TABLE, says, sorted_by, take
+
+_FIRST = np.iinfo(np.int64).min
+
+
+def size_of(x: Array, axis: int) -> int:
+    """The size of an axis.
+
+    Raises:
+        UnsupportedOperator: it is known only at run time.
+    """
+    size = x.shape[axis]
+    if size is None:
+        raise UnsupportedOperator("along the rows, whose number is known only at run time")
+    return int(size)
+
+
+# -- missing values ----------------------------------------------------------------------------------------------------------
+
+
+def _there(x: Array) -> Array:
+    return ~np.isnan(x)
+
+
+def _zeros_for_missing(x: Array) -> Array:
+    return np.where(np.isnan(x), x.dtype.type(0), x)
+
+
+@says(np.nansum)
+def _nansum(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    return np.sum(_zeros_for_missing(x) if x.dtype.kind == "f" else x, axis=axis, keepdims=keepdims)
+
+
+@says(np.nanmean)
+def _nanmean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    if x.dtype.kind != "f":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    return _nansum(x, axis, keepdims) / np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims)
+
+
+@says(np.nanvar)
+def _nanvar(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    if x.dtype.kind != "f":
+        return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
+    gap = _zeros_for_missing(x - _nanmean(x, axis, keepdims=True))
+    free = np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims) - x.dtype.type(ddof)
+    found = np.sum(gap * gap, axis=axis, keepdims=keepdims) / free
+    return np.where(free > 0, found, x.dtype.type(np.nan))
+
+
+@says(np.nanstd)
+def _nanstd(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    return np.sqrt(_nanvar(x, axis, ddof, keepdims))
+
+
+def _extreme_of_those_there(extreme: Callable[..., Any], nothing: float) -> Callable[..., Array]:
+    def lower(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        if x.dtype.kind != "f":
+            return extreme(x, axis=axis, keepdims=keepdims)
+        found = extreme(np.where(np.isnan(x), x.dtype.type(nothing), x), axis=axis, keepdims=keepdims)
+        return np.where(np.any(_there(x), axis=axis, keepdims=keepdims), found, x.dtype.type(np.nan))
+
+    return lower
+
+
+TABLE[np.nanmax] = _extreme_of_those_there(np.max, -np.inf)
+TABLE[np.nanmin] = _extreme_of_those_there(np.min, np.inf)
+
+
+# -- order -------------------------------------------------------------------------------------------------------------------
+
+
+def _quantile_at(ordered: Array, share: float, axis: int, dtype: np.dtype) -> Array:
+    """Between the two neighbours in order, from the nearer one, as NumPy's linear method goes."""
+    place = share * (size_of(ordered, axis) - 1)
+    low = int(np.floor(place))
+    high, part = min(low + 1, size_of(ordered, axis) - 1), dtype.type(place - low)
+    below, above = (take(ordered, np.array(item), axis=axis) for item in (low, high))
+    gap = (above - below).astype(dtype)
+    return above.astype(dtype) - gap * (1 - part) if part >= 0.5 else below.astype(dtype) + gap * part
+
+
+@says(np.quantile)
+def _quantile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
+    if axis is None or method != "linear":
+        raise UnsupportedOperator("numpy.quantile over all axes, or of another method than 'linear'")
+    x, shares = x if x.dtype.kind == "f" else x.astype(np.float64), np.asarray(q, np.float64)
+    dtype = np.result_type(x.dtype, np.float64) if shares.ndim else x.dtype  # a list of shares is of float64
+    ordered, missing = sorted_by(x, axis)[0], np.any(np.isnan(x), axis=axis)
+    found = [
+        np.where(missing, dtype.type(np.nan), _quantile_at(ordered, float(share), axis, dtype))
+        for share in shares.ravel()
+    ]
+    found = [np.expand_dims(item, axis) if keepdims else item for item in found]
+    return found[0] if not shares.ndim else np.stack(found)
+
+
+@says(np.percentile)
+def _percentile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
+    return _quantile(x, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
+
+
+@says(np.median)
+def _median(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
+    if axis is None:
+        raise UnsupportedOperator("numpy.median over all axes")
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    size, ordered = size_of(x, axis), sorted_by(x, axis)[0]
+    middle = [take(ordered, np.array(item), axis=axis) for item in ((size - 1) // 2, size // 2)]
+    found = middle[0] if size % 2 else (middle[0] + middle[1]) / x.dtype.type(2)
+    found = np.where(np.any(np.isnan(x), axis=axis), x.dtype.type(np.nan), found)
+    return np.expand_dims(found, axis) if keepdims else found
+
+
+@says(np.ptp)
+def _ptp(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    return np.max(x, axis=axis, keepdims=keepdims) - np.min(x, axis=axis, keepdims=keepdims)
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------------
+
+
+@says(np.flip)
+def _flip(x: Array, axis: Any = None) -> Array:
+    axes = list(range(x.ndim)) if axis is None else [axis % x.ndim]
+    each = [1] * len(axes)
+    return x.of(x.op.Slice(x.value, [-item for item in each], [_FIRST for _ in each], axes, [-item for item in each]))
+
+
+@says(np.fliplr)
+def _fliplr(x: Array) -> Array:
+    return _flip(x, 1)
+
+
+@says(np.tile)
+def _tile(x: Array, reps: Any) -> Array:
+    times = [int(item) for item in np.atleast_1d(reps)]
+    for _ in range(len(times) - x.ndim):
+        x = x[None]
+    return x.of(x.op.Tile(x.value, [1] * (x.ndim - len(times)) + times))
+
+
+@says(np.repeat)
+def _repeat(x: Array, repeats: Any, axis: Any = None) -> Array:
+    if axis is None:
+        raise UnsupportedOperator("numpy.repeat without an axis")
+    return take(x, np.repeat(np.arange(size_of(x, axis)), np.asarray(repeats)), axis=axis)
+
+
+@says(np.append)
+def _append(x: Any, values: Any, axis: Any = None) -> Array:
+    if axis is None:
+        raise UnsupportedOperator("numpy.append without an axis")
+    return np.concatenate([x, values], axis=axis)
+
+
+@says(np.delete)
+def _delete(x: Array, places: Any, axis: Any = None) -> Array:
+    if axis is None:
+        raise UnsupportedOperator("numpy.delete without an axis")
+    return take(x, np.delete(np.arange(size_of(x, axis)), places), axis=axis)
+
+
+@says(np.roll)
+def _roll(x: Array, shift: Any, axis: Any = None) -> Array:
+    if axis is None:
+        raise UnsupportedOperator("numpy.roll without an axis")
+    return take(x, np.roll(np.arange(size_of(x, axis)), shift), axis=axis)
+
+
+@says(np.split, np.array_split)
+def _split(x: Array, parts: Any, axis: int = 0) -> list[Array]:
+    return [take(x, part, axis=axis) for part in np.array_split(np.arange(size_of(x, axis)), parts)]
+
+
+@says(np.hsplit)
+def _hsplit(x: Array, parts: Any) -> list[Array]:
+    return _split(x, parts, 1)
+
+
+@says(np.moveaxis)
+def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
+    shape = np.moveaxis(np.empty(tuple(range(1, x.ndim + 1))), source, destination).shape
+    return np.transpose(x, [size - 1 for size in shape])
+
+
+# -- sums and curves ---------------------------------------------------------------------------------------------------------
+
+
+@says(np.count_nonzero)
+def _count_nonzero(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
+    return np.sum((x if x.dtype == bool else x != 0).astype(np.int64), axis=axis, keepdims=keepdims)
+
+
+@says(np.trapezoid)
+def _trapezoid(x: Array, *, dx: float = 1.0, axis: int = -1) -> Array:
+    lead = [slice(None)] * (axis % x.ndim)
+    return np.sum(dx * (x[(*lead, slice(1, None))] + x[(*lead, slice(None, -1))]) / 2.0, axis=axis)
+
+
+@says(np.polyval)
+def _polyval(coefficients: Any, x: Array) -> Array:
+    found: Any = np.zeros_like(x)
+    for item in np.asarray(coefficients):
+        found = found * x + item
+    return found
+
+
+@says(np.interp)
+def _interp(x: Array, xp: Sequence[float], fp: Sequence[float], left: Any = None, right: Any = None) -> Array:
+    given, values = np.asarray(xp, np.float64), np.asarray(fp, np.float64)
+    x = x.astype(np.float64)
+    slope = np.append(np.diff(values) / np.diff(given), 0.0)
+    place = np.clip(np.searchsorted(given, x, side="right") - 1, 0, len(given) - 1)
+    found = take(slope, place) * (x - take(given, place)) + take(values, place)
+    found = np.where(x < given[0], values[0] if left is None else float(left), found)
+    return np.where(x > given[-1], values[-1] if right is None else float(right), found)
+
+
+@says(np.sinc)
+def _sinc(x: Array) -> Array:
+    return x.of(special.sinc(x.op, (x if x.dtype.kind == "f" else x.astype(np.float64)).value))
+
+
+@says(np.around)
+def _around(x: Array, decimals: int = 0) -> Array:
+    return np.round(x, decimals)
+
+
+@says(np.fix)
+def _fix(x: Array) -> Array:
+    return np.trunc(x)
+
+
+@says(np.real)
+def _real(x: Array) -> Array:
+    return x

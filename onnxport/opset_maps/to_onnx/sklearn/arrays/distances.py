@@ -1,0 +1,366 @@
+"""Distances of rows to fixed rows, kernels, and the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from sklearn.utils.extmath import row_norms
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
+
+_SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
+# Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
+_MARGIN = 8
+# From this many numbers of the fixed rows on, and up to so many columns, differences are summed column by column.
+_WIDE = 1 << 12
+# Of a squared distance below this share of its terms the product's form keeps too few digits.
+_CANCELLED = 1e-5
+_MANY = 64
+# From so many rows on a sum of kernels takes one operator less, where exp of the rows' squares is far from overflow.
+_MANY_SUMMED, _SMALL_EXPONENT = 256, 300.0
+
+
+def dense(rows: Any) -> np.ndarray:
+    """Fitted rows as an array: an estimator fitted on a sparse matrix keeps them so."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+def distances(
+    x: Array,
+    rows: Any,
+    metric: str = "euclidean",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    squared: bool = False,
+    ranking: bool = False,
+) -> Array:
+    """Distances of the rows of `x` to fixed `rows`, float64 [N, M].
+
+    Args:
+        x: [N, F].
+        rows: [M, F].
+        metric: scikit-learn's name of it.
+        parameters: the metric's own: p, w, V, VI.
+        squared: the square of a Euclidean distance.
+        ranking: only the order within a row of the result matters.
+    """
+    metric = _SAME.get(metric, metric)
+    parameters = dict(parameters or {})
+    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
+    if metric == "minkowski" and parameters.get("w") is None:
+        metric = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(parameters.get("p", 2), metric)
+    if metric in ("euclidean", "sqeuclidean"):
+        found = squared_euclidean(x, rows)
+        return found if squared or ranking or metric == "sqeuclidean" else np.sqrt(found)
+    if metric == "cosine":
+        return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
+    if metric == "correlation":
+        x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
+        return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
+    if metric in ("seuclidean", "mahalanobis"):
+        x, rows = _whitened(x, rows, metric, parameters)
+        return np.sqrt(squared_euclidean(x, rows))
+    return elementwise_distance(x[:, None, :], rows[None], metric, parameters)
+
+
+def _unit(rows: Any) -> Any:
+    norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
+    return rows / np.where(norm == 0, 1.0, norm)
+
+
+def _whitened(x: Any, rows: Any, metric: str, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+    if metric == "seuclidean":
+        scale = np.sqrt(np.asarray(parameters["V"], np.float64))
+        return x / scale, rows / scale
+    inverse = parameters.get("VI")
+    inverse = np.linalg.inv(parameters["V"]) if inverse is None else inverse
+    factor = np.linalg.cholesky(np.asarray(inverse, np.float64))
+    return x @ factor, rows @ factor
+
+
+def squared_euclidean(x: Array, rows: np.ndarray) -> Array:
+    """|x|^2 - 2 x y + |y|^2, at least 0: of small distances between large numbers only some digits are right."""
+    x, rows = _moved(x, rows.astype(np.result_type(x.dtype, rows.dtype)))
+    return _product_form(x, rows)[0]
+
+
+def _product_form(x: Array, rows: np.ndarray) -> tuple[Array, Array]:
+    scale = np.sum(x * x, axis=1, keepdims=True) + np.sum(rows * rows, axis=1)
+    return np.maximum(scale - 2.0 * (x @ rows.T), 0.0), scale
+
+
+def _moved(x: Array, rows: np.ndarray) -> tuple[Array, np.ndarray]:
+    """Both moved by about the fixed rows' mean, which keeps distances.
+
+    The mean is rounded to a power of two near each column's spread, so that whole numbers stay exact and equal distances equal.
+    """
+    if not len(rows):
+        return x, rows
+    spread, mean = rows.std(axis=0), rows.mean(axis=0)
+    step = 2.0 ** np.floor(np.log2(np.where(spread > 0, spread, 1.0)))
+    centre = np.where(spread > 0, np.rint(mean / step) * step, rows[0])
+    return (x - centre, rows - centre) if centre.any() else (x, rows)
+
+
+def kernel_squares(x: Array, rows: np.ndarray) -> Array:
+    """Squared distances of which exp(-d) is taken: from the differences where the product's rounding could be seen in that."""
+    return exact_squares(x, rows) if _far_apart(rows) else squared_euclidean(x, rows)
+
+
+def gaussian_sums(x: Array, rows: np.ndarray, gamma: float, weights: np.ndarray, bias: np.ndarray) -> Array:
+    """exp(-gamma |x - y|^2) weights + bias, float64 [N, K] of weights [M, K]."""
+    op, scaled = x.op, rows * np.sqrt(gamma)
+    if _far_apart(scaled):
+        return affine(np.exp(-exact_squares(x * np.sqrt(gamma), scaled)), weights, bias)
+    apart, moved = _moved(x, rows)
+    squares = gamma * np.sum(moved * moved, axis=1)
+    if len(rows) >= _MANY_SUMMED and squares.max() <= _SMALL_EXPONENT:
+        # exp(2 x y - |x|^2) is at most exp(|y|^2), and exp(-|y|^2) goes into the weights
+        own = apart.of(op.reduce("ReduceSumSquare", apart.value, [1], keepdims=True)) * -gamma
+        product = op.Gemm(apart.value, op.const(2.0 * gamma * moved.T), own.value)
+        return affine(np.exp(x.of(product)), np.exp(-squares)[:, None] * weights, bias)
+    # few rows in the terms' own order: sums that cancel exactly do so here
+    x, rows = _moved(x * np.sqrt(gamma), scaled)
+    own = x.of(op.reduce("ReduceSumSquare", x.value, [1], keepdims=True))
+    product = op.Gemm(x.value, op.const(2.0 * rows.T), op.const(-np.sum(rows * rows, axis=1)))
+    return affine(np.exp(x.of(product) - own), weights, bias)
+
+
+def _far_apart(rows: np.ndarray) -> bool:
+    """Whether the product's rounding of squared distances could be seen in exp of them."""
+    moved = rows - rows.mean(axis=0) if len(rows) else rows
+    return bool(np.max(np.sum(moved * moved, axis=1), initial=0.0) > 1e3)
+
+
+def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> Array:
+    """Squared Euclidean distances, float64 [N, M], small ones and those near the `critical` one as exact as from differences.
+
+    The product's form gives them all; where rounding may have taken digits that count, the pairs are computed once more.
+    """
+    x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
+    found, scale = _product_form(*_moved(x, rows))
+    doubtful: Any = found <= scale * _CANCELLED
+    if critical is not None:
+        doubtful = doubtful | (np.abs(found - critical) <= scale * 1e-11)
+    return _once_more(found, doubtful, x, x.const(rows))
+
+
+def _once_more(squares: Array, doubtful: Any, x: Array, rows: Array) -> Array:
+    """The squared distances, the doubtful ones computed from differences."""
+    pairs = x.of(x.op.NonZero(doubtful.value))
+    gap = take(x, pairs[0], axis=0) - take(rows, pairs[1], axis=0)
+    exact = _over_columns(gap, None, lambda a, _: a * a)
+    return squares.of(x.op.ScatterND(squares.value, pairs.T.value, exact.value))
+
+
+def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
+    """Distances of vectors along the last axis, by their elements."""
+    metric = _SAME.get(metric, metric)
+    if metric == "minkowski" and parameters.get("w") is None:
+        metric = {1: "manhattan", 2: "euclidean"}.get(parameters.get("p", 2), metric)
+    match metric:
+        case "euclidean":
+            gap = x - y
+            return np.sqrt(np.sum(gap * gap, axis=-1))
+        case "sqeuclidean":
+            gap = x - y
+            return np.sum(gap * gap, axis=-1)
+        case "manhattan":
+            return _over_columns(x, y, lambda a, b: np.abs(a - b))
+        case "chebyshev":
+            return _over_columns(x, y, lambda a, b: np.abs(a - b), np.maximum)
+        case "minkowski":
+            p, w = float(parameters.get("p", 2)), parameters.get("w")
+            if w is None:
+                return _over_columns(x, y, lambda a, b: np.abs(a - b) ** p) ** (1.0 / p)
+            return np.sum(np.abs(x - y) ** p * np.asarray(w, np.float64), axis=-1) ** (1.0 / p)
+        case "canberra":
+            return _over_columns(x, y, _canberra)
+        case "braycurtis":
+            total = _over_columns(x, y, lambda a, b: np.abs(a) + np.abs(b))  # scikit-learn's, not SciPy's
+            return _over_columns(x, y, lambda a, b: np.abs(a - b)) / np.where(total == 0, 1.0, total)
+        case "hamming":
+            return np.mean((x != y).astype(np.float64), axis=-1)
+        case "cosine":
+            dot = np.sum(x * y, axis=-1)
+            scale = np.sqrt(np.sum(x * x, axis=-1)) * np.sqrt(np.sum(y * y, axis=-1))
+            return 1.0 - dot / np.where(scale == 0, 1.0, scale)
+    raise UnsupportedOperator(f"metric={metric!r} has no mapping")
+
+
+def _canberra(a: Any, b: Any) -> Any:
+    total = np.abs(a) + np.abs(b)
+    return np.abs(a - b) / np.where(total == 0, 1.0, total)
+
+
+def _over_columns(x: Array, y: Any, term: Any, join: Any = np.add) -> Any:
+    """The terms' sum (or greatest) over the last axis, a column after the other where that is short or tables are large."""
+    size = x.shape[-1]
+    if size is None or size > _MANY or (isinstance(y, np.ndarray) and y.size <= _WIDE):
+        return np.sum(term(x, y), axis=-1) if join is np.add else np.max(term(x, y), axis=-1)
+    if y is None:
+        terms = term(x, None)
+        columns = [terms.of(part) for part in x.op.split(terms.value, [1] * size, -1)]
+        return np.squeeze(reduce(join, columns), axis=-1)
+    return reduce(join, (term(x[..., column], y[..., column]) for column in range(size)))
+
+
+def nearest(
+    x: Array, rows: Any, k: int, metric: str = "euclidean", parameters: Mapping[str, Any] | None = None
+) -> tuple[Array, Array]:
+    """Distances to the `k` nearest of fixed `rows`, ascending, and their numbers: float64 and int64 [N, k].
+
+    Candidates are ranked by one matrix product where the metric allows it; their distances are then computed from the
+    differences, since a small distance is lost in the product's rounding.
+    """
+    rows = np.asarray(rows, np.float64)
+    found, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, dict(parameters or {})))
+    return found, index
+
+
+def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+    metric = _SAME.get(metric, metric)
+    euclidean = metric in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis") or (
+        metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None
+    )
+    if not euclidean:
+        return _least(distances(x, rows, metric, parameters, ranking=True), k)
+    x = x.astype(np.float64)
+    if metric in ("seuclidean", "mahalanobis"):
+        x, rows = _whitened(x, rows, metric, parameters)
+    squares, index = _nearest_squares(x, rows, k)
+    return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
+
+
+def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """The product's form ranks; where a row beyond its candidates may be nearer than one of them, differences do."""
+    moved, centred = _moved(x, rows)
+    ranks, _ = _product_form(moved, centred)
+    count = min(k + _MARGIN, len(rows))
+    worst, candidates = _least(ranks, count)
+    fixed = x.const(rows)
+    squares, index = _measured(x, fixed, candidates, k)
+    if count == len(rows):
+        return squares, index
+    norms = np.sum(centred * centred, axis=1)
+    own = np.sum(moved * moved, axis=1, keepdims=True)
+    error = (own + float(norms.max())) * (4.0 * (rows.shape[1] + 8) * np.finfo(np.float64).eps)
+    sure: Any = np.all(squares[:, -1:] <= worst[:, -1:] - error)
+
+    def with_differences(b: OpBuilder) -> list[ir.Value]:
+        given, found = Array(b, x.value), Array(b, ranks.value)
+        doubtful = found <= (Array(b, own.value) + norms) * _CANCELLED
+        exact = _once_more(found, doubtful, given, Array(b, fixed.value))
+        nearer = _measured(given, Array(b, fixed.value), _least(exact, count)[1], k)
+        return [item.value for item in nearer]
+
+    made = x.op.If(
+        sure.value,
+        then_branch=x.op.body(lambda b: [squares.value, index.value]),
+        else_branch=x.op.body(with_differences),
+        outputs=2,
+    )
+    chosen = [
+        x.of(x.op.typed(value, item.value.dtype, list(item.value.shape or ())))
+        for value, item in zip(made, (squares, index), strict=True)
+    ]
+    return chosen[0], chosen[1]
+
+
+def _measured(x: Array, rows: Array, candidates: Array, k: int) -> tuple[Array, Array]:
+    """Squared distances, from the differences, of the nearest candidates, and their numbers."""
+    candidates = _ascending(candidates)
+    gap = x[:, None, :] - take(rows, candidates, axis=0)
+    squares, places = _least(_over_columns(gap, None, lambda a, _: a * a), k)
+    index: Any = np.take_along_axis(candidates, places, axis=1)
+    return squares, index
+
+
+def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """As `nearest`, ranked by |x|^2 - 2 x y + |y|^2 as it stands, which scikit-learn's brute force compares."""
+    rows = np.asarray(rows, np.float64)
+
+    def of_block(x: Array) -> tuple[Array, Array]:
+        index = _least(product_squares(x, rows), k)[1]
+        gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
+        return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
+
+    found, index = in_blocks(x.astype(np.float64), len(rows), of_block)
+    return found, index
+
+
+def nearest_of_sparse(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
+    """As `nearest`, ranked and measured by `product_squares`: of sparse matrices scikit-learn computes nothing else."""
+
+    def of_block(x: Array) -> tuple[Array, Array]:
+        squares, index = _least(product_squares(x, rows), k)
+        return np.sqrt(squares), index
+
+    found, index = in_blocks(x, len(rows), of_block)
+    return found, index
+
+
+def product_squares(x: Array, rows: np.ndarray) -> Array:
+    """|x|^2 - 2 x y + |y|^2 as it stands, at least 0, [N, M]: summed in float64, kept in float32 where both sides are that."""
+    wide, fixed = x.astype(np.float64), rows.astype(np.float64)
+    own = _over_columns(wide, None, lambda a, _: a * a)[:, None]
+    found = (own + (wide @ fixed.T) * -2.0) + row_norms(fixed, squared=True)
+    return np.maximum(_like(found, x, rows), 0.0)
+
+
+def _least(values: Array, k: int) -> tuple[Array, Array]:
+    least, places = values.op.TopK(values.value, [k], axis=1, largest=0, sorted=1)
+    return values.of(least), values.of(places)
+
+
+def _ascending(index: Array) -> Array:
+    """Sorted within each row, so that of rows at equal distance the first in the fitted order wins."""
+    values, _ = index.op.TopK(index.value, [index.shape[1]], axis=1, largest=0, sorted=1)
+    return index.of(values)
+
+
+def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
+    """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
+    rows = dense(rows)
+    dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64
+    x, rows = x.astype(dtype), rows.astype(dtype)
+    gamma = parameters.get("gamma")
+    gamma = 1.0 / rows.shape[1] if gamma is None else float(gamma)
+    coef0, degree = float(parameters.get("coef0", 1)), parameters.get("degree", 3)
+    match name:
+        case "linear":
+            return x @ rows.T
+        case "poly" | "polynomial":
+            base = x @ rows.T * gamma + coef0
+            return base ** (int(degree) if float(degree).is_integer() else degree)
+        case "sigmoid":
+            return np.tanh(x @ rows.T * gamma + coef0)
+        case "rbf":
+            return np.exp(-gamma * _like(squared_euclidean(x.astype(np.float64), rows.astype(np.float64)), x, rows))
+        case "laplacian":
+            return np.exp(-gamma * distances(x, rows, "manhattan"))
+        case "cosine":
+            return _unit(x) @ _unit(rows).T
+        case "chi2" | "additive_chi2":
+            first, second = x.astype(np.float64)[:, None, :], rows.astype(np.float64)[None]
+            total = first + second
+            terms = (first - second) ** 2 / np.where(total == 0, 1.0, total)
+            found = _like(-np.sum(terms, axis=2), x, rows)
+            chi2_gamma = parameters.get("gamma")
+            if name == "additive_chi2":
+                return found
+            return np.exp(found * (1.0 if chi2_gamma is None else float(chi2_gamma)))
+    raise UnsupportedOperator(f"kernel={name!r} has no mapping")
+
+
+def _like(found: Array, x: Array, rows: np.ndarray) -> Array:
+    """In float32 where both sides are that, as scikit-learn's distances are."""
+    return found.astype(np.float32) if x.dtype == rows.dtype == np.float32 else found

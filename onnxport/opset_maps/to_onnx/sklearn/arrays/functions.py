@@ -1,0 +1,428 @@
+"""NumPy's functions on `Array`s of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.lowerings import reductions
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+
+TABLE: dict[Any, Callable[..., Any]] = {}
+Function = Callable[..., Any]
+# Weights of so many times more rows than columns are held column by column: a runtime's product reads them faster so.
+_TALL = 128
+
+
+def says(*functions: Any) -> Callable[[Function], Function]:
+    """Notes what stands for functions of NumPy's in a graph."""
+
+    def register(function: Function) -> Function:
+        TABLE.update(dict.fromkeys(functions, function))
+        return function
+
+    return register
+
+
+def _axes(x: Array, axis: Any) -> list[int] | None:
+    if axis is None:
+        return None
+    return [int(item) % x.ndim for item in (axis if isinstance(axis, (tuple, list)) else [axis])]
+
+
+def reduced(x: Array, operator: str, axis: Any, keepdims: bool = False) -> Array:
+    """A reduction by its ONNX name."""
+    over = reductions.over(x.op, _axes(x, axis))
+    return x.of(reductions.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
+
+
+def _array(like: Array, item: Any) -> Array:
+    return item if isinstance(item, Array) else like.const(item)
+
+
+def _first(items: Sequence[Any]) -> Array:
+    return next(item for item in items if isinstance(item, Array))
+
+
+@says(np.sum)
+def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    if dtype is not None:
+        x = x.astype(dtype)
+    elif x.dtype.kind in "bi":
+        x = x.astype(np.int64)
+    return reduced(x, "ReduceSum", axis, keepdims)
+
+
+@says(np.mean)
+def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    return reduced(x if x.dtype.kind == "f" else x.astype(np.float64), "ReduceMean", axis, keepdims)
+
+
+@says(np.prod)
+def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    x, axes = x if x.dtype.kind == "f" else x.astype(np.int64), _axes(x, axis)
+    return x.of(x.op.reduce("ReduceProd", x.value, list(range(x.ndim)) if axes is None else axes, keepdims=keepdims))
+
+
+def _extreme(operator: str) -> Function:
+    def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        if x.dtype == bool:
+            return reduced(x.astype(np.int32), operator, axis, keepdims).astype(bool)
+        return reduced(x, operator, axis, keepdims)
+
+    return extreme
+
+
+TABLE[np.max] = TABLE[np.amax] = _extreme("ReduceMax")
+TABLE[np.min] = TABLE[np.amin] = _extreme("ReduceMin")
+
+
+@says(np.any)
+def _any(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    return reduced(_truth(x).astype(np.int32), "ReduceMax", axis, keepdims).astype(bool)
+
+
+@says(np.all)
+def _all(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    return reduced(_truth(x).astype(np.int32), "ReduceMin", axis, keepdims).astype(bool)
+
+
+def _truth(x: Array) -> Array:
+    return x if x.dtype == bool else x != 0
+
+
+@says(np.var)
+def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    gap = x - _mean(x, axis, keepdims=True)
+    mean = _mean(gap * gap, axis, keepdims)
+    if not ddof:
+        return mean
+    axes = _axes(x, axis)
+    if axes is None or any(x.shape[i] is None for i in axes):
+        raise UnsupportedOperator("numpy.var with ddof over rows")
+    count = int(np.prod([x.shape[i] for i in axes]))
+    return mean * (count / (count - ddof))
+
+
+@says(np.std)
+def _std(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    return np.sqrt(_var(x, axis, ddof, keepdims))
+
+
+def _argument(operator: str) -> Function:
+    def argument(x: Array, axis: int | None = None) -> Array:
+        if axis is None:
+            raise UnsupportedOperator(f"{operator} over all elements")
+        if x.dtype == bool:
+            x = x.astype(np.int32)
+        return x.of(reductions.first_extreme(x.op, operator, x.value, axis % x.ndim, keepdims=False))
+
+    return argument
+
+
+TABLE[np.argmax] = _argument("ArgMax")
+TABLE[np.argmin] = _argument("ArgMin")
+
+
+@says(np.where)
+def _where(condition: Any, x: Any, y: Any) -> Array:
+    like = _first([condition, x, y])
+    kinds = [item if type(item) in (int, float) else _array(like, item).dtype for item in (x, y)]
+    dtype = np.result_type(*kinds)
+    x, y = (_array(like, np.asarray(item, dtype) if not isinstance(item, Array) else item) for item in (x, y))
+    if dtype != object:
+        x, y = x.astype(dtype), y.astype(dtype)
+    condition = _array(like, condition)
+    if dtype == bool:  # runtimes have no Where of booleans
+        condition = condition.astype(bool)
+        return (condition & x) | (~condition & y)
+    return like.of(like.op.Where(_truth(condition).value, x.value, y.value))
+
+
+@says(np.concatenate)
+def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
+    like = _first(items)
+    arrays = [_array(like, item) for item in items]
+    if len(arrays) == 1:
+        return arrays[0]
+    dtype = np.result_type(*(item.dtype for item in arrays))
+    parts = [item.astype(dtype).value for item in arrays]
+    return like.of(like.op.Concat(*parts, axis=axis % like.ndim))
+
+
+@says(np.hstack)
+def _hstack(items: Sequence[Any]) -> Array:
+    return _concatenate(items, axis=0 if _first(items).ndim == 1 else 1)
+
+
+@says(np.stack)
+def _stack(items: Sequence[Any], axis: int = 0) -> Array:
+    like = _first(items)
+    return _concatenate([_expand(_array(like, item), axis) for item in items], axis=axis)
+
+
+@says(np.column_stack)
+def _column_stack(items: Sequence[Any]) -> Array:
+    like = _first(items)
+    arrays = [_array(like, item) for item in items]
+    return _concatenate([item[:, None] if item.ndim == 1 else item for item in arrays], axis=1)
+
+
+@says(np.vstack)
+def _vstack(items: Sequence[Any]) -> Array:
+    like = _first(items)
+    arrays = [_array(like, item) for item in items]
+    return _concatenate([item[None] if item.ndim == 1 else item for item in arrays], axis=0)
+
+
+@says(np.expand_dims)
+def _expand(x: Array, axis: int) -> Array:
+    return x.of(x.op.Unsqueeze(x.value, x.op.axes(axis % (x.ndim + 1))))
+
+
+@says(np.ndim)
+def _ndim(x: Array) -> int:
+    return x.ndim
+
+
+@says(np.squeeze)
+def _squeeze(x: Array, axis: Any = None) -> Array:
+    axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
+    return x.of(x.op.Squeeze(x.value, x.op.axes(*axes))) if axes else x
+
+
+@says(np.reshape)
+def _reshape(x: Array, shape: Any) -> Array:
+    return x.reshape(shape)
+
+
+@says(np.ravel)
+def _ravel(x: Array) -> Array:
+    return x.ravel()
+
+
+@says(np.transpose)
+def _transpose(x: Array, axes: Any = None) -> Array:
+    return x.of(x.op.Transpose(x.value, perm=list(axes) if axes is not None else list(range(x.ndim))[::-1]))
+
+
+@says(np.swapaxes)
+def _swapaxes(x: Array, a: int, b: int) -> Array:
+    order = list(range(x.ndim))
+    order[a], order[b] = order[b], order[a]
+    return _transpose(x, order)
+
+
+@says(np.atleast_1d)
+def _atleast_1d(x: Array) -> Array:
+    return x if x.ndim else x.reshape(1)
+
+
+@says(np.atleast_2d)
+def _atleast_2d(x: Array) -> Array:
+    return x if x.ndim > 1 else x[None]
+
+
+@says(np.dot)
+def _dot(x: Any, y: Any) -> Array:
+    like = _first([x, y])
+    return _array(like, x) @ _array(like, y)
+
+
+@says(np.clip)
+def _clip(x: Array, low: Any = None, high: Any = None, **names: Any) -> Array:
+    low, high = names.get("a_min", names.get("min", low)), names.get("a_max", names.get("max", high))
+    if low is not None:
+        x = np.maximum(x, low)
+    return np.minimum(x, high) if high is not None else x
+
+
+def affine(x: Array, weights: np.ndarray, bias: np.ndarray) -> Array:
+    """x weights + bias, [N, K], by one operator: runtimes join MatMul and Add of float32 alone."""
+    dtype = np.result_type(x.dtype, weights, bias)
+    op, turned = x.op, weights.shape[0] >= _TALL * weights.shape[1]
+    matrix = np.ascontiguousarray(weights.T) if turned else weights
+    rows, by, start = x.astype(dtype).value, op.const(matrix.astype(dtype)), op.const(bias.astype(dtype))
+    return x.of(op.Gemm(rows, by, start, transB=1 if turned else None))
+
+
+@says(np.take)
+def take(x: Any, index: Any, axis: int | None = None) -> Array:
+    """numpy.take, also of a constant at places that are in the graph, which NumPy's own does not dispatch."""
+    like = _first([x, index])
+    array = _array(like, x)
+    if axis is None:
+        if array.ndim != 1:
+            raise UnsupportedOperator("numpy.take without an axis")
+        axis = 0
+    return array[(*[slice(None)] * (axis % array.ndim), index)]
+
+
+@says(np.take_along_axis)
+def _take_along_axis(x: Any, index: Any, axis: int = -1) -> Array:
+    like = _first([x, index])
+    array, places = _array(like, x), _array(like, index)
+    return like.of(like.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
+
+
+@says(np.zeros_like)
+def _zeros_like(x: Array, dtype: Any = None) -> Array:
+    return _full_like(x, 0, dtype)
+
+
+@says(np.ones_like)
+def _ones_like(x: Array, dtype: Any = None) -> Array:
+    return _full_like(x, 1, dtype)
+
+
+@says(np.full_like)
+def _full_like(x: Array, fill: Any, dtype: Any = None) -> Array:
+    return full(x, x.shape, fill, dtype or x.dtype)
+
+
+def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Array:
+    """An array of one number; None in the shape stands for the same axis of `like`."""
+    op = like.op
+    sizes = [op.dim(like.value, axis) if size is None else int(size) for axis, size in enumerate(shape)]
+    value = op.Expand(op.const(np.asarray(fill, dtype)), op.shape_vector(sizes))
+    known = like.value.shape or [None] * len(shape)
+    value.shape = ir.Shape([known[axis] if size is None else int(size) for axis, size in enumerate(shape)])
+    return like.of(value)
+
+
+@says(np.broadcast_to)
+def _broadcast_to(x: Array, shape: Any) -> Array:
+    if any(size is None for size in shape):
+        raise UnsupportedOperator("a shape that is known only at run time")
+    return x.of(x.op.Expand(x.value, [int(size) for size in shape]))
+
+
+@says(np.isin)
+def _isin(x: Array, values: Any) -> Array:
+    found = x[..., None] == np.asarray(values).ravel()
+    return _any(found, axis=-1)
+
+
+@says(np.round)
+def _round(x: Array, decimals: int = 0) -> Array:
+    if x.dtype.kind in "iub":
+        return x
+    scale = 10.0 ** abs(decimals)
+    if not decimals:
+        return np.rint(x)
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
+
+
+@says(np.nan_to_num)
+def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    if x.dtype.kind in "iub":
+        return x
+    limits = np.finfo(x.dtype)
+    high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
+    x = np.where(np.isnan(x), x.dtype.type(nan), x)
+    infinite = np.isinf(x)
+    x = np.where(infinite & (x > 0), x.dtype.type(high), x)
+    return np.where(infinite & (x < 0), x.dtype.type(low), x)
+
+
+@says(np.cumsum)
+def _cumsum(x: Array, axis: int) -> Array:
+    if x.dtype.kind in "bi":
+        x = x.astype(np.int64)
+    return x.of(x.op.CumSum(x.value, np.asarray(axis % x.ndim, np.int64)))
+
+
+@says(np.diff)
+def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
+    for _ in range(n):
+        lead = [slice(None)] * (axis % x.ndim)
+        x = x[(*lead, slice(1, None))] - x[(*lead, slice(None, -1))]
+    return x
+
+
+@says(np.digitize)
+def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
+    bins = np.asarray(bins)
+    return _searchsorted(bins, x, side="left" if right else "right")
+
+
+@says(np.searchsorted)
+def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
+    """How many of the values lie below x (side="left"), or not above it."""
+    from onnxport.opset_maps.to_onnx.sklearn.trees.places import passed
+
+    return passed(x, np.asarray(sorted_values), equal=side == "right")
+
+
+@says(np.linalg.norm)
+def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    if ord in (None, 2):
+        return reduced(x, "ReduceL2", axis, keepdims)
+    if ord == 1:
+        return _sum(np.abs(x), axis, keepdims=keepdims)
+    if ord == np.inf:
+        return np.max(np.abs(x), axis=axis, keepdims=keepdims)
+    raise UnsupportedOperator(f"numpy.linalg.norm of order {ord}")
+
+
+@says(np.copy)
+def _copy(x: Array) -> Array:
+    return x.copy()
+
+
+@says(np.average)
+def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
+    if weights is None:
+        return _mean(x, axis)
+    weights = np.asarray(weights)
+    if axis is None or weights.ndim != 1:
+        raise UnsupportedOperator("numpy.average with weights for each element")
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    weights = weights.astype(np.result_type(x.dtype, weights.dtype, np.float64 if x.dtype.kind in "bi" else x.dtype))
+    return _sum(x * weights.reshape(shape), axis) / weights.sum()
+
+
+@says(np.select)
+def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Array:
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = np.where(condition, choice, result)
+    return result
+
+
+def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array, Array]:
+    """The values of `x` sorted along a static axis, and where they stood; equal ones in their order."""
+    size = x.shape[axis]
+    values, index = x.op.TopK(
+        x.value, [size] if size is not None else x.op.dim(x.value, axis), axis=axis, largest=int(largest), sorted=1
+    )
+    return x.of(values), x.of(index)
+
+
+@says(np.sort)
+def _sort(x: Array, axis: int = -1) -> Array:
+    return sorted_by(x, axis)[0]
+
+
+@says(np.argsort)
+def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
+    return sorted_by(x, axis)[1]
+
+
+@says(np.einsum)
+def _einsum(equation: str, *operands: Any) -> Array:
+    like = _first(operands)
+    arrays = [_array(like, item) for item in operands]
+    dtype = np.result_type(*(item.dtype for item in arrays))
+    return like.of(like.op.Einsum(*(item.astype(dtype).value for item in arrays), equation=equation))
+
+
+def symbol(x: ir.Value, axis: int = 0) -> Any:
+    """The size of an axis as shapes hold it."""
+    return x.shape[axis] if x.shape is not None else None

@@ -1,0 +1,100 @@
+"""Arrays that a user's function is given: what NumPy makes of NaN is made of it here too, as a runtime's own operators do not.
+
+The greatest and least element are NaN where there is one, the place of these is the first NaN's, and NaN comes last in order.
+scikit-learn's own estimators are hardly given NaN there, so that arrays of theirs go without; where one is, it asks for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.column_functions import size_of
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import TABLE
+
+
+class Traced(Array):
+    """An array of a user's function."""
+
+    __slots__ = ()
+
+    def of(self, value: ir.Value) -> Traced:
+        """Another value of the same graph."""
+        return Traced(self.op, value)
+
+    def lowering(self, function: Any) -> Callable[..., Any] | None:
+        """What stands for a function of NumPy's."""
+        return _OF_NAN.get(function) or super().lowering(function)
+
+
+def _with_nan(x: Array, axis: Any, keepdims: bool, found: Array) -> Array:
+    return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), found)
+
+
+def _extreme(function: Any) -> Callable[..., Array]:
+    def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+        found = TABLE[function](x, axis=axis, keepdims=keepdims)
+        return _with_nan(x, axis, keepdims, found) if x.dtype.kind == "f" else found
+
+    return extreme
+
+
+def _place(function: Any) -> Callable[..., Array]:
+    def place(x: Array, axis: int | None = None) -> Array:
+        found: Array = TABLE[function](x, axis=axis)
+        if x.dtype.kind != "f":
+            return found
+        missing = np.isnan(x)
+        return np.where(np.any(missing, axis=axis), TABLE[np.argmax](missing.astype(np.int32), axis=axis), found)
+
+    return place
+
+
+def _sort(x: Array, axis: int = -1) -> Array:
+    if x.dtype.kind != "f":
+        return TABLE[np.sort](x, axis=axis)
+    size, missing = size_of(x, axis), np.isnan(x)
+    ordered = TABLE[np.sort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
+    shape = [size if item == axis % x.ndim else 1 for item in range(x.ndim)]
+    behind = np.arange(size).reshape(shape) >= size - np.sum(missing.astype(np.int64), axis=axis, keepdims=True)
+    return np.where(behind, x.dtype.type(np.nan), ordered)
+
+
+def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
+    if x.dtype.kind != "f":
+        return TABLE[np.argsort](x, axis=axis)
+    missing = np.isnan(x)
+    order = TABLE[np.argsort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
+    last = np.take_along_axis(missing.astype(np.int64), order, axis=axis)  # an infinity comes before them
+    return np.take_along_axis(order, TABLE[np.argsort](last, axis=axis), axis=axis)
+
+
+def _searchsorted(values: Any, x: Any, side: str = "left") -> Array:
+    found = TABLE[np.searchsorted](values, x, side=side)
+    return np.where(np.isnan(x), len(values), found) if x.dtype.kind == "f" else found
+
+
+def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
+    bins = np.asarray(bins)
+    if np.any(np.diff(bins) < 0):
+        raise UnsupportedOperator("numpy.digitize with bins that decrease")
+    return _searchsorted(bins, x, side="left" if right else "right")
+
+
+_OF_NAN: dict[Any, Callable[..., Any]] = {
+    np.max: _extreme(np.max),
+    np.amax: _extreme(np.max),
+    np.min: _extreme(np.min),
+    np.amin: _extreme(np.min),
+    np.argmax: _place(np.argmax),
+    np.argmin: _place(np.argmin),
+    np.sort: _sort,
+    np.argsort: _argsort,
+    np.searchsorted: _searchsorted,
+    np.digitize: _digitize,
+}

@@ -1,0 +1,182 @@
+"""NumPy's and SciPy's ufuncs, on values of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph import compositions
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings import arithmetic, special, trigonometry
+from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
+
+_DOUBLE = ir.DataType.DOUBLE
+Function = Callable[..., ir.Value]
+
+
+def _known_in_float(operator: str) -> Function:
+    """An operator that runtimes have in float32 only, composed for float64."""
+    return lambda op, x: trigonometry.COMPOSED[operator](op, x) if x.dtype == _DOUBLE else op.node(operator, x)
+
+
+def _power(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    exponent = op.constant(y)
+    if exponent is not None and exponent.size == 1 and exponent.ravel()[0] == 2:
+        return op.Mul(x, x)
+    return op.Pow(x, y)
+
+
+def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """sign(x) |x|^(1/3), once refined: a third is rounded."""
+    sure = op.Where(op.Equal(x, op.const(0.0, x.dtype)), op.const(1.0, x.dtype), x)
+    root = op.Mul(op.Sign(sure), op.Pow(op.Abs(sure), op.const(1 / 3, x.dtype)))
+    square = op.Mul(root, root)
+    # where the cube or the root is infinite, as of infinity, nothing is refined
+    step = op.Div(op.Sub(op.Mul(square, root), sure), op.Mul(square, op.const(3.0, x.dtype)))
+    fine = op.Where(op.IsNaN(step), root, op.Sub(root, step))
+    return op.Where(op.Equal(x, op.const(0.0, x.dtype)), x, fine)
+
+
+def _heaviside(op: OpBuilder, x: ir.Value, at_zero: ir.Value) -> ir.Value:
+    zero, one = op.const(0.0, x.dtype), op.const(1.0, x.dtype)
+    found = op.Where(op.Less(x, zero), zero, op.Where(op.Greater(x, zero), one, at_zero))
+    return op.Where(op.IsNaN(x), x, found)
+
+
+def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """min(x, 0) - log1p(exp(-|x|))."""
+    tail = compositions.log1p(op, op.Exp(op.Neg(op.Abs(x))))
+    return op.Sub(op.Min(x, op.const(0.0, x.dtype)), tail)
+
+
+def _expit(op: OpBuilder, x: ir.Value) -> ir.Value:
+    # runtimes' Sigmoid is 0 for what is only small: its logarithm, or a share of such numbers, would be wrong
+    one = op.const(1.0, x.dtype)
+    return op.Div(one, op.Add(one, op.Exp(op.Neg(x))))
+
+
+def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    # by a vector as by a column: the product of a matrix's entries is one with a matrix
+    if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
+        found = sparse_rows.product(op, x, y)
+        return op.MatMul(x, y) if found is None else found
+    return op.Squeeze(_product(op, x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
+
+
+def _ignoring_nan(operator: str) -> Function:
+    def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        if x.dtype is not None and not x.dtype.is_floating_point():
+            return op.node(operator, x, y)
+        return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
+
+    return lower
+
+
+def _plain(operator: str) -> Function:
+    return lambda op, *values: op.node(operator, *values)
+
+
+def _bitwise(operator: str) -> Function:
+    return lambda op, *values: arithmetic.bitwise(op, operator, *values)
+
+
+def _but_whole_numbers(operator: str) -> Function:
+    return lambda op, x: op.node(operator, x) if x.dtype is not None and x.dtype.is_floating_point() else x
+
+
+# By name, on operands of the loop's type.
+UFUNCS: dict[str, Function] = {
+    "add": _plain("Add"),
+    "subtract": _plain("Sub"),
+    "multiply": _plain("Mul"),
+    "divide": _plain("Div"),
+    "floor_divide": arithmetic.floor_div,
+    "remainder": arithmetic.floor_mod,
+    "fmod": arithmetic.trunc_mod,
+    "power": _power,
+    "negative": _plain("Neg"),
+    "positive": lambda op, x: x,
+    "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
+    "fabs": _plain("Abs"),
+    "sign": lambda op, x: op.Sign(x),
+    "sqrt": _plain("Sqrt"),
+    "square": arithmetic.square,
+    "reciprocal": _plain("Reciprocal"),
+    "conjugate": lambda op, x: x,
+    "signbit": arithmetic.is_negative,
+    "copysign": lambda op, x, y: op.Where(arithmetic.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
+    "exp": _plain("Exp"),
+    "exp2": arithmetic.exp2,
+    "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
+    "expm1": compositions.expm1,
+    "log": _plain("Log"),
+    "log2": arithmetic.log2,
+    "log10": arithmetic.log10,
+    "log1p": compositions.log1p,
+    "logaddexp": arithmetic.logaddexp,
+    "sin": _plain("Sin"),
+    "cos": _plain("Cos"),
+    "tan": _known_in_float("Tan"),
+    "arcsin": _known_in_float("Asin"),
+    "arccos": _known_in_float("Acos"),
+    "arctan": _known_in_float("Atan"),
+    "arctan2": trigonometry.atan2,
+    "sinh": trigonometry.sinh,
+    "cosh": trigonometry.cosh,
+    "tanh": _plain("Tanh"),
+    "arcsinh": _known_in_float("Asinh"),
+    "arccosh": _known_in_float("Acosh"),
+    "arctanh": _known_in_float("Atanh"),
+    "hypot": arithmetic.hypot,
+    "deg2rad": lambda op, x: op.Mul(x, float(np.pi / 180)),
+    "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),
+    "rad2deg": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    "degrees": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    "cbrt": _cube_root,
+    "heaviside": _heaviside,
+    "float_power": _power,
+    "maximum": lambda op, x, y: op.Max(x, y),
+    "minimum": lambda op, x, y: op.Min(x, y),
+    "fmax": _ignoring_nan("Max"),
+    "fmin": _ignoring_nan("Min"),
+    "equal": _plain("Equal"),
+    "not_equal": arithmetic.not_equal,
+    "less": _plain("Less"),
+    "less_equal": _plain("LessOrEqual"),
+    "greater": _plain("Greater"),
+    "greater_equal": _plain("GreaterOrEqual"),
+    "logical_and": _plain("And"),
+    "logical_or": _plain("Or"),
+    "logical_xor": _plain("Xor"),
+    "logical_not": _plain("Not"),
+    "bitwise_and": _bitwise("And"),
+    "bitwise_or": _bitwise("Or"),
+    "bitwise_xor": _bitwise("Xor"),
+    "invert": _bitwise("Not"),
+    "isnan": arithmetic.isnan,
+    "isinf": arithmetic.isinf,
+    "isfinite": arithmetic.isfinite,
+    "floor": _but_whole_numbers("Floor"),
+    "ceil": _but_whole_numbers("Ceil"),
+    "rint": _plain("Round"),
+    "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else arithmetic.trunc(op, x),
+    "matmul": _product,
+    # scipy.special
+    "expit": _expit,
+    "logit": lambda op, x: op.Log(op.Div(x, op.Sub(op.const(1.0, x.dtype), x))),
+    "log_expit": _log_expit,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "erfcx": special.erfcx,
+    "erfinv": special.erfinv,
+    "log_ndtr": special.log_ndtr,
+    "gammaln": special.lgamma,
+    "psi": special.digamma,
+    "xlogy": arithmetic.xlogy,
+    "xlog1py": special.xlog1py,
+    "entr": special.entr,
+    "ndtr": special.ndtr,
+    "ndtri": special.ndtri,
+}

@@ -1,0 +1,1 @@
+"""Gradient boosting libraries: XGBoost, LightGBM and CatBoost."""

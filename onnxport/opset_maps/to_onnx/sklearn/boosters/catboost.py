@@ -1,0 +1,315 @@
+"""CatBoost's estimators: sums of trees, symmetric or not, behind a loss's transform.
+
+The model is read from its JSON form. CatBoost sees its rows in float32, sends x > border to the right and sums in float64.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, logsumexp, softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called, columns, numbers
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+_BINARY = frozenset(("Logloss", "CrossEntropy", "Focal"))
+_EACH_LABEL = frozenset(("MultiLogloss", "MultiCrossEntropy"))
+_ONE_BY_ONE = frozenset((*_EACH_LABEL, "MultiClassOneVsAll"))
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The columns of numbers.
+
+    Attributes:
+        columns: places of them in the table.
+        place: place among those columns, by CatBoost's number.
+        right: NaN goes right, by CatBoost's number.
+    """
+
+    columns: list[int]
+    place: dict[int, int]
+    right: dict[int, bool]
+
+
+def _features(said: list[dict[str, Any]], x: Table) -> _Features:
+    """The columns by their names where the table has all those that the model looks at, else by their places."""
+    columns = [item["flat_feature_index"] for item in said]
+    looked_at = [item for item in said if item["borders"]]
+    if looked_at and isinstance(x, Frame) and set(x.widths) == {1}:
+        names = [item.get("feature_id") for item in looked_at]
+        if set(names) <= set(x.names):
+            said, columns = looked_at, [x.names.index(name) for name in names]
+    place = {item["feature_index"]: index for index, item in enumerate(said)}
+    right = {item["feature_index"]: item["nan_value_treatment"] == "AsTrue" for item in said}
+    return _Features(columns, place, right)
+
+
+def _read(model: Any) -> dict[str, Any]:
+    for kind in ("text", "embedding"):
+        found = getattr(model, f"get_{kind}_feature_indices", list[int])()
+        if found:
+            raise UnsupportedOperator(
+                f"{type(model).__name__}: {kind}_features={found} have no mapping, since CatBoost does not tell how it reads "
+                "them: make numbers of them in a transformer before it"
+            )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "model.json"
+        model.save_model(str(place), format="json")
+        read: dict[str, Any] = json.loads(place.read_text())
+    return read
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _symmetric(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The full binary tree whose leaves stand in order: split of each node (the root's is the last), children, leaves."""
+    inner = (1 << depth) - 1
+    nodes = np.arange(2 * inner + 1)
+    level = np.frexp(nodes + 1)[1] - 1
+    leaf = nodes >= inner
+    split = np.where(leaf, 0, depth - 1 - level)
+    return split, np.where(leaf, 0, 2 * nodes + 1), np.where(leaf, 0, 2 * nodes + 2), leaf
+
+
+def _symmetric_tree(said: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
+    splits = said["splits"] or []
+    split, left, right, leaf = _symmetric(len(splits))
+    column, border, to_left = (np.array(item) for item in _splits(splits or [None], features))
+    held = np.zeros((len(leaf), width))
+    held[leaf] = np.asarray(said["leaf_values"], np.float64).reshape(-1, width)
+    return tree_ensemble.Tree(column[split], border[split], to_left[split], left, right, leaf, held)
+
+
+def _any_tree(said: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
+    nodes = list(_nodes(said))
+    number = {id(node): index for index, node in enumerate(nodes)}
+    leaf = np.array(["split" not in node for node in nodes])
+    column, border, to_left = (np.array(item) for item in _splits([node.get("split") for node in nodes], features))
+    left, right = (
+        np.array([number[id(node[side])] if "split" in node else 0 for node in nodes]) for side in ("left", "right")
+    )
+    held = np.zeros((len(nodes), width))
+    held[leaf] = np.array([node["value"] for node in nodes if "split" not in node], np.float64).reshape(-1, width)
+    return tree_ensemble.Tree(column, border, to_left, left, right, leaf, held)
+
+
+def _nodes(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The nodes from the root on; a loop, since a tree may be deeper than Python's stack."""
+    waiting = [said]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if "split" in node:
+            waiting += [node["right"], node["left"]]
+
+
+def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[float], list[bool]]:
+    """Column, border, and whether NaN goes left, of each split; blank ones for leaves."""
+    column, border, to_left = [], [], []
+    for said in splits:
+        if said is None:
+            said_number, said_border = None, 0.0
+        elif said["split_type"] == "FloatFeature":
+            said_number, said_border = said["float_feature_index"], said["border"]
+        else:
+            raise UnsupportedOperator(
+                f"CatBoost: split_type={said['split_type']!r} asks for categories, of which the model holds only hashes or "
+                "statistics by hash: encode them in a transformer before it"
+            )
+        column.append(0 if said_number is None else features.place[said_number])
+        border.append(said_border)
+        to_left.append(said_number is not None and not features.right[said_number])
+    return column, border, to_left
+
+
+# -- estimators ------------------------------------------------------------------------------------------------------------
+
+_ROWS = f64(20, 4)
+_FEW: dict[str, Any] = {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+
+
+def _holes() -> np.ndarray:
+    found = np.random.default_rng(2).normal(size=(20, 4))
+    found[::3, 1] = found[1::4, 0] = np.nan
+    return found
+
+
+def _fitted(name: str, y: np.ndarray, *, holes: bool = False, fit: Any = None, **options: Any) -> Any:
+    x = data()
+    if holes:
+        x[:, :2] = np.where(np.random.default_rng(3).random((len(x), 2)) < 0.2, np.nan, x[:, :2])
+    return getattr(import_module("catboost"), name)(**{**_FEW, **options}).fit(x, y, **fit or {})
+
+
+def _classifier(*, classes: int = 3, text: bool = False, **options: Any) -> Any:
+    return _fitted("CatBoostClassifier", target(classes, text=text), **options)
+
+
+def _regressor(*, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
+    return _fitted("CatBoostRegressor", quantity(outputs, positive=positive), **options)
+
+
+def _ranker() -> Any:
+    return _fitted("CatBoostRanker", target(), loss_function="QueryRMSE", fit={"group_id": np.repeat(range(12), 10)})
+
+
+def _two_labels() -> Any:
+    y = np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int)
+    return _fitted("CatBoostClassifier", y, loss_function="MultiLogloss")
+
+
+_ESTIMATORS = ("CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker", "CatBoost")
+
+
+@sklearn.lower(*(f"catboost.{name}.predict_raw" for name in _ESTIMATORS), cases=[built(_regressor, _ROWS)])
+def raw_values(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The scaled sums of the trees' values plus the bias, float64 [N, K] always."""
+    read = _read(model)
+    features = _features(read["features_info"].get("float_features") or [], x)
+    scale, bias = float(read["scale_and_bias"][0]), np.ravel(read["scale_and_bias"][1]).astype(np.float64)
+    symmetric = read.get("oblivious_trees") or []
+    trees = [_symmetric_tree(tree, features, len(bias)) for tree in symmetric]
+    trees += [_any_tree(tree, features, len(bias)) for tree in read.get("trees") or []]
+    if not features.columns:
+        raise UnsupportedOperator(f"{type(model).__name__}: the model has no columns of numbers")
+    others = read["features_info"].get("categorical_features") or []
+    if others or isinstance(x, Frame) or features.columns != list(range(len(features.columns))):
+        x = columns(op, x, features.columns)
+    rows = numbers(op, x, np.float32)
+    if not trees:
+        return _of_all_classes(model, full(rows, (None, len(bias)), 0.0, np.float64) + bias)
+    joined = tree_ensemble.join(trees)
+    return _of_all_classes(model, tree_ensemble.totals(op, joined, rows.value) * scale + bias)
+
+
+def _of_all_classes(model: Any, raw: Array) -> Array:
+    """The raw values with -infinity for the classes that the fit was told of and did not see."""
+    classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
+    if not 1 < width < len(classes):
+        return raw
+    seen = json.loads(model.get_metadata()["class_params"])["class_to_label"]
+    place = np.full(len(classes), width)
+    place[seen] = np.arange(width)
+    return np.concatenate([raw, full(raw, (None, 1), -np.inf, np.float64)], axis=1)[:, place]
+
+
+@sklearn.lower(*(f"catboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
+def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What predict gives with prediction_type="RawFormulaVal", a vector where it is one number."""
+    raw = called(op, model, "predict_raw", x)
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+def _loss(model: Any) -> str:
+    return str(json.loads(model.get_metadata()["params"])["loss_function"]["type"])
+
+
+@sklearn.lower(
+    "catboost.CatBoostRegressor.predict",
+    "catboost.CatBoostRanker.predict",
+    "catboost.CatBoost.predict",
+    cases=[
+        built(_regressor, _ROWS, dynamic=True),
+        built(_regressor, f32(20, 4)),
+        built(lambda: _regressor(holes=True), _holes()),
+        built(lambda: _regressor(holes=True, nan_mode="Max"), _holes()),
+        built(lambda: _regressor(grow_policy="Lossguide"), _ROWS),
+        built(lambda: _regressor(grow_policy="Depthwise", holes=True), _holes()),
+        built(lambda: _regressor(loss_function="Poisson", positive=True), _ROWS),
+        built(lambda: _regressor(loss_function="RMSEWithUncertainty"), _ROWS),
+        built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), _ROWS),
+        built(_ranker, _ROWS),
+    ],
+)
+def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The raw value, or what the loss makes of it."""
+    raw = called(op, model, "predict_raw", x)
+    kind = model._get_default_prediction_type() if hasattr(model, "_get_default_prediction_type") else "RawFormulaVal"
+    if kind == "Exponent":
+        raw = np.exp(raw)
+    elif kind == "RMSEWithUncertainty":  # mean, and the variance from the logarithm of the standard deviation
+        raw = np.stack([raw[:, 0], np.exp(2 * raw[:, 1])], axis=1)
+    elif kind != "RawFormulaVal":
+        raise UnsupportedOperator(f"{type(model).__name__}: prediction_type={kind!r} has no mapping")
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+@sklearn.lower(
+    "catboost.CatBoostClassifier.predict_proba",
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(_classifier, f32(20, 4)),
+        built(lambda: _classifier(classes=2, holes=True), _holes()),
+        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), _ROWS),
+        built(lambda: _classifier(grow_policy="Lossguide"), _ROWS),
+        built(_two_labels, _ROWS),
+    ],
+)
+def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The loss's probabilities of the raw values."""
+    raw, loss = called(op, model, "predict_raw", x), _loss(model)
+    if loss in _BINARY:
+        return both_classes(expit(raw[:, 0]))
+    if loss == "MultiClass":
+        return softmax(raw)
+    if loss in _ONE_BY_ONE:
+        return expit(raw)
+    raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+
+
+@sklearn.lower(
+    "catboost.CatBoostClassifier.predict_log_proba",
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), _ROWS),
+        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), _ROWS),
+    ],
+)
+def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The logarithms of the loss's probabilities."""
+    raw, loss = called(op, model, "predict_raw", x), _loss(model)
+    if loss in _BINARY:
+        return log_expit(np.concatenate([-raw, raw], axis=1))
+    if loss == "MultiClass":
+        return raw - logsumexp(raw, keepdims=True)
+    if loss in _ONE_BY_ONE:
+        return log_expit(raw)
+    raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+
+
+@sklearn.lower(
+    "catboost.CatBoostClassifier.predict",
+    cases=[
+        built(lambda: _classifier(text=True), _ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), _holes()),
+        built(_two_labels, _ROWS),
+    ],
+)
+def label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest raw value, [N, 1]; for two classes [N], for several labels whether each is positive."""
+    raw, loss = called(op, model, "predict_raw", x), _loss(model)
+    if loss in _BINARY:
+        threshold = float(model.get_probability_threshold())
+        return take_class(model.classes_, (raw[:, 0] > np.log(threshold / (1 - threshold))).astype(np.int64))
+    if loss in _EACH_LABEL:
+        return (raw > 0).astype(np.int64)
+    return take_class(model.classes_, np.argmax(raw, axis=1))[:, None]

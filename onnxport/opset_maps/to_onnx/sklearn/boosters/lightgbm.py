@@ -1,0 +1,395 @@
+"""LightGBM's estimators: sums of trees behind an objective's transform, all in float64.
+
+The model is read from its text form, which holds every float64 exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+# LightGBM's kZeroThreshold: what is no further from zero counts as zero.
+_ZERO = float(np.float32(1e-35))
+_BELOW_ZERO = float(np.nextafter(-_ZERO, -1.0))
+# Bits of a node's decision type.
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_MISSING_ZERO, _MISSING_NAN = 1, 2
+# How a column is looked at by a node: as it is, zeros as missing values, or as a whole number.
+_PLAIN, _ZEROS_MISSING, _WHOLE = 0, 1, 2
+
+_IDENTITY = frozenset("regression regression_l1 huber fair quantile mape lambdarank rank_xendcg custom".split())
+_EXPONENTIAL = frozenset(("poisson", "gamma", "tweedie"))
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What a fitted estimator's text says.
+
+    Attributes:
+        header: its lines before the trees, by name.
+        trees: each tree's lines, by name.
+        objective: the objective's words, its name first; ``custom`` where the user wrote it.
+    """
+
+    header: dict[str, str]
+    trees: list[dict[str, str]]
+    objective: list[str]
+
+    @property
+    def width(self) -> int:
+        """Number of results for each row."""
+        return int(self.header["num_tree_per_iteration"])
+
+    def option(self, name: str, default: float) -> float:
+        """A number that the objective's line holds."""
+        found = [word.partition(":")[2] for word in self.objective if word.startswith(f"{name}:")]
+        return float(found[0]) if found else default
+
+
+def _lines(block: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in block.splitlines())
+    return {key: value for key, _, value in pairs}
+
+
+def _read(text: str) -> _Model:
+    body = text.partition("\nend of trees")[0]
+    first, *blocks = re.split(r"^Tree=\d+$", body, flags=re.MULTILINE)
+    header = _lines(first)
+    return _Model(header, [_lines(block) for block in blocks], header.get("objective", "custom").split())
+
+
+def _numbers(tree: dict[str, str], name: str, dtype: Any = np.float64) -> np.ndarray:
+    return np.array(tree.get(name, "").split(), dtype)
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------------
+
+
+def _kinds(tree: dict[str, str]) -> np.ndarray:
+    """How each node looks at its column."""
+    decision = _numbers(tree, "decision_type", np.int64)
+    kind = np.where((decision >> 2) & 3 == _MISSING_ZERO, _ZEROS_MISSING, _PLAIN)
+    return np.where(decision & _CATEGORICAL, _WHOLE, kind)
+
+
+def _tree(said: dict[str, str], places: np.ndarray | None, near: bool) -> tree_ensemble.Tree:
+    """A tree for the columns at `places` [features, kinds], None where these are the features.
+
+    In an array numbers near zero count as zero (`near`), in a sparse matrix they are what they are.
+    """
+    value = _numbers(said, "leaf_value")
+    inner = len(value) - 1
+    if not inner:
+        none = np.zeros(1, np.int64)
+        return tree_ensemble.Tree(none, np.zeros(1), none > 0, none, none, none == 0, value[:, None])
+    decision = _numbers(said, "decision_type", np.int64)
+    threshold = _numbers(said, "threshold")
+    zeros = (np.abs(threshold) <= _ZERO) & near
+    levels = np.where(zeros, np.where(threshold < 0, _BELOW_ZERO, _ZERO), threshold)
+    feature = _numbers(said, "split_feature", np.int64)
+    kind = _kinds(said)
+    default = (decision & _DEFAULT_LEFT) > 0
+    tracked = ((decision >> 2) & 3 == _MISSING_NAN) | (kind == _ZEROS_MISSING)
+    # where NaN is not a missing value it counts as zero, and among categories as none of them
+    missing = np.where(kind == _WHOLE, False, np.where(tracked, default, threshold >= 0))
+    children = [_numbers(said, side, np.int64) for side in ("left_child", "right_child")]
+    left, right = (np.where(child < 0, inner + ~child, child) for child in children)
+    blank = np.zeros(inner + 1, np.int64)
+    return tree_ensemble.Tree(
+        np.concatenate([feature if places is None else places[feature, kind], blank]),
+        np.concatenate([levels, blank]),
+        np.concatenate([missing, blank.astype(bool)]),
+        np.concatenate([left, blank]),
+        np.concatenate([right, blank]),
+        np.arange(2 * inner + 1) >= inner,
+        np.concatenate([np.zeros(inner), value])[:, None],
+        _members(said, np.flatnonzero(kind == _WHOLE), threshold),
+    )
+
+
+def _members(said: dict[str, str], nodes: np.ndarray, threshold: np.ndarray) -> dict[int, np.ndarray]:
+    """For nodes that ask for membership the categories that go left, which stand as bits of 32-bit words."""
+    if not len(nodes):
+        return {}
+    bounds = _numbers(said, "cat_boundaries", np.int64)
+    words = _numbers(said, "cat_threshold", np.uint32)
+    found = {}
+    for node in nodes.tolist():
+        index = int(threshold[node])
+        mine = words[bounds[index] : bounds[index + 1]].astype("<u4")
+        bits = np.unpackbits(mine.view(np.uint8), bitorder="little")
+        found[node] = np.flatnonzero(bits).astype(np.float64)
+    return found
+
+
+def _columns(read: _Model, rows: Array) -> tuple[Array, np.ndarray | None]:
+    """The columns as nodes look at them, and where each stands by feature and kind; None: at its feature's place."""
+    trees = [tree for tree in read.trees if int(tree["num_leaves"]) > 1]
+    features = [_numbers(tree, "split_feature", np.int64) for tree in trees]
+    if not features:
+        return rows, None
+    kinds = [_kinds(tree) for tree in trees]
+    pairs = np.unique(np.stack([np.concatenate(features), np.concatenate(kinds)], axis=1), axis=0)
+    feature, kind = pairs.T
+    if not kind.any():
+        return rows, None
+    places = np.zeros((int(feature.max()) + 1, 3), np.int64)
+    places[feature, kind] = np.arange(len(pairs))
+    found = rows[:, feature]
+    none = found.dtype.type(np.nan)
+    if (kind == _ZEROS_MISSING).any():
+        zero = (np.abs(found) <= found.dtype.type(_ZERO)) & (kind == _ZEROS_MISSING)[None]
+        found = np.where(zero, none, found)
+    if (kind == _WHOLE).any():
+        found = np.where((kind == _WHOLE)[None], np.trunc(found), found)
+    return found, places
+
+
+def _linear_values(trees: tree_ensemble.Trees, read: _Model, reached: Array, rows: Array) -> Array:
+    """What linear leaves give, [N, trees]: a constant plus coefficients times features, or their value where one is NaN."""
+    constant = np.concatenate(
+        [_numbers(tree, "leaf_const" if _is_linear(tree) else "leaf_value") for tree in read.trees]
+    )
+    counts = np.concatenate(
+        [
+            _numbers(tree, "num_features", int) if _is_linear(tree) else np.zeros(int(tree["num_leaves"]), int)
+            for tree in read.trees
+        ]
+    )
+    most = max(int(counts.max()), 1)
+    used = np.arange(most) < counts[:, None]
+    feature, factor = np.full(used.shape, rows.shape[1] or 0), np.zeros(used.shape)
+    feature[used] = np.concatenate([_numbers(tree, "leaf_features", int) for tree in read.trees])
+    factor[used] = np.concatenate([_numbers(tree, "leaf_coeff") for tree in read.trees])
+    wide = rows.astype(np.float64)
+    padded = np.concatenate([wide, full(wide, (None, 1), 0.0, np.float64)], axis=1)  # what is not used reads a zero
+    places = take(feature, reached, axis=0).reshape(-1, trees.count * most)
+    picked = np.take_along_axis(padded, places, axis=1).reshape(-1, trees.count, most)
+    found = take(constant, reached) + np.sum(picked * take(factor, reached, axis=0), axis=2)
+    return np.where(np.any(np.isnan(picked), axis=2), take(trees.leaf_value[:, 0], reached), found)
+
+
+def _is_linear(tree: dict[str, str]) -> bool:
+    return tree.get("is_linear") == "1"
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------------
+
+
+def _rows(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The table as LightGBM makes it: floats as they are, an array of integers as float32, a frame in its common type."""
+    if not isinstance(x, Frame):
+        kind = Array(op, x).dtype
+        return coded_columns(op, x, {}, kind if kind in (np.float32, np.float64) else np.float32)
+    categories = _categories(op, model, x)
+    kinds = [kind for index, kind in enumerate(_kinds_of_columns(op, x)) if index not in categories]
+    return coded_columns(op, x, categories, np.result_type(np.float32, *[kind for kind in kinds if kind != object]))
+
+
+def _kinds_of_columns(op: OpBuilder, x: Frame) -> list[np.dtype]:
+    return [Array(op, part).dtype for part, size in zip(x.parts, x.widths, strict=True) for _ in range(size)]
+
+
+def _categories(op: OpBuilder, model: Any, x: Frame) -> dict[int, list[Any]]:
+    """The categories of a frame's columns.
+
+    LightGBM notes the categories of the columns in turn, but not which columns they are: those of strings, or else those
+    that it took for categorical features.
+    """
+    booster = model.booster_
+    categories = booster.pandas_categorical or []
+    if not categories:
+        return {}
+    strings = [index for index, kind in enumerate(_kinds_of_columns(op, x)) if kind == object]
+    if len(strings) == len(categories):
+        return dict(zip(strings, categories, strict=True))
+    said = re.search(r"^\[categorical_feature: ([\d,]*)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+    columns = [int(item) for item in said.group(1).split(",") if item] if said else []
+    if len(columns) != len(categories) or not set(strings) <= set(columns):
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: categorical_feature={columns} names {len(columns)} columns where the fitted frame had "
+            f"{len(categories)} of pandas categories: which ones they are is not in the model"
+        )
+    return dict(zip(columns, categories, strict=True))
+
+
+# -- estimators ------------------------------------------------------------------------------------------------------------
+
+_ROWS = f64(20, 4)
+_FEW: dict[str, Any] = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "verbose": -1}
+_FOREST: dict[str, Any] = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}
+
+
+def _holes() -> np.ndarray:
+    found = np.random.default_rng(2).normal(size=(20, 4))
+    found[::3, 1] = found[1::4, 0] = np.nan
+    found[::5, 2] = 0
+    return found
+
+
+def _fitted(name: str, y: np.ndarray, *, holes: bool = False, fit: Any = None, **options: Any) -> Any:
+    x = data()
+    if holes:
+        x = np.where(np.random.default_rng(3).random(x.shape) < 0.2, np.nan, x)
+        x[::7, 2] = 0
+    return getattr(import_module("lightgbm"), name)(**{**_FEW, **options}).fit(x, y, **fit or {})
+
+
+def _classifier(*, classes: int = 3, text: bool = False, **options: Any) -> Any:
+    return _fitted("LGBMClassifier", target(classes, text=text), **options)
+
+
+def _regressor(*, positive: bool = False, **options: Any) -> Any:
+    return _fitted("LGBMRegressor", quantity(positive=positive), **options)
+
+
+def _ranker() -> Any:
+    return _fitted("LGBMRanker", target(), fit={"group": [10] * 12})
+
+
+def _with_categories(name: str) -> Any:
+    x = np.concatenate([data(2), np.random.default_rng(0).integers(0, 40, (120, 2))], axis=1)
+    model = getattr(import_module("lightgbm"), name)(**_FEW, min_data_per_group=2, cat_smooth=1, max_cat_to_onehot=1)
+    return model.fit(x, (target() + x[:, 2]) % 3, categorical_feature=[2, 3])
+
+
+_CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2, np.nan, -0.5], [1, 0, 3.5, 77.0]])
+_ESTIMATORS = ("LGBMRegressor", "LGBMRanker", "LGBMClassifier")
+
+
+@sklearn.lower(
+    *(f"lightgbm.{name}.predict_raw" for name in _ESTIMATORS),
+    "onnxport.LightGBMBooster.predict_raw",
+    cases=[built(_regressor, _ROWS)],
+)
+def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The sums of the trees' values, float64 [N, K] always."""
+    if {**model.booster_.params, **model.get_params()}.get("pred_early_stop"):
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: pred_early_stop=True stops at a tree that depends on the row"
+        )
+    read = _read(model.booster_.model_to_string())
+    rows = _rows(op, model, x)
+    if not read.trees:
+        return full(rows, (None, read.width), 0.0, np.float64)
+    seen, places = _columns(read, rows)
+    trees = tree_ensemble.join([_tree(tree, places, not is_sparse(x)) for tree in read.trees])
+    targets = np.arange(trees.count) % read.width
+    if any(_is_linear(tree) for tree in read.trees):
+        found = _linear_values(trees, read, tree_ensemble.leaves(op, trees, seen.value), rows)
+        return found @ (targets[:, None] == np.arange(read.width)).astype(np.float64)
+    return tree_ensemble.sums(op, trees, seen.value, targets, read.width)
+
+
+def _prediction(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The objective's transform of the raw scores (their mean for a random forest), float64 [N] or [N, K]."""
+    raw = called(op, model, "predict_raw", x)
+    booster = model.booster_
+    read = _read(booster.model_to_string(num_iteration=1))
+    if "average_output" in read.header:
+        raw = raw / max(booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration(), 1)
+    found = _transformed(read, raw)
+    return found[:, 0] if read.width == 1 else found
+
+
+def _transformed(read: _Model, raw: Array) -> Array:
+    name = read.objective[0]
+    if name == "multiclass":
+        return softmax(raw)
+    if name in ("binary", "multiclassova"):
+        return expit(read.option("sigmoid", 1.0) * raw)
+    if name == "cross_entropy":
+        return expit(raw)
+    if name == "cross_entropy_lambda":
+        return np.log1p(np.exp(raw))
+    if name in _EXPONENTIAL:
+        return np.exp(raw)
+    if name not in _IDENTITY:
+        raise UnsupportedOperator(f"LightGBM: objective={name!r} has no mapping")
+    return np.sign(raw) * raw * raw if "sqrt" in read.objective else raw
+
+
+@sklearn.lower(
+    "lightgbm.LGBMRegressor.predict",
+    "lightgbm.LGBMRanker.predict",
+    "onnxport.LightGBMBooster.predict",
+    cases=[
+        built(_regressor, _ROWS, dynamic=True),
+        built(_regressor, f32(20, 4)),
+        built(lambda: _regressor(holes=True), _holes()),
+        built(lambda: _regressor(holes=True, zero_as_missing=True), _holes()),
+        built(lambda: _regressor(objective="poisson", positive=True), _ROWS),
+        built(lambda: _regressor(objective="regression", reg_sqrt=True), _ROWS),
+        built(lambda: _regressor(**_FOREST), _ROWS),
+        built(lambda: _regressor(boosting_type="dart"), _ROWS),
+        built(lambda: _regressor(linear_tree=True), _holes()),
+        built(_ranker, _ROWS),
+        built(lambda: _with_categories("LGBMRegressor"), _CODES, min_opset=21),
+    ],
+)
+def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The objective's transform of the raw score."""
+    return _prediction(op, model, x)
+
+
+@sklearn.lower(
+    "lightgbm.LGBMClassifier.predict_proba",
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(_classifier, f32(20, 4)),
+        built(lambda: _classifier(classes=2, holes=True), _holes()),
+        built(lambda: _classifier(objective="multiclassova"), _ROWS),
+        built(lambda: _classifier(**_FOREST), _ROWS),
+        built(lambda: _with_categories("LGBMClassifier"), _CODES, min_opset=21),
+    ],
+)
+def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What the booster predicts for each class; 1 - p and p where it predicts one number."""
+    found = _prediction(op, model, x)
+    return found if found.ndim == 2 or callable(model.objective) else both_classes(found)
+
+
+@sklearn.lower(
+    "lightgbm.LGBMClassifier.predict",
+    cases=[
+        built(lambda: _classifier(text=True), _ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), _holes()),
+    ],
+)
+def label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest probability; the raw scores under an objective of the user's own."""
+    found = called(op, model, "predict_proba", x)
+    return found if callable(model.objective) else take_class(model.classes_, np.argmax(found, axis=1))
+
+
+@sklearn.lower(
+    "lightgbm.LGBMClassifier.decision_function",
+    *(f"lightgbm.{name}.raw_scores" for name in _ESTIMATORS),
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), f32(20, 4)),
+        built(lambda: _classifier(**_FOREST), _ROWS),
+    ],
+)
+def decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The raw scores, a vector for two classes."""
+    raw = called(op, model, "predict_raw", x)
+    return raw[:, 0] if raw.shape[1] == 1 else raw

@@ -1,0 +1,383 @@
+"""XGBoost's estimators: trees (gbtree, dart) or a linear model behind an objective's transform.
+
+The model is read from its JSON form, which holds every float32 exactly. XGBoost sees its rows in float32 and sends x <
+threshold to the left, which is x <= the next lower float32. It sums in float32, tree after tree; here the sum is float64's,
+rounded once.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called, select
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+_IDENTITY = frozenset(
+    "reg:squarederror reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror binary:logitraw "
+    "rank:pairwise rank:ndcg rank:map multi:softprob multi:softmax".split()
+)
+_EXPONENTIAL = frozenset("count:poisson reg:gamma reg:tweedie survival:cox survival:aft".split())
+_LOGISTIC = frozenset(("reg:logistic", "binary:logistic"))
+_HINGE = "binary:hinge"
+# XGBoost takes no base score of a logistic objective for nearer to 0 or 1.
+_LEAST = np.float32(1e-6)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What a fitted estimator's JSON says.
+
+    Attributes:
+        booster: ``gbtree``, ``dart`` or ``gblinear``.
+        objective: its name.
+        margin: what every row's sum starts from, float64 [K].
+        parts: the booster's own dictionary: trees, or the linear model's weights.
+        weights: factor of each tree.
+        categorical: the columns of categories.
+        categories: the categories themselves, of the columns that had them in a frame.
+    """
+
+    booster: str
+    objective: str
+    margin: np.ndarray
+    parts: dict[str, Any]
+    weights: np.ndarray
+    categorical: list[int]
+    categories: dict[int, np.ndarray]
+
+    @property
+    def width(self) -> int:
+        """Number of results for each row."""
+        return len(self.margin)
+
+
+def _read(model: Any) -> _Model:
+    learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
+    said = learner["learner_model_param"]
+    width = max(int(said["num_class"]), int(said.get("num_target", 1)), 1)
+    objective = learner["objective"]["name"]
+    base = np.asarray(json.loads(said["base_score"]), np.float64).ravel().astype(np.float32)
+    booster = learner["gradient_booster"]
+    trees = booster["gbtree"] if booster["name"] == "dart" else booster
+    parts = trees["model"]
+    if parts.get("trees") == [] and objective not in _IDENTITY:
+        raise UnsupportedOperator(
+            f"XGBoost: n_estimators=0 with objective={objective!r}: whether XGBoost takes the base score of a model without "
+            "trees for a margin hangs on how it came to it"
+        )
+    weights = np.asarray(booster.get("weight_drop", np.ones(len(parts.get("trees", ())))), np.float64)
+    if booster["name"] == "gblinear":
+        base = base[:1]  # XGBoost adds the first one to every result of a linear model
+    margin = np.broadcast_to(_margin(objective, base).astype(np.float64), [width])
+    asked = [index for index, kind in enumerate(learner.get("feature_types", ())) if kind == "c"]
+    return _Model(booster["name"], objective, margin, parts, weights, asked, _categories(parts.get("cats", {})))
+
+
+def _margin(objective: str, base: np.ndarray) -> np.ndarray:
+    """The base score, which is a prediction, before the objective's transform."""
+    if objective in _LOGISTIC:
+        base = np.clip(base, _LEAST, 1 - _LEAST)
+        return -np.log(1 / base - 1)
+    if objective in _EXPONENTIAL:
+        return np.log(base)
+    if objective in _IDENTITY or objective == _HINGE:
+        return base
+    raise UnsupportedOperator(f"XGBoost: objective={objective!r} has no mapping")
+
+
+def _categories(said: dict[str, Any]) -> dict[int, np.ndarray]:
+    found = {}
+    for index, item in enumerate(said.get("enc", ())):
+        if "offsets" not in item:
+            if item["values"]:
+                found[index] = np.asarray(item["values"])
+        elif len(item["offsets"]) > 1:
+            text = np.asarray(item["values"], np.int64).astype(np.uint8).tobytes()
+            if not text.isascii():
+                continue  # XGBoost counts characters where it copies bytes, and cuts such words
+            ends = item["offsets"]
+            words = [text[start:end].decode() for start, end in pairwise(ends)]
+            found[index] = np.asarray(words, object)
+    return found
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------------
+
+
+def _tree(said: dict[str, Any], weight: float) -> tree_ensemble.Tree:
+    left = np.asarray(said["left_children"])
+    right = np.asarray(said["right_children"])
+    leaf = left == -1
+    condition = np.asarray(said["split_conditions"], np.float64).astype(np.float32)
+    missing = np.asarray(said["default_left"], bool)
+    outputs = int(said["tree_param"]["size_leaf_vector"])
+    if outputs > 1:
+        # before XGBoost 3.2 the leaves' values stand among those of all nodes
+        place = np.where(leaf, right, 0) if "leaf_weights" in said else slice(None)
+        held = np.asarray(said.get("leaf_weights", said["base_weights"]), np.float64).reshape(-1, outputs)[place]
+    else:
+        held = condition[:, None]
+    members = {}
+    categorical = np.flatnonzero((np.asarray(said["split_type"]) == 1) & ~leaf)
+    if len(categorical):
+        # the categories of a node go to the right, and so do not those that training has not seen
+        left, right = left.copy(), right.copy()
+        left[categorical], right[categorical] = right[categorical], left[categorical]
+        missing[categorical] = ~missing[categorical]
+        values = np.asarray(said["categories"], np.float64)
+        ranges = (said["categories_nodes"], said["categories_segments"], said["categories_sizes"])
+        members = {node: values[start : start + size] for node, start, size in zip(*ranges, strict=True)}
+    with np.errstate(over="ignore"):
+        below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+    value = held.astype(np.float32).astype(np.float64) * weight
+    feature = np.asarray(said["split_indices"])
+    return tree_ensemble.Tree(feature, below, missing, left, right, leaf, value, members)
+
+
+def _used(model: Any, read: _Model) -> int:
+    """How many trees count: all, or those up to the best iteration."""
+    end = int(model._get_iteration_range(None)[1])
+    return int(read.parts["iteration_indptr"][end]) if end else len(read.parts["trees"])
+
+
+def _trees(model: Any, read: _Model) -> tree_ensemble.Trees:
+    trees = read.parts["trees"][: _used(model, read)]
+    return tree_ensemble.join([_tree(item, weight) for item, weight in zip(trees, read.weights, strict=False)])
+
+
+def _rows(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+    """The table as XGBoost sees it: float32, what is missing as NaN, categories as whole numbers."""
+    if isinstance(x, Frame) and "qid" in x.names and type(model).__name__ == "XGBRanker":
+        x = select(op, x, [index for index, name in enumerate(x.names) if name != "qid"])  # the queries are no feature
+    unknown = [index for index in read.categorical if index not in read.categories]
+    if unknown and isinstance(x, Frame):
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: the model does not hold the categories of the columns {unknown} (XGBoost does from 3.1 on, "
+            "integers and words of ASCII letters of a frame): give a matrix of codes instead of a frame"
+        )
+    rows = coded_columns(op, x, read.categories, np.float32)
+    if is_sparse(x):
+        rows = np.where(
+            rows == 0, np.float32(np.nan), rows
+        )  # XGBoost takes what a sparse matrix leaves out for missing
+    missing = np.float32(model.missing)
+    if not np.isnan(missing):
+        rows = np.where(rows == missing, np.float32(np.nan), rows)
+    if read.categorical:
+        whole = np.isin(np.arange(rows.shape[1] or 0), read.categorical)
+        rows = np.where(whole[None], np.floor(rows), rows)
+    return rows
+
+
+def _tree_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+    rows = _rows(op, model, x, read)
+    if not _used(model, read):
+        return full(rows, (None, read.width), 0.0, np.float64)
+    trees = _trees(model, read)
+    if trees.leaf_value.shape[1] > 1:
+        return tree_ensemble.totals(op, trees, rows.value)
+    targets = np.asarray(read.parts["tree_info"], np.int64)[: trees.count]
+    return tree_ensemble.sums(op, trees, rows.value, targets, read.width)
+
+
+def _linear_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+    """Weights times features, where nothing is added for a missing one, plus the bias."""
+    rows = _rows(op, model, x, read)
+    weights = np.asarray(read.parts["weights"], np.float64).astype(np.float32).reshape(-1, read.width)
+    found = np.where(np.isnan(rows), np.float32(0), rows).astype(np.float64) @ weights[:-1].astype(np.float64)
+    return found + weights[-1].astype(np.float64)
+
+
+def _rounded(total: Array) -> Array:
+    """The sum in float32, which XGBoost adds up in that type."""
+    return total.astype(np.float32)
+
+
+def _expit(raw: Array) -> Array:
+    # XGBoost keeps the exponential finite
+    return 1 / (np.exp(np.minimum(-raw, np.float32(88.7))) + np.float32(1))
+
+
+def _transformed(model: Any, raw: Array) -> Array:
+    """What the booster predicts: the objective's transform of the margins, float32 [N] or [N, K]."""
+    objective = json.loads(model.get_booster().save_config())["learner"]["objective"]["name"]
+    if objective == "multi:softprob":
+        return softmax(raw)
+    if objective == "multi:softmax":
+        return np.argmax(raw, axis=1).astype(np.float32)
+    if objective in _LOGISTIC:
+        raw = _expit(raw)
+    elif objective in _EXPONENTIAL:
+        raw = np.exp(raw)
+    elif objective == _HINGE:
+        raw = (raw > 0).astype(np.float32)
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+# -- estimators ------------------------------------------------------------------------------------------------------------
+
+_ROWS = f64(20, 4)
+_FEW: dict[str, Any] = {"n_estimators": 8, "max_depth": 3}
+
+
+def _holes(rows: int = 20) -> np.ndarray:
+    found = np.random.default_rng(2).normal(size=(rows, 4))
+    found[::3, 1] = found[1::4, 0] = np.nan
+    return found
+
+
+def _made(name: str, **options: Any) -> Any:
+    return getattr(import_module("xgboost"), name)(**{**_FEW, **options})
+
+
+def _classifier(name: str = "XGBClassifier", *, classes: int = 3, **options: Any) -> Any:
+    return _made(name, **options).fit(data(), target(classes))
+
+
+def _regressor(name: str = "XGBRegressor", *, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
+    return _made(name, **options).fit(data(), quantity(outputs, positive=positive))
+
+
+def _two_labels() -> Any:
+    return _made("XGBClassifier").fit(data(), np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int))
+
+
+def _ranker() -> Any:
+    return _made("XGBRanker").fit(data(), target(), qid=np.repeat(np.arange(12), 10))
+
+
+def _with_categories(name: str) -> Any:
+    x = np.concatenate([data(2), np.random.default_rng(0).integers(0, 9, (120, 2))], axis=1)
+    y = target() if name.endswith("Classifier") else quantity()
+    kinds = ["q", "q", "c", "c"]
+    return _made(name, feature_types=kinds, enable_categorical=True, max_cat_to_onehot=2).fit(x, (y + x[:, 2]) % 3)
+
+
+_CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2, np.nan, 0], [1, 0, 3, 77.0]])
+
+
+_ESTIMATORS = ("XGBRegressor", "XGBRFRegressor", "XGBRanker", "XGBClassifier", "XGBRFClassifier")
+
+
+@sklearn.lower(
+    *(f"xgboost.{name}.predict_margin" for name in _ESTIMATORS),
+    "onnxport.XGBoostBooster.predict_margin",
+    cases=[built(_regressor, _ROWS)],
+)
+def margins(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What predict gives with output_margin, float32, [N, K] always."""
+    read = _read(model)
+    sums = _linear_sums if read.booster == "gblinear" else _tree_sums
+    return _rounded(sums(op, model, x, read) + read.margin)
+
+
+@sklearn.lower(*(f"xgboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
+def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What predict gives with output_margin, float32, a vector where it is one number."""
+    raw = called(op, model, "predict_margin", x)
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+@sklearn.lower(
+    "xgboost.XGBRegressor.predict",
+    "xgboost.XGBRFRegressor.predict",
+    "xgboost.XGBRanker.predict",
+    "onnxport.XGBoostBooster.predict",
+    cases=[
+        built(_regressor, _ROWS, dynamic=True),
+        built(_regressor, f32(20, 4)),
+        built(_regressor, _holes()),
+        built(lambda: _regressor(missing=-1.0), np.round(_holes())),
+        built(lambda: _regressor(booster="dart", rate_drop=0.5), _ROWS),
+        built(lambda: _regressor(booster="gblinear", max_depth=None), _holes()),
+        built(lambda: _regressor(objective="count:poisson", positive=True), _ROWS),
+        built(lambda: _regressor(outputs=2), _ROWS),
+        built(lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"), _ROWS),
+        built(lambda: _regressor("XGBRFRegressor"), _ROWS),
+        built(_ranker, _ROWS),
+        built(lambda: _with_categories("XGBRegressor"), _CODES, min_opset=21),
+    ],
+)
+def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The objective's transform of the margin, float32."""
+    return _transformed(model, called(op, model, "predict_margin", x))
+
+
+@sklearn.lower(
+    "xgboost.XGBClassifier.predict_proba",
+    "xgboost.XGBRFClassifier.predict_proba",
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(_classifier, f32(20, 4)),
+        built(lambda: _classifier(classes=2), _holes()),
+        built(lambda: _classifier(objective="multi:softmax"), _ROWS),
+        built(lambda: _classifier(classes=2, objective="binary:hinge"), _ROWS),
+        built(lambda: _classifier("XGBRFClassifier"), _ROWS),
+        built(lambda: _with_categories("XGBClassifier"), _CODES, min_opset=21),
+    ],
+)
+def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What the booster predicts for each class; 1 - p and p where it predicts one number."""
+    raw = called(op, model, "predict_margin", x)
+    if model.objective == "multi:softmax":
+        return softmax(raw)
+    found = _transformed(model, raw)
+    return found if found.ndim == 2 else both_classes(found)
+
+
+@sklearn.lower(
+    "xgboost.XGBClassifier.predict",
+    "xgboost.XGBRFClassifier.predict",
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), _holes()),
+        built(lambda: _classifier(objective="multi:softmax"), _ROWS),
+        built(lambda: _classifier("XGBRFClassifier", classes=2), _ROWS),
+        built(_two_labels, _ROWS),
+    ],
+)
+def label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest probability, or whether it is above one half, for each label of several."""
+    found = _transformed(model, called(op, model, "predict_margin", x))
+    if found.ndim == 2 and model.n_classes_ != 2:
+        return np.argmax(found, axis=1)
+    if found.ndim == 2:
+        return (found > 0.5).astype(np.float64)
+    if model.objective == "multi:softmax":
+        return found.astype(np.int32)
+    return (found > 0.5).astype(np.int64)
+
+
+@sklearn.lower(
+    *(f"xgboost.{name}.apply" for name in _ESTIMATORS),
+    cases=[
+        built(_classifier, _ROWS, dynamic=True),
+        built(_regressor, _holes()),
+        built(lambda: _regressor(booster="dart"), _ROWS),
+    ],
+)
+def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The number of the leaf that each row reaches in each tree, among the tree's nodes, float32."""
+    read = _read(model)
+    if read.booster == "gblinear":
+        raise UnsupportedOperator(f"{type(model).__name__}.apply: booster={read.booster!r} has no trees")
+    trees = _trees(model, read)
+    rows = _rows(op, model, x, read)
+    found = take(trees.leaf_node.astype(np.float32), tree_ensemble.leaves(op, trees, rows.value))
+    return found if trees.count > 1 else found[:, 0]

@@ -1,0 +1,116 @@
+"""Calibrated probabilities."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax
+from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, made
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
+
+_ROWS = f64(7, 4)
+
+
+def _calibrated(inner: Any = None, **options: Any) -> Any:
+    inner = made("naive_bayes", "GaussianNB") if inner is None else inner
+    return classifier("calibration", "CalibratedClassifierCV", estimator=inner, cv=2, **options)
+
+
+def _against_rest() -> Any:
+    """Trees of which for some rows none is for its class."""
+    return made("multiclass", "OneVsRestClassifier", estimator=made("tree", "DecisionTreeClassifier", max_depth=3))
+
+
+@sklearn.lower(
+    "CalibratedClassifierCV.predict_proba",
+    cases=[
+        built(lambda: _calibrated(made("linear_model", "RidgeClassifier")), _ROWS, dynamic=True),
+        built(lambda: _calibrated(classes=2), _ROWS),
+        built(lambda: _calibrated(method="isotonic"), _ROWS),
+        built(lambda: _calibrated(made("linear_model", "LogisticRegression"), method="temperature"), _ROWS),
+        built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
+        built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
+    ],
+)
+def calibrated_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The mean of the calibrated classifiers' probabilities."""
+    parts = [
+        _one_calibrated(op, part, x, f"calibrated_classifiers_.{i}").astype(np.float64)
+        for i, part in enumerate(model.calibrated_classifiers_)
+    ]
+    return total(parts) / len(parts)
+
+
+@sklearn.lower("CalibratedClassifierCV.predict", cases=[built(lambda: _calibrated(text=True), _ROWS)])
+def calibrated_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest probability."""
+    return label_of_scores(model.classes_, called(op, model, "predict_proba", x))
+
+
+def _one_calibrated(op: OpBuilder, model: Any, x: Table, step: str) -> Array:
+    """A classifier's scores, each through its calibrator, divided by their sum."""
+    scored = hasattr(model.estimator, "decision_function")
+    method = "decision_function" if scored else "predict_proba"
+    said = called(op, model.estimator, method, x, step=f"{step}.estimator")
+    count = len(model.classes)
+    if not scored and len(model.estimator.classes_) == 2:
+        said = said[:, 1]
+    scores = said[:, None] if said.ndim == 1 else said
+    if model.method == "temperature":
+        found = _tempered(model.calibrators[0], scores, probable=not scored, binary=count == 2)
+    else:
+        found = _one_by_one(op, model, scores, count)
+    return np.where((found > 1.0) & (found <= 1.0 + 1e-5), 1.0, found)
+
+
+def _one_by_one(op: OpBuilder, model: Any, scores: Array, count: int) -> Array:
+    columns: list[Array] = [full(scores, (None,), 0.0, np.float64)] * count
+    places = np.searchsorted(np.asarray(model.classes), np.asarray(model.estimator.classes_))
+    width = scores.shape[1] or len(places)  # one score of an estimator of two classes, however many there are in all
+    for number, (place, calibrator) in enumerate(zip(places[:width], model.calibrators, strict=False)):
+        score = scores[:, number]
+        if hasattr(calibrator, "a_"):
+            found = expit(-(score * calibrator.a_ + calibrator.b_))
+        else:
+            found = called(op, calibrator, "predict", score[:, None].value, step=f"calibrators.{number}")
+        columns[int(place) + (count == 2)] = found.astype(np.float64)
+    if count == 2:
+        return np.stack([1.0 - columns[1], columns[1]], axis=1)
+    found = np.stack(columns, axis=1)
+    whole = np.sum(found, axis=1, keepdims=True)
+    return np.where(whole == 0, 1.0 / count, found / np.where(whole == 0, 1.0, whole))
+
+
+def _tempered(calibrator: Any, scores: Array, *, probable: bool, binary: bool) -> Array:
+    """Softmax of the logits times the inverse temperature (Guo et al., On calibration of modern neural networks, 2017).
+
+    scikit-learn takes what it is given for probabilities where those of every row of the batch sum to 1, else for logits.
+    """
+    if scores.shape[1] is None:
+        raise UnsupportedOperator("CalibratedClassifierCV: the number of scores is not known")
+    if scores.shape[1] == 1 and not (probable and binary):
+        logits = np.hstack([-scores, scores])
+    else:
+        shares = np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+        off = np.abs(np.sum(shares, axis=1, keepdims=True) - 1.0) > 1e-5 + 1e-8
+        no_shares = np.sum(((shares < 0) | (shares > 1) | off).astype(np.int64)) > 0
+        logits = np.where(no_shares, shares, np.log(shares + _least_share()))
+    return softmax(logits * calibrator.beta_)
+
+
+def _least_share() -> float:
+    """What scikit-learn adds to a probability before it takes its logarithm."""
+    from sklearn.calibration import _convert_to_logits  # there since temperatures are
+
+    return float(signature(_convert_to_logits).parameters["eps"].default)

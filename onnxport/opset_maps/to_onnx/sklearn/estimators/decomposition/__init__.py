@@ -1,0 +1,1 @@
+"""sklearn.decomposition, sklearn.cross_decomposition and sklearn.random_projection."""

@@ -1,0 +1,149 @@
+"""Sparse codes of rows over a dictionary's atoms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64, i64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.estimators.decomposition.coordinate_descent import Lasso
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
+
+_HERE = "decomposition"
+_SMALL: dict[str, Any] = {"n_components": 6, "max_iter": 5}
+_FEW: dict[str, Any] = {"n_components": 3, "max_iter": 5}
+_LASSO: dict[str, Any] = {"transform_algorithm": "lasso_cd"}
+# An atom twice, its opposite, one of zeros.
+_AWKWARD: dict[str, Any] = {
+    "dictionary": np.array([[1, 2, 0, 1], [1, 2, 0, 1], [-1, -2, 0, -1], [0, 0, 0, 0], [0, 1, -3, 0]], float)
+}
+
+
+def _coder(**options: Any) -> Any:
+    atoms = data(4, 7, seed=5)
+    atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    return made(_HERE, "SparseCoder", **{"dictionary": atoms, **options}).fit(data())
+
+
+def _atoms(model: Any) -> np.ndarray:
+    return np.asarray(model.dictionary if hasattr(model, "dictionary") else model.components_)
+
+
+@sklearn.lower(
+    "SparseCoder.transform",
+    "_BaseSparseCoding.transform",
+    cases=[
+        built(lambda: _coder(transform_n_nonzero_coefs=3), f64(7, 4), dynamic=True),
+        built(lambda: _coder(transform_n_nonzero_coefs=4, split_sign=True), f64(7, 4)),
+        built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5, positive_code=True), f64(7, 4)),
+        built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5), f32(7, 4)),
+        # scikit-learn's own takes no float32 rows after a fit on float64
+        built(lambda: _coder(**_LASSO), f64(7, 4), dynamic=True),
+        built(lambda: _coder(**_LASSO, **_AWKWARD, transform_alpha=0.2), f64(7, 4)),
+        built(lambda: _coder(**_LASSO, **_AWKWARD, positive_code=True, split_sign=True), i64(7, 4)),
+        built(lambda: transformer(_HERE, "DictionaryLearning", **_FEW, **_LASSO, alpha=0.3), f64(7, 4)),
+        built(lambda: transformer(_HERE, "MiniBatchDictionaryLearning", **_FEW, **_LASSO), f64(7, 4)),
+        *cases(transformer, _HERE, "DictionaryLearning", {**_SMALL, "transform_n_nonzero_coefs": 3}),
+        *cases(transformer, _HERE, "MiniBatchDictionaryLearning", _SMALL),
+    ],
+)
+def sparse_code(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The atoms' few coefficients of each row; with ``split_sign`` the positive ones beside the negative ones."""
+    rows, atoms, said = floats(op, x), _atoms(model), model.transform_algorithm
+    alpha = model.transform_alpha
+    alpha = getattr(model, "alpha", None) if alpha is None else alpha
+    alpha = 1.0 if alpha is None else float(alpha)
+    if said == "threshold":
+        similarity = rows @ atoms.T
+        found = np.sign(similarity) * np.maximum(np.abs(similarity) - alpha, 0)
+        found = np.maximum(found, 0) if model.positive_code else found
+    elif said == "omp":
+        count = model.transform_n_nonzero_coefs
+        count = min(max(atoms.shape[1] / 10, 1), len(atoms)) if count is None else count
+        found = matching_pursuit(rows, atoms, int(count))
+    elif said == "lasso_cd":
+        found = lasso(rows, atoms, alpha, model)
+    else:
+        raise UnsupportedOperator(f"transform_algorithm={said!r} has no mapping; use 'omp', 'lasso_cd' or 'threshold'")
+    if not model.split_sign:
+        return found
+    return np.concatenate([np.maximum(found, 0), -np.minimum(found, 0)], axis=1).astype(np.float64)
+
+
+def lasso(rows: Array, atoms: np.ndarray, alpha: float, model: Any) -> Array:
+    """Coefficients whose absolute values, times `alpha`, are part of what is least."""
+    if np.float32 in (rows.dtype, atoms.dtype):
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: transform_algorithm='lasso_cd' needs float64 atoms and rows. On float32 scikit-learn "
+            "fails, or stops by a gap that float32 can't resolve; fit and give float64, or use 'omp' or 'threshold'"
+        )
+    atoms = atoms.astype(np.float64)
+    penalty = alpha / atoms.shape[1] * atoms.shape[1]  # rounded as scikit-learn rounds it
+    return Lasso(atoms @ atoms.T, penalty, bool(model.positive_code), int(model.transform_max_iter)).codes(rows, atoms)
+
+
+def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
+    """Coefficients of at most `count` atoms, chosen one after the other by their product with what is left of the row.
+
+    Rubinstein, Zibulevsky and Elad, Efficient implementation of the K-SVD algorithm, 2008. The Cholesky factor of the chosen
+    atoms' Gram matrix grows by one column a step, and with it both the products with all atoms (`factors`, whose part at the
+    chosen atoms is that factor) and the coefficients (`inverses`, the columns of the inverse). Of equal products the atom
+    wins that stands first after the exchanges of places which scikit-learn makes.
+    """
+    narrow, least = rows.dtype, float(np.finfo(rows.dtype).eps)
+    gram = (atoms @ atoms.T).astype(narrow).astype(np.float64)
+    similarity: Any = (rows @ atoms.T).astype(np.float64)
+    zeros = full(similarity, (None, len(atoms)), 0.0, np.float64)
+    found, chosen, moving = zeros, zeros, full(similarity, (None, 1), True, bool)
+    places = zeros + np.arange(len(atoms), dtype=np.float64)
+    factors: list[Any] = []
+    inverses: list[Any] = []
+    for step in range(count):
+        size = np.abs(similarity)
+        top = np.max(size, axis=1, keepdims=True)
+        first = np.argmin(np.where(size == top, places, float(len(atoms))), axis=1)
+        one: Any = (first[:, None] == np.arange(len(atoms))[None]).astype(np.float64)
+
+        def at(x: Any, one: Any = one) -> Any:
+            return np.sum(x * one, axis=1, keepdims=True)
+
+        products = [at(factor) for factor in factors]
+        square = at(zeros + np.diag(gram))
+        column, inverse = one @ gram, one
+        for factor, earlier, product in zip(factors, inverses, products, strict=True):
+            square = square - product * product
+            column = column - factor * product
+            inverse = inverse - earlier * product
+        value = at(similarity)
+        moving = moving & (at(chosen) == 0) & (value * value >= least)
+        if step:
+            moving = moving & (square > least)
+        pivot = np.sqrt(np.where(moving, square, 1.0))
+        weight = np.where(moving, value / pivot, 0.0)
+        column, inverse = column / pivot, inverse / pivot
+        similarity, found = similarity - column * weight, found + inverse * weight
+        factors.append(column)
+        inverses.append(inverse)
+        chosen = chosen + one
+        places = np.where(one == 1, float(step), np.where(places == step, at(places), places))
+    return found.astype(narrow)
+
+
+@sklearn.lower(
+    "SparseCoder.inverse_transform",
+    "_BaseSparseCoding.inverse_transform",
+    cases=[built(_coder, f64(7, 7), dynamic=True), built(lambda: _coder(split_sign=True), f64(7, 14))],
+)
+def decoded(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The atoms' sum, weighted by the code."""
+    code, atoms = numbers(op, x), _atoms(model)
+    if model.split_sign:
+        code = code[:, : len(atoms)] - code[:, len(atoms) :]
+    return code @ atoms

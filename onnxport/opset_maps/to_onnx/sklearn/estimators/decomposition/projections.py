@@ -1,0 +1,266 @@
+"""Projections on fitted components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import fast_logdet
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, regressor, transformer
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
+
+_HERE = "decomposition"
+_TWO: dict[str, Any] = {"n_components": 2}
+
+
+@sklearn.lower(
+    "PCA.transform",
+    "IncrementalPCA.transform",
+    "TruncatedSVD.transform",
+    cases=[
+        *cases(transformer, _HERE, "PCA", _TWO, {"n_components": 3, "whiten": True}),
+        *cases(transformer, _HERE, "IncrementalPCA", _TWO),
+        *cases(transformer, _HERE, "TruncatedSVD", _TWO),
+    ],
+)
+def projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X components' - mean components', whitened on request, in the type of the first product."""
+    found = floats(op, x) @ model.components_.T
+    if getattr(model, "mean_", None) is not None:
+        found -= model.mean_.reshape(1, -1) @ model.components_.T
+    if getattr(model, "whiten", False):
+        found /= _scale(model)
+    return found
+
+
+def _scale(model: Any) -> np.ndarray:
+    scale = np.sqrt(model.explained_variance_)
+    return np.maximum(scale, np.finfo(scale.dtype).eps)
+
+
+@sklearn.lower(
+    "PCA.inverse_transform",
+    "IncrementalPCA.inverse_transform",
+    "TruncatedSVD.inverse_transform",
+    "NMF.inverse_transform",
+    "MiniBatchNMF.inverse_transform",
+    "SparsePCA.inverse_transform",
+    "MiniBatchSparsePCA.inverse_transform",
+    cases=[
+        *cases(transformer, _HERE, "PCA", {"n_components": 4, "whiten": True}),
+        *cases(transformer, _HERE, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
+    ],
+)
+def back_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X components + mean, unwhitened first."""
+    components = model.components_
+    if getattr(model, "whiten", False):
+        components = np.sqrt(model.explained_variance_)[:, None] * components
+    found = floats(op, x) @ components
+    return found + model.mean_ if getattr(model, "mean_", None) is not None else found
+
+
+@sklearn.lower(
+    "PCA.score_samples",
+    "FactorAnalysis.score_samples",
+    cases=[*cases(transformer, _HERE, "PCA", _TWO), *cases(transformer, _HERE, "FactorAnalysis", _TWO)],
+)
+def gaussian_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
+    rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
+    precision = model.get_precision()
+    found = -0.5 * np.sum(rows * (rows @ precision), axis=1)
+    found -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - fast_logdet(precision))
+    return found
+
+
+@sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, _HERE, "FactorAnalysis", _TWO))
+def factors(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The latent variables' expectation (Barber, Bayesian Reasoning and Machine Learning, 21.1)."""
+    scaled = model.components_ / model.noise_variance_
+    covariance = np.linalg.inv(np.eye(len(scaled)) + scaled @ model.components_.T)
+    return ((numbers(op, x) - model.mean_) @ scaled.T) @ covariance
+
+
+@sklearn.lower(
+    "FastICA.transform", cases=cases(transformer, _HERE, "FastICA", _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
+)
+def sources(op: OpBuilder, model: Any, x: Table) -> Array:
+    """(x - mean) components'."""
+    rows = floats(op, x).copy()
+    if model.whiten:
+        rows -= model.mean_
+    return rows @ model.components_.T
+
+
+@sklearn.lower("FastICA.inverse_transform", cases=cases(transformer, _HERE, "FastICA", {"n_components": 4, "tol": 0.1}))
+def mixed_sources(op: OpBuilder, model: Any, x: Table) -> Array:
+    """x mixing' + mean."""
+    rows = floats(op, x) @ model.mixing_.T
+    if model.whiten:
+        rows += model.mean_
+    return rows
+
+
+@sklearn.lower(
+    "SparsePCA.transform",
+    "MiniBatchSparsePCA.transform",
+    cases=[*cases(transformer, _HERE, "SparsePCA", _TWO), *cases(transformer, _HERE, "MiniBatchSparsePCA", _TWO)],
+)
+def ridge_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The ridge regression of the rows on the components."""
+    components = model.components_
+    gram = components @ components.T + model.ridge_alpha * np.eye(len(components))
+    found = (numbers(op, x) - model.mean_) @ np.linalg.solve(gram, components).T
+    return found.astype(components.dtype)
+
+
+@sklearn.lower(
+    "KernelPCA.transform",
+    cases=cases(
+        transformer, _HERE, "KernelPCA", _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}
+    ),
+)
+def kernel_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The centred kernel with the fitted rows times the scaled eigenvectors.
+
+    In float64 throughout: of kernels that are nearly constant the centring leaves few of float32's digits.
+    """
+    parameters = model.kernel_params if callable(model.kernel) else {}
+    said = parameters or {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+    rows = numbers(op, x)
+    found = rows.astype(np.float64)
+    found = found if model.kernel == "precomputed" else kernel(found, model.X_fit_, model.kernel, said)
+    found = centred_kernel(model._centerer, found)
+    nonzero = np.flatnonzero(model.eigenvalues_)
+    scaled = np.zeros_like(model.eigenvectors_)
+    scaled[:, nonzero] = model.eigenvectors_[:, nonzero] / np.sqrt(model.eigenvalues_[nonzero])
+    narrow = rows.dtype == scaled.dtype == np.float32
+    return (found @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
+
+
+def centred_kernel(model: Any, rows: Array) -> Array:
+    """A kernel as that of rows moved to the fitted rows' mean in feature space (a fitted KernelCenterer)."""
+    means = np.sum(rows, axis=1, keepdims=True) / len(model.K_fit_rows_)
+    centred = rows.copy()
+    centred -= model.K_fit_rows_
+    centred -= means
+    centred += model.K_fit_all_
+    return centred
+
+
+def _centerer() -> Any:
+    return made("preprocessing", "KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
+
+
+@sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
+def kernel_centerer(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The centred kernel."""
+    return centred_kernel(model, floats(op, x))
+
+
+@sklearn.lower(
+    "KernelPCA.inverse_transform",
+    cases=cases(
+        transformer,
+        _HERE,
+        "KernelPCA",
+        {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01},
+    ),
+)
+def kernel_pre_image(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The ridge regression learned from projections to rows."""
+    said = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+    if not hasattr(model, "X_transformed_fit_"):
+        raise UnsupportedOperator("KernelPCA: fit_inverse_transform=False: fit it with True")
+    return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, said) @ model.dual_coef_
+
+
+# -- random projections --------------------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "GaussianRandomProjection.transform",
+    "SparseRandomProjection.transform",
+    cases=[
+        *cases(transformer, "random_projection", "GaussianRandomProjection", _TWO),
+        *cases(transformer, "random_projection", "SparseRandomProjection", _TWO),
+    ],
+)
+def random_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X components'."""
+    return floats(op, x) @ _dense(model.components_).T
+
+
+@sklearn.lower(
+    "BaseRandomProjection.inverse_transform",
+    cases=cases(transformer, "random_projection", "GaussianRandomProjection", {"n_components": 4}),
+)
+def random_back_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X times the pseudo-inverse of the components."""
+    inverse = model.inverse_components_ if model.compute_inverse_components else model._compute_inverse_components()
+    return floats(op, x) @ _dense(inverse).T
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+
+
+# -- partial least squares -----------------------------------------------------------------------------------------------------
+
+
+def _centred(model: Any, rows: Array) -> Array:
+    rows = rows.copy()
+    rows -= model._x_mean
+    return rows
+
+
+@sklearn.lower(
+    "_PLS.transform",
+    cases=[
+        *cases(regressor, "cross_decomposition", "PLSRegression", {"outputs": 2}),
+        *cases(regressor, "cross_decomposition", "CCA", {"outputs": 2}),
+    ],
+)
+def partial_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The scaled rows' scores."""
+    rows = _centred(model, floats(op, x))
+    rows /= model._x_std
+    return rows @ model.x_rotations_
+
+
+@sklearn.lower(
+    "_PLS.inverse_transform", cases=cases(regressor, "cross_decomposition", "PLSRegression", {"n_components": 4})
+)
+def partial_rows(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Rows from their scores."""
+    rows = floats(op, x) @ model.x_loadings_.T
+    rows *= model._x_std
+    rows += model._x_mean
+    return rows
+
+
+@sklearn.lower(
+    "_PLS.predict",
+    cases=[
+        *cases(regressor, "cross_decomposition", "PLSRegression", {}, {"outputs": 2}),
+        *cases(regressor, "cross_decomposition", "PLSCanonical", {"outputs": 2}),
+    ],
+)
+def partial_prediction(op: OpBuilder, model: Any, x: Table) -> Array:
+    """(x - mean) coef' + intercept."""
+    found = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
+    return found.reshape(-1) if model._predict_1d else found
+
+
+@sklearn.lower("PLSSVD.transform", cases=cases(regressor, "cross_decomposition", "PLSSVD", {"outputs": 2}))
+def singular_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The scaled rows' scores."""
+    return ((doubles(op, x) - model._x_mean) / model._x_std) @ model.x_weights_

@@ -1,0 +1,103 @@
+"""Estimators that say the same of every row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
+
+_ROWS = f64(7, 4)
+
+
+def _lists(model: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    several = model.n_outputs_ > 1
+    constant = getattr(model, "constant", None)
+    constants = [] if constant is None else (list(constant) if several else [np.ravel(constant)[0]])
+    return (
+        list(model.classes_) if several else [model.classes_],
+        list(model.class_prior_) if several else [model.class_prior_],
+        constants,
+    )
+
+
+def _shares(model: Any) -> list[np.ndarray]:
+    strategy = model._strategy if hasattr(model, "_strategy") else model.strategy
+    classes, priors, constants = _lists(model)
+    if strategy == "prior":
+        return [np.asarray(prior, np.float64) for prior in priors]
+    if strategy == "most_frequent":
+        return [np.eye(len(prior))[int(np.argmax(prior))] for prior in priors]
+    if strategy == "constant":
+        return [
+            np.asarray(np.asarray(labels) == said, np.float64) for labels, said in zip(classes, constants, strict=True)
+        ]
+    raise UnsupportedOperator(f"DummyClassifier: strategy={strategy!r} draws random labels")
+
+
+@sklearn.lower(
+    "DummyClassifier.predict_proba",
+    cases=cases(classifier, "dummy", "DummyClassifier", {}, {"strategy": "most_frequent"}),
+)
+def dummy_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The same probabilities for every row."""
+    rows = Array(op, matrix(op, x))
+    found = [full(rows, (None, 1), 1.0, np.float64) * shares for shares in _shares(model)]
+    return found if model.n_outputs_ > 1 else found[0]
+
+
+@sklearn.lower(
+    "DummyClassifier.predict_log_proba", cases=[built(lambda: classifier("dummy", "DummyClassifier"), _ROWS)]
+)
+def dummy_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The logarithm of the probabilities."""
+    rows = Array(op, matrix(op, x))
+    with np.errstate(divide="ignore"):
+        logs = [np.log(shares) for shares in _shares(model)]
+    ones = full(rows, (None, 1), True, bool)
+    found = [np.where(ones, item[None], item[None]) for item in logs]
+    return found if model.n_outputs_ > 1 else found[0]
+
+
+@sklearn.lower(
+    "DummyClassifier.predict", cases=[built(lambda: classifier("dummy", "DummyClassifier", text=True), _ROWS)]
+)
+def dummy_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The same label for every row."""
+    rows = Array(op, matrix(op, x))
+    classes, _, _ = _lists(model)
+    zero = full(rows, (None,), 0, np.int64)
+    found = [
+        take_class(labels, zero + int(np.argmax(shares)))
+        for labels, shares in zip(classes, _shares(model), strict=True)
+    ]
+    return np.stack(found, axis=1) if model.n_outputs_ > 1 else found[0]
+
+
+@sklearn.lower(
+    "DummyRegressor.predict",
+    cases=[
+        built(lambda: regressor("dummy", "DummyRegressor"), _ROWS, dynamic=True),
+        built(lambda: regressor("dummy", "DummyRegressor", outputs=2), _ROWS),
+    ],
+)
+def dummy_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The same value for every row."""
+    constant = np.asarray(model.constant_).reshape(1, -1)
+    found = full(Array(op, matrix(op, x)), (None, 1), 1, constant.dtype) * constant
+    return found[:, 0] if model.n_outputs_ == 1 else found
+
+
+@sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("dummy", "DummyRegressor"), _ROWS)])
+def dummy_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Zeros."""
+    return np.zeros_like(dummy_value(op, model, x), np.float64)

@@ -1,0 +1,1 @@
+"""sklearn.ensemble, but for forests."""

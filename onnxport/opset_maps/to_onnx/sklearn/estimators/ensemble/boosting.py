@@ -1,0 +1,388 @@
+"""Gradient boosting: sums of trees behind a link function; and AdaBoost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.classes import (
+    column,
+    label_of_scores,
+    label_of_sign,
+    logistic_classes,
+    softmax,
+    zero_and_minus,
+)
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+from onnxport.opset_maps.to_onnx.sklearn.trees.forests import rows32, tree_of
+
+_ROWS = f64(20, 4)
+_HERE = "ensemble"
+_SMALL: dict[str, Any] = {"n_estimators": 8}
+_FEW: dict[str, Any] = {"max_iter": 8}
+# No raw prediction of a first estimator is farther from 0: its probabilities are at least float64's eps.
+_FIRST = 40.0
+
+
+def link_inverse(loss: Any, raw: Array) -> Array:
+    """What a loss's link makes of the raw prediction, in the type of it."""
+    name = type(loss.link).__name__
+    if name == "IdentityLink":
+        return raw
+    if name == "LogLink":
+        return np.exp(raw)
+    if name == "LogitLink":
+        return expit(raw)
+    raise UnsupportedOperator(f"the link {name} has no mapping")
+
+
+def loss_probabilities(loss: Any, raw: Array, farthest: float = np.inf) -> Array:
+    """Probabilities of the classes from raw predictions, [N] or [N, K], of which none of two classes is farther from 0."""
+    name = type(loss).__name__
+    if name == "HalfMultinomialLoss":
+        return softmax(raw)
+    if name not in ("HalfBinomialLoss", "ExponentialLoss"):
+        raise UnsupportedOperator(f"the loss {name} has no mapping")
+    if name == "ExponentialLoss":  # its link is half the logit
+        raw, farthest = 2.0 * column(raw), 2.0 * farthest
+    return logistic_classes(zero_and_minus(raw), farthest)
+
+
+# -- gradient boosting -----------------------------------------------------------------------------------------------------
+
+
+def _gradient_start(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The raw prediction of the first estimator (sklearn.ensemble._gb._init_raw_predictions)."""
+    if isinstance(model.init_, str):
+        return 0.0
+    if type(model.init_).__name__ in ("DummyClassifier", "DummyRegressor"):
+        return np.asarray(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64)
+    rows = rows32(op, x)
+    if not hasattr(model, "classes_"):
+        first = _of_rows32(called(op, model.init_, "predict", rows, step="init_"))
+    else:
+        first = _of_rows32(called(op, model.init_, "predict_proba", rows, step="init_"))
+        first = first if model._loss.is_multiclass else first[:, 1]
+        eps = np.finfo(np.float64).eps
+        first = np.clip(first, eps, 1 - eps)
+    name = type(model._loss.link).__name__
+    if name == "MultinomialLogit":
+        logs = np.log(first)
+        return logs - np.mean(logs, axis=1, keepdims=True)
+    raw = {
+        "IdentityLink": lambda p: p,
+        "LogitLink": lambda p: np.log(p / (1 - p)),
+        "HalfLogitLink": lambda p: 0.5 * np.log(p / (1 - p)),
+    }.get(name)
+    if raw is None:
+        raise UnsupportedOperator(f"{type(model).__name__}: the link {name} has no mapping")
+    return raw(first)[:, None]
+
+
+def _of_rows32(first: Array) -> Array:
+    # fitted on float32 rows and given such, a linear model computes in float32 itself
+    return first.astype(np.float64)
+
+
+def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Initial value plus learning rate times the trees' values, [N, K]."""
+    fitted = list(model.estimators_.ravel())
+    rate = float(model.learning_rate)
+    joined = tree_ensemble.join([tree_of(item, item.tree_.value[:, 0, :] * rate) for item in fitted])
+    columns = model.estimators_.shape[1]
+    targets = np.tile(np.arange(columns), model.estimators_.shape[0])
+    start = _gradient_start(op, model, x)
+    if isinstance(start, Array):
+        return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns) + start
+    return tree_ensemble.sums(op, joined, rows32(op, x), targets, columns, start)
+
+
+def _with_init() -> Any:
+    # a tree: scikit-learn fits the first estimator on float32 rows, and a linear model then has float32's digits
+    first = made("tree", "DecisionTreeClassifier", max_depth=2)
+    return made(_HERE, "GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
+
+
+@sklearn.lower(
+    "GradientBoostingClassifier.decision_function",
+    cases=[
+        *cases(classifier, _HERE, "GradientBoostingClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+        built(_with_init, _ROWS),
+    ],
+)
+def gradient_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The raw predictions, a vector for two classes."""
+    raw = _gradient_raw(op, model, x)
+    return raw.reshape(-1) if model.estimators_.shape[1] == 1 else raw
+
+
+@sklearn.lower(
+    "GradientBoostingRegressor.predict",
+    cases=[
+        *cases(regressor, _HERE, "GradientBoostingRegressor", _SMALL, {"loss": "huber", **_SMALL}, rows=_ROWS),
+        *cases(regressor, _HERE, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
+    ],
+)
+def gradient_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The raw prediction."""
+    return _gradient_raw(op, model, x).reshape(-1)
+
+
+@sklearn.lower(
+    "GradientBoostingClassifier.predict_proba",
+    cases=cases(
+        classifier,
+        _HERE,
+        "GradientBoostingClassifier",
+        _SMALL,
+        {**_SMALL, "classes": 2},
+        {**_SMALL, "classes": 2, "loss": "exponential"},
+        rows=_ROWS,
+    ),
+)
+def gradient_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The loss's probabilities of the raw predictions."""
+    highest = [np.max(np.abs(item.tree_.value)) for item in model.estimators_.ravel()]
+    farthest = _FIRST + abs(float(model.learning_rate)) * float(np.sum(highest))
+    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
+
+
+@sklearn.lower(
+    "GradientBoostingClassifier.predict",
+    cases=cases(
+        classifier, _HERE, "GradientBoostingClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
+    ),
+)
+def gradient_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
+    raw = called(op, model, "decision_function", x)
+    if raw.ndim == 1:
+        return label_of_sign(model.classes_, raw, zero_is_second=True)
+    return label_of_scores(model.classes_, raw)
+
+
+@sklearn.lower(
+    "BaseGradientBoosting.apply",
+    "GradientBoostingRegressor.apply",
+    cases=[
+        *cases(classifier, _HERE, "GradientBoostingClassifier", _SMALL, rows=_ROWS),
+        *cases(regressor, _HERE, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
+    ],
+)
+def gradient_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The number of the reached leaf of each tree, float64."""
+    joined = tree_ensemble.join([tree_of(item) for item in model.estimators_.ravel()])
+    found = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
+    if not hasattr(model, "classes_"):
+        return found
+    return found.reshape(-1, *model.estimators_.shape)
+
+
+# -- histogram gradient boosting ---------------------------------------------------------------------------------------------
+
+
+def _histogram_rows(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The rows as the trees see them: categories as numbers in front, unknown and missing ones NaN."""
+    if model._preprocessor is None:
+        rows = numbers(op, x)
+        return rows if rows.dtype == np.float32 else rows.astype(np.float64)
+    return doubles(op, op.call(model._preprocessor, "transform", x))
+
+
+def _members(model: Any, bitsets: np.ndarray, node: Any, counts: np.ndarray) -> np.ndarray:
+    """The category numbers, and for a missing one the number after the last, that go left at a node."""
+    known, place = model._bin_mapper.make_known_categories_bitsets()
+    count = int(counts[node["feature_idx"]])
+    left = []
+    for code in range(count):
+        row = known[place[node["feature_idx"]]]
+        in_left = bool(bitsets[node["bitset_idx"]][code // 32] >> np.uint32(code % 32) & 1)
+        is_known = bool(row[code // 32] >> np.uint32(code % 32) & 1)
+        if in_left or (not is_known and node["missing_go_to_left"]):
+            left.append(code)
+    return np.asarray([*left, *([count] if node["missing_go_to_left"] else [])], np.float64)
+
+
+def _category_counts(model: Any) -> np.ndarray:
+    """For each column that the trees see its number of categories, 0 for a column of numbers."""
+    counts = np.zeros(int(model._bin_mapper.bin_thresholds_.__len__()), np.int64)
+    if model._preprocessor is None:
+        return counts
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    sizes = [sum(item == item and item is not None for item in categories) for categories in encoder.categories_]
+    sizes = [max(len(c), s) for c, s in zip(encoder.categories_, sizes, strict=True)]
+    counts[: len(sizes)] = sizes
+    return counts
+
+
+def _histogram_tree(model: Any, predictor: Any, counts: np.ndarray) -> tree_ensemble.Tree:
+    nodes = predictor.nodes
+    leaf = nodes["is_leaf"].astype(bool)
+    categorical = np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf)
+    members = {int(i): _members(model, predictor.raw_left_cat_bitsets, nodes[i], counts) for i in categorical}
+    missing = nodes["missing_go_to_left"].astype(bool).copy()
+    missing[categorical] = False  # a missing category is a number by then
+    return tree_ensemble.Tree(
+        nodes["feature_idx"],
+        np.where(nodes["is_categorical"], 0.0, nodes["num_threshold"]),
+        missing,
+        nodes["left"].astype(np.int64),
+        nodes["right"].astype(np.int64),
+        leaf,
+        nodes["value"][:, None],
+        members,
+    )
+
+
+def _histogram_raw(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Baseline plus the trees' values, [N, K]."""
+    stages = model._predictors
+    start = np.asarray(model._baseline_prediction, np.float64).reshape(1, -1)
+    columns = int(model.n_trees_per_iteration_)
+    rows = _histogram_rows(op, model, x)
+    if not stages:
+        return full(rows, (None, columns), 0.0, np.float64) + start
+    counts = _category_counts(model)
+    if counts.any():
+        codes = np.where(np.isnan(rows[:, : int((counts > 0).sum())]), counts[counts > 0].astype(np.float64), 0.0)
+        first = rows[:, : int((counts > 0).sum())]
+        rows = np.concatenate([np.where(np.isnan(first), codes, first), rows[:, int((counts > 0).sum()) :]], axis=1)
+    joined = tree_ensemble.join([_histogram_tree(model, item, counts) for stage in stages for item in stage])
+    targets = np.tile(np.arange(columns), len(stages))
+    return tree_ensemble.sums(op, joined, rows.value, targets, columns, start)
+
+
+def _with_categories(name: str) -> Any:
+    x = data()
+    x[:, 1] = np.digitize(x[:, 1], [-1, 0, 1])
+    x[::7, 1] = np.nan
+    x[::5, 2] = np.nan
+    y = target() if name.endswith("Classifier") else quantity() + 3 * (x[:, 1] == 2)
+    return made(_HERE, name, max_iter=8, categorical_features=[1]).fit(x, y)
+
+
+_HOLES = np.array([[0.1, 1, np.nan, 2], [np.nan, 9, 1, 1], [1, np.nan, 0.5, -1], [0, 2, 1, 0], [1, 0, 1, 3.0]])
+_HISTOGRAM_CASES = [
+    *cases(classifier, _HERE, "HistGradientBoostingClassifier", _FEW, {**_FEW, "classes": 2}, rows=_ROWS),
+    built(lambda: _with_categories("HistGradientBoostingClassifier"), _HOLES, min_opset=21),
+]
+
+
+@sklearn.lower("HistGradientBoostingClassifier.decision_function", cases=_HISTOGRAM_CASES)
+def histogram_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The raw predictions, a vector for two classes."""
+    raw = _histogram_raw(op, model, x)
+    return raw.reshape(-1) if model.n_trees_per_iteration_ == 1 else raw
+
+
+@sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
+def histogram_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The loss's probabilities of the raw predictions."""
+    highest = [np.max(np.abs(item.nodes["value"])) for stage in model._predictors for item in stage]
+    farthest = float(np.max(np.abs(model._baseline_prediction)) + np.sum(highest))
+    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
+
+
+@sklearn.lower("HistGradientBoostingClassifier.predict", cases=_HISTOGRAM_CASES)
+def histogram_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest raw prediction, or by its sign."""
+    return label_of_scores(model.classes_, called(op, model, "decision_function", x))
+
+
+@sklearn.lower(
+    "HistGradientBoostingRegressor.predict",
+    cases=[
+        *cases(
+            regressor, _HERE, "HistGradientBoostingRegressor", _FEW, {"loss": "poisson", "positive": True, **_FEW},
+            rows=_ROWS,
+        ),
+        built(lambda: _with_categories("HistGradientBoostingRegressor"), _HOLES, min_opset=21),
+    ],
+)  # fmt: skip
+def histogram_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The link's inverse of the raw prediction."""
+    return link_inverse(model._loss, _histogram_raw(op, model, x).reshape(-1))
+
+
+# -- AdaBoost --------------------------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "AdaBoostClassifier.decision_function",
+    cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+)
+def boost_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The weights of the estimators that say each class, less the others' shares; for two classes the difference."""
+    count = int(model.n_classes_)
+    if count == 1:
+        rows = numbers(op, x)
+        return full(rows, (None, 1), 0.0, rows.dtype)
+    codes = {label: index for index, label in enumerate(np.asarray(model.classes_).tolist())}
+    total: Any = 0
+    for index, (estimator, weight) in enumerate(zip(model.estimators_, model.estimator_weights_, strict=False)):
+        step = f"estimators_.{index}"
+        own = np.asarray(estimator.classes_)
+        said = _class_number(op, estimator, x, step)
+        places = np.asarray([codes[item] for item in own.tolist()])
+        votes = np.where(places[:, None] == np.arange(count), float(weight), -1 / (count - 1) * float(weight))
+        total = total + take(said.const(votes), said, axis=0)
+    total = total / float(np.sum(model.estimator_weights_))
+    return total[:, 1] - total[:, 0] if count == 2 else total
+
+
+def _class_number(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
+    """The number of the label that a classifier predicts, among its own classes."""
+    from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
+
+    label = called(op, estimator, "predict", x, step=step)
+    return codes(op, label[:, None].value, estimator.classes_)[:, 0]
+
+
+@sklearn.lower(
+    "AdaBoostClassifier.predict_proba",
+    cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+)
+def boost_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Softmax of the decision function, halved or shared among the other classes."""
+    count = int(model.n_classes_)
+    if count == 1:
+        return full(numbers(op, x), (None, 1), 1.0, np.float64)
+    decision = called(op, model, "decision_function", x)
+    if count == 2:
+        return softmax(np.stack([-decision, decision], axis=1) / 2)
+    return softmax(decision / (count - 1))
+
+
+@sklearn.lower(
+    "AdaBoostClassifier.predict",
+    cases=cases(
+        classifier, _HERE, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
+    ),
+)
+def boost_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest decision, or by its sign."""
+    return label_of_scores(model.classes_, called(op, model, "decision_function", x))
+
+
+@sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, _HERE, "AdaBoostRegressor", _SMALL, rows=_ROWS))
+def boost_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The weighted median of the estimators' predictions."""
+    found = [called(op, item, "predict", x, step=f"estimators_.{i}") for i, item in enumerate(model.estimators_)]
+    if len(found) == 1:
+        return found[0]
+    predictions = np.stack(found, axis=1)
+    order = np.argsort(predictions, axis=1)
+    weights = np.cumsum(take(np.asarray(model.estimator_weights_)[: len(found)], order), axis=1)
+    enough = weights >= 0.5 * weights[:, -1][:, None]
+    middle = np.argmax(enough, axis=1)[:, None]
+    return np.take_along_axis(predictions, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]

@@ -1,0 +1,1 @@
+"""sklearn.feature_extraction, but for text."""

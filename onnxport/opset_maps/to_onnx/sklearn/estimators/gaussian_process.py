@@ -1,0 +1,302 @@
+"""Gaussian processes (Rasmussen and Williams, Gaussian Processes for Machine Learning, algorithms 2.1 and 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import erf
+from sklearn.gaussian_process import kernels
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import exact_squares, kernel_squares
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel as pairwise_kernel
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
+
+_HERE = "gaussian_process"
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------------
+
+
+def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+    """The kernel of new rows and fitted ones, [N, M]."""
+    match kernel:
+        case kernels.Sum():
+            return covariance(kernel.k1, rows, fitted) + covariance(kernel.k2, rows, fitted)
+        case kernels.Product():
+            return covariance(kernel.k1, rows, fitted) * covariance(kernel.k2, rows, fitted)
+        case kernels.Exponentiation():
+            return covariance(kernel.kernel, rows, fitted) ** kernel.exponent
+        case kernels.ConstantKernel():
+            return full(rows, (None, len(fitted)), kernel.constant_value, np.float64)
+        case kernels.WhiteKernel():
+            return full(rows, (None, len(fitted)), 0.0, np.float64)
+        case kernels.Matern():
+            return _matern(kernel, rows / kernel.length_scale, fitted / kernel.length_scale)
+        case kernels.RBF():
+            return np.exp(-0.5 * kernel_squares(rows / kernel.length_scale, fitted / kernel.length_scale))
+        case kernels.RationalQuadratic():
+            found = exact_squares(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
+            return (1 + found) ** -kernel.alpha
+        case kernels.ExpSineSquared():
+            angle = np.pi / kernel.periodicity * np.sqrt(exact_squares(rows, fitted))
+            return np.exp(-2 * (np.sin(angle) / kernel.length_scale) ** 2)
+        case kernels.DotProduct():
+            return rows @ fitted.T + kernel.sigma_0**2
+        case kernels.PairwiseKernel() if isinstance(kernel.metric, str):
+            return pairwise_kernel(
+                rows, fitted, kernel.metric, {"gamma": kernel.gamma, **(kernel.pairwise_kernels_kwargs or {})}
+            )
+    raise _no_mapping(kernel)
+
+
+def _matern(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+    if kernel.nu == np.inf:
+        return np.exp(-0.5 * kernel_squares(rows, fitted))
+    gap = np.sqrt(exact_squares(rows, fitted))
+    if kernel.nu == 0.5:
+        return np.exp(-gap)
+    if kernel.nu == 1.5:
+        scaled = gap * np.sqrt(3.0)
+        return (1.0 + scaled) * np.exp(-scaled)
+    if kernel.nu == 2.5:
+        scaled = gap * np.sqrt(5.0)
+        return (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
+    raise UnsupportedOperator(f"Matern: nu={kernel.nu} needs a Bessel function; use 0.5, 1.5, 2.5 or infinity")
+
+
+def variance(kernel: Any, rows: Array) -> Array:
+    """The kernel of each row with itself, [N]."""
+    match kernel:
+        case kernels.Sum():
+            return variance(kernel.k1, rows) + variance(kernel.k2, rows)
+        case kernels.Product():
+            return variance(kernel.k1, rows) * variance(kernel.k2, rows)
+        case kernels.Exponentiation():
+            return variance(kernel.kernel, rows) ** kernel.exponent
+        case kernels.ConstantKernel():
+            return full(rows, (None,), kernel.constant_value, np.float64)
+        case kernels.WhiteKernel():
+            return full(rows, (None,), kernel.noise_level, np.float64)
+        case kernels.DotProduct():
+            return np.sum(rows * rows, axis=1) + kernel.sigma_0**2
+        case kernels.RBF() | kernels.RationalQuadratic() | kernels.ExpSineSquared():  # Matern is an RBF
+            return full(rows, (None,), 1.0, np.float64)
+        case kernels.PairwiseKernel() if kernel.metric in ("rbf", "laplacian", "chi2"):
+            return full(rows, (None,), 1.0, np.float64)
+        case kernels.PairwiseKernel() if kernel.metric in ("linear", "poly", "polynomial", "sigmoid", "cosine"):
+            return _of_square(kernel, np.sum(rows * rows, axis=1))
+    raise _no_mapping(kernel)
+
+
+def _of_square(kernel: Any, square: Array) -> Array:
+    """A kernel of sklearn.metrics.pairwise of a row with itself, by the row's square."""
+    said = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
+    if kernel.metric == "linear":
+        return square
+    if kernel.metric == "cosine":
+        return np.where(square > 0, 1.0, 0.0)
+    base = square * float(said["gamma"]) + float(said["coef0"])
+    return np.tanh(base) if kernel.metric == "sigmoid" else base ** said["degree"]
+
+
+def _no_mapping(kernel: Any) -> UnsupportedOperator:
+    said = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
+    return UnsupportedOperator(
+        f"the kernel {said} has no mapping; use those of scikit-learn, pairwise ones by their names"
+    )
+
+
+def _against_fitted(model: Any, rows: Array, function: Callable[[Array], Any]) -> Array:
+    """What a function gives of the kernel between the rows and the fitted ones."""
+    fitted = model.X_train_
+    return in_blocks(rows, len(fitted), lambda block: [function(covariance(model.kernel_, block, fitted))])[0]
+
+
+# -- regression ------------------------------------------------------------------------------------------------------------------
+
+
+def _said(name: str) -> dict[str, Any]:
+    named = {
+        "noisy": kernels.RBF(2.0) + kernels.WhiteKernel(0.5),
+        "matern": kernels.ConstantKernel(2.0) * kernels.Matern(2.0, nu=1.5),
+        "rational": kernels.RationalQuadratic(2.0),
+        "product": kernels.DotProduct() ** 2,
+        "pairwise": kernels.PairwiseKernel(0.5, metric="poly", pairwise_kernels_kwargs={"degree": 2}),
+    }
+    return {"alpha": 0.1, "optimizer": None, "kernel": named[name]}
+
+
+def _pairwise(metric: str) -> Any:
+    """A process of a kernel of sklearn.metrics.pairwise, not fitted."""
+    return made(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
+
+
+def _prior(model: Any) -> tuple[Any, tuple[int, ...]]:
+    """The kernel of a process that was not fitted, and how many targets it has beyond one."""
+    kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
+    count = model.n_targets or 1
+    return kernel, (count,) if count > 1 else ()
+
+
+def _as_said(model: Any, found: Array, scale: Any) -> Array:
+    """Undoes the targets' normalisation; one target gives a vector."""
+    several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
+    return found * scale if not several else found[:, None] * np.asarray(scale)
+
+
+@sklearn.lower(
+    "GaussianProcessRegressor.predict",
+    cases=[
+        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("rational")),
+        *cases(regressor, _HERE, "GaussianProcessRegressor", {**_said("product"), "outputs": 2, "normalize_y": True}),
+        built(lambda: made(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
+    ],
+)
+def posterior_mean(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
+    rows = numbers(op, x).astype(np.float64)
+    if not hasattr(model, "X_train_"):
+        return full(rows, (None, *_prior(model)[1]), 0.0, np.float64)
+    found = _against_fitted(model, rows, lambda between: between @ model.alpha_)
+    found = found * model._y_train_std + model._y_train_mean
+    return found[:, 0] if found.ndim > 1 and found.shape[1] == 1 else found
+
+
+def _inverse(triangle: np.ndarray) -> np.ndarray:
+    """The inverse of a lower triangle, improved once by Newton's step: as if computed in twice the precision and then rounded."""
+    first = solve_triangular(triangle, np.eye(len(triangle)), lower=True)
+    return np.asarray(first + first @ _residual(triangle, first))
+
+
+def _residual(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 - a b of square matrices in about twice the precision.
+
+    Ozaki, Ogita, Oishi and Rump, 2012: of numbers cut into slices of few enough bits the matrix products are exact.
+    """
+    bits = (53 - int(np.ceil(np.log2(len(a) + 1)))) // 2
+    rest = np.eye(len(a))
+    left, right = _slices(a, bits), [item.T for item in _slices(b.T, bits)]
+    for total in range(len(left)):  # the greatest products first; those after them are below the last digit
+        for i in range(total + 1):
+            rest = rest - left[i] @ right[total - i]
+    return np.asarray(rest)
+
+
+def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
+    """Three matrices of so many bits below the greatest number of each row, and what is left; their sum is `rows`."""
+    found = []
+    for _ in range(3):
+        top = np.max(np.abs(rows), axis=1, keepdims=True)
+        unit = 2.0 ** (np.ceil(np.log2(np.where(top > 0, top, 1.0))) + 53 - bits)
+        found.append((rows + unit) - unit)
+        rows = rows - found[-1]
+    return [*found, rows]
+
+
+@sklearn.lower(
+    "GaussianProcessRegressor.predict_std",
+    cases=[
+        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("pairwise")),
+        built(lambda: made(_HERE, "GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+        *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")),
+    ],
+)
+def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
+    rows = numbers(op, x).astype(np.float64)
+    if not hasattr(model, "X_train_"):
+        kernel, targets = _prior(model)
+        prior = np.sqrt(variance(kernel, numbers(op, x)))
+        return prior[:, None] * np.ones(targets) if targets else prior
+    inverse = _inverse(np.tril(model.L_)).T
+    found = variance(model.kernel_, numbers(op, x)).copy()
+    found -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
+    found = np.maximum(found, 0.0)
+    return np.sqrt(_as_said(model, found, model._y_train_std**2))
+
+
+# -- classification --------------------------------------------------------------------------------------------------------------
+
+
+def _binary(model: Any) -> bool:
+    return bool(model.n_classes_ == 2)
+
+
+@sklearn.lower(
+    "GaussianProcessClassifier.predict",
+    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
+)
+def process_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class by the sign of the latent function's mean; of several classes by the binary estimators."""
+    if not _binary(model):
+        return called(op, model.base_estimator_, "predict", x, step="base_estimator_")
+    base = model.base_estimator_
+    mean = _latent_mean(base, covariance(base.kernel_, numbers(op, x).astype(np.float64), base.X_train_))
+    return take_class(model.classes_, (mean > 0).astype(np.int64))
+
+
+def _latent_mean(base: Any, between: Array) -> Array:
+    return between @ (base.y_train_ - base.pi_)
+
+
+@sklearn.lower(
+    "GaussianProcessClassifier.predict_proba",
+    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}),
+)
+def process_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
+    if not _binary(model) and model.multi_class == "one_vs_one":
+        raise UnsupportedOperator(
+            "multi_class='one_vs_one' has no probabilities of more than two classes; ask for methods=['predict']"
+        )
+    if not _binary(model):
+        return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
+    return binary_probabilities(op, model.base_estimator_, x)
+
+
+def binary_probabilities(op: OpBuilder, base: Any, x: Table) -> Array:
+    """Probabilities of a binary Laplace approximation, [N, 2]."""
+    from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
+
+    rows = numbers(op, x).astype(np.float64)
+    between = covariance(base.kernel_, rows, base.X_train_)
+    mean = _latent_mean(base, between)[:, None]
+    half = between @ (base.W_sr_[:, None] * _inverse(np.tril(base.L_)).T)
+    spread = (variance(base.kernel_, numbers(op, x)) - np.sum(half * half, axis=1))[:, None]
+    weights, slopes = np.ravel(COEFS), np.ravel(LAMBDAS)
+    alpha = 1 / (2 * spread)
+    shares = np.sqrt(np.pi / alpha) * erf(slopes * mean * np.sqrt(alpha / (alpha + slopes**2)))
+    found = np.sum(weights * (shares / (2 * np.sqrt(spread * (2 * np.pi)))), axis=1) + 0.5 * np.sum(weights)
+    return both_classes(found)
+
+
+@sklearn.lower(
+    "_BinaryGaussianProcessClassifierLaplace.predict_proba",
+    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
+)
+def laplace_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Probabilities of one of several binary classifiers."""
+    return binary_probabilities(op, model, x)
+
+
+@sklearn.lower(
+    "_BinaryGaussianProcessClassifierLaplace.predict",
+    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
+)
+def laplace_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of one of several binary classifiers."""
+    between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)
+    return take_class(model.classes_, (_latent_mean(model, between) > 0).astype(np.int64))

@@ -1,0 +1,261 @@
+"""Linear models: scores are one matrix product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from scipy.special import expit
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import undivided, with_shorter
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine
+from onnxport.opset_maps.to_onnx.sklearn.classes import (
+    both_classes,
+    label_of_pair,
+    label_of_scores,
+    logistic_classes,
+    normalized,
+    softmax,
+    zero_and_minus,
+)
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
+
+_LINEAR = "linear_model"
+# So many coefficients may stand in the attributes of one operator.
+_FEW = 1 << 14
+
+
+def product(x: Array, model: Any) -> Array:
+    """X coef' + intercept, in NumPy's common type of X and the coefficients."""
+    coef = np.asarray(model.coef_)
+    return x @ (coef if coef.ndim == 1 else coef.T) + model.intercept_
+
+
+@sklearn.lower(
+    *(
+        f"{name}.predict"
+        for name in ("LinearModel", "MultiOutputLinearModel", "Ridge", "RidgeCV", "BayesianRidge", "ARDRegression")
+    ),
+    cases=[
+        *cases(regressor, _LINEAR, "LinearRegression", {}, {"outputs": 2}),
+        *cases(regressor, _LINEAR, "Ridge", {}, {"outputs": 2}),
+        *cases(regressor, _LINEAR, "HuberRegressor"),
+    ],
+)
+def linear_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X coef' + intercept."""
+    return product(numbers(op, x), model)
+
+
+@sklearn.lower("BaseSGDRegressor.predict", cases=cases(regressor, _LINEAR, "SGDRegressor"))
+def sgd_regressor(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X coef' + intercept, a vector."""
+    return product(numbers(op, x), model)
+
+
+@sklearn.lower("BayesianRidge.predict_std", cases=cases(regressor, _LINEAR, "BayesianRidge"))
+def bayesian_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+    """sqrt(x sigma x' + 1 / alpha) of the centred rows."""
+    centred = numbers(op, x) - model.X_offset_
+    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
+
+
+@sklearn.lower("ARDRegression.predict_std", cases=cases(regressor, _LINEAR, "ARDRegression"))
+def relevance_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+    """sqrt(x sigma x' + 1 / alpha) of the centred relevant columns."""
+    centred = (numbers(op, x) - model.X_offset_)[:, model.lambda_ < model.threshold_lambda]
+    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
+
+
+@sklearn.lower(
+    "_GeneralizedLinearRegressor.predict",
+    cases=[
+        *cases(regressor, _LINEAR, "PoissonRegressor", {"positive": True}),
+        *cases(regressor, _LINEAR, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
+    ],
+)
+def generalized_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The inverse link of X coef + intercept."""
+    raw = product(floats(op, x), model)
+    link = type(model._base_loss.link).__name__
+    if link == "IdentityLink":
+        return raw
+    if link == "LogLink":
+        return np.exp(raw)
+    raise UnsupportedOperator(f"{type(model).__name__}: the link {link} has no mapping")
+
+
+@sklearn.lower("RANSACRegressor.predict", cases=cases(regressor, _LINEAR, "RANSACRegressor"))
+def ransac_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+    """What the best estimator predicts."""
+    return called(op, model.estimator_, "predict", x, step="estimator_")
+
+
+@sklearn.lower(
+    "LinearClassifierMixin.decision_function",
+    "LinearDiscriminantAnalysis.decision_function",
+    cases=[
+        *cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
+        *cases(classifier, _LINEAR, "RidgeClassifier", {}, {"classes": 2}),
+        *cases(classifier, "svm", "LinearSVC", {"classes": 2}),
+    ],
+)
+def linear_decision_function(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X coef' + intercept, a vector for two classes."""
+    scores = product(numbers(op, x), model)
+    return scores.reshape(-1) if scores.ndim == 2 and scores.shape[1] == 1 else scores
+
+
+@sklearn.lower(
+    "LinearClassifierMixin.predict",
+    cases=[
+        *cases(classifier, _LINEAR, "SGDClassifier", {}, {"classes": 2, "text": True}),
+        *cases(classifier, _LINEAR, "Perceptron"),
+    ],
+)
+def linear_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest score."""
+    pair = _pair(op, model, x)
+    if pair is not None:
+        found = label_of_pair(model.classes_, pair)
+    else:
+        found = label_of_scores(model.classes_, called(op, model, "decision_function", x))
+    short = _in_one(op, model, x)
+    return with_shorter(found, short[0] if short else None)
+
+
+def _pair(op: OpBuilder, model: Any, x: Table) -> Array | None:
+    """Columns 0 and -s of the scores of two classes, by one product; None of more classes or rows that are nearly all zeros."""
+    rows, weights = numbers(op, x), np.atleast_2d(model.coef_)
+    if len(weights) != 1 or len(model.classes_) != 2 or sparse_rows.has_few(rows.value, 1):
+        return None
+    bias = np.broadcast_to(np.array([0, -1], weights.dtype) * model.intercept_, (2,))
+    return affine(rows, np.concatenate([np.zeros_like(weights), -weights]).T, bias)
+
+
+def _in_one(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array] | None:
+    """Labels and probabilities (softmax; of two classes with a score of 0 for the first) by one operator of float32.
+
+    None where scikit-learn does not compute in float32, or the labels are neither int64 nor strings. The softmax keeps small
+    probabilities as the logistic function of that operator does not.
+    """
+    rows, classes = numbers(op, x), np.asarray(model.classes_)
+    weights, bias = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+    text = classes.dtype.kind in "OU" and all(isinstance(item, str) for item in classes.tolist())
+    if not (text or classes.dtype == np.int64) or weights.size > _FEW or sparse_rows.has_few(rows.value, len(weights)):
+        return None
+    if not rows.dtype == weights.dtype == bias.dtype == np.float32 or bias.shape != (len(weights),):
+        return None
+    if len(classes) == 2:
+        weights, bias = (np.concatenate([np.zeros_like(item), item]) for item in (weights, bias))
+    if len(weights) != len(classes):
+        return None
+    rows, weights = undivided(rows, weights)
+    labels = {"classlabels_strings" if text else "classlabels_ints": classes.tolist()}
+    label, shares = op.ml.LinearClassifier(
+        rows.value, coefficients=weights.ravel(), intercepts=bias, post_transform="SOFTMAX", **labels
+    )
+    batch = rows.value.shape[0] if rows.value.shape is not None else None
+    kind = ir.DataType.STRING if text else ir.DataType.INT64
+    return Array(op, op.typed(label, kind, [batch])), Array(
+        op, op.typed(shares, ir.DataType.FLOAT, [batch, len(classes)])
+    )
+
+
+def _many_labels() -> Any:
+    y = np.stack([target(2), 1 - target(2)], axis=1)
+    return made(_LINEAR, "RidgeClassifier").fit(data(), y)
+
+
+@sklearn.lower(
+    "_RidgeClassifierMixin.predict",
+    cases=[*cases(classifier, _LINEAR, "RidgeClassifier", {"text": True}), built(_many_labels, f64(7, 4))],
+)
+def ridge_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest score; for many labels the sign of each score."""
+    if not model._label_binarizer.y_type_.startswith("multilabel"):
+        return linear_label(op, model, x)
+    return (called(op, model, "decision_function", x) > 0).astype(np.int64)
+
+
+def one_against_rest(scores: Array) -> Array:
+    """Logistic functions of the scores, divided by their sum."""
+    return logistic_classes(zero_and_minus(scores)) if scores.ndim == 1 else normalized(expit(scores))
+
+
+@sklearn.lower(
+    "LogisticRegression.predict_proba",
+    "LinearDiscriminantAnalysis.predict_proba",
+    cases=[
+        *cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
+        *cases(classifier, "discriminant_analysis", "LinearDiscriminantAnalysis", {}, {"classes": 2}),
+    ],
+)
+def logistic_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Logistic function of the score for two classes, softmax of the scores for more."""
+    pair = _pair(op, model, x)
+    if pair is not None:
+        found = logistic_classes(pair)
+    else:
+        scores = called(op, model, "decision_function", x)
+        found = one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
+    short = _in_one(op, model, x)
+    return with_shorter(found, short[1] if short else None)
+
+
+@sklearn.lower(
+    "LogisticRegression.predict_log_proba",
+    "SGDClassifier.predict_log_proba",
+    "MLPClassifier.predict_log_proba",
+    cases=cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
+)
+def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The logarithm of the probabilities."""
+    return np.log(called(op, model, "predict_proba", x))
+
+
+@sklearn.lower(
+    "SGDClassifier.predict_proba",
+    cases=cases(
+        classifier,
+        _LINEAR,
+        "SGDClassifier",
+        {"loss": "log_loss"},
+        {"loss": "log_loss", "classes": 2},
+        {"loss": "modified_huber"},
+        {"loss": "modified_huber", "classes": 2},
+    ),
+)
+def sgd_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Logistic functions of the scores, or (clip(score, -1, 1) + 1) / 2, divided by their sum."""
+    scores = called(op, model, "decision_function", x)
+    if model.loss == "log_loss":
+        return one_against_rest(scores)
+    probabilities = (np.clip(scores, -1, 1) + 1.0) / 2.0
+    return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
+
+
+@sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
+def one_class_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X coef' - offset."""
+    return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)
+
+
+@sklearn.lower("SGDOneClassSVM.score_samples", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
+def one_class_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The decision function plus the offset."""
+    return called(op, model, "decision_function", x) + model.offset_
+
+
+@sklearn.lower("SGDOneClassSVM.predict", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
+def one_class_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """1 for an inlier, -1 for an outlier."""
+    return np.where(called(op, model, "decision_function", x) >= 0, np.int32(1), np.int32(-1))

@@ -1,0 +1,379 @@
+"""Several classes, labels or targets from estimators of one; thresholds; transformed targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, made, quantity, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, matrix
+
+_ROWS = f64(7, 4)
+_SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
+
+
+def _made(kind: str, inner: str = _LIKELY, **options: Any) -> Any:
+    return classifier("multiclass", kind, estimator=made("linear_model", inner), **options)
+
+
+def _binary_score(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
+    """How much a binary estimator is for the second class (sklearn.multiclass._predict_binary)."""
+    if is_regressor(estimator):
+        return called(op, estimator, "predict", x, step=step)
+    if hasattr(estimator, "decision_function"):
+        found = called(op, estimator, "decision_function", x, step=step)
+        return found.reshape(-1) if found.ndim > 1 else found
+    return called(op, estimator, "predict_proba", x, step=step)[:, 1]
+
+
+def _threshold(estimator: Any) -> float:
+    return 0.0 if hasattr(estimator, "decision_function") and is_classifier(estimator) else 0.5
+
+
+def _scores(op: OpBuilder, model: Any, x: Table) -> list[Array]:
+    return [_binary_score(op, part, x, f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+
+
+# -- one against the rest --------------------------------------------------------------------------------------------------
+
+
+def _labelled() -> Any:
+    x = data()
+    y = np.stack([target(2), (x[:, 1] > 0).astype(int)], axis=1)
+    return made("multiclass", "OneVsRestClassifier", estimator=made("linear_model", _LIKELY)).fit(x, y)
+
+
+@sklearn.lower(
+    "OneVsRestClassifier.predict",
+    cases=[
+        built(lambda: _made("OneVsRestClassifier", text=True), _ROWS, dynamic=True),
+        built(lambda: _made("OneVsRestClassifier", _SCORED, classes=2), _ROWS),
+        built(_labelled, _ROWS),
+    ],
+)
+def rest_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class whose estimator is most for it, the first among equals; for several labels, ones where one is for it."""
+    found = _scores(op, model, x)
+    bound = _threshold(model.estimators_[0])
+    if model.multilabel_:
+        return np.stack([item > bound for item in found], axis=1).astype(np.int64)
+    if model.label_binarizer_.y_type_ != "multiclass":
+        return take_class(model.classes_, (found[0] > bound).astype(np.int64))
+    return take_class(model.classes_, np.argmax(np.stack([item.astype(np.float64) for item in found], axis=1), axis=1))
+
+
+@sklearn.lower(
+    "OneVsRestClassifier.predict_proba",
+    cases=[
+        built(lambda: _made("OneVsRestClassifier"), _ROWS),
+        built(lambda: _made("OneVsRestClassifier", classes=2), _ROWS),
+        built(_labelled, _ROWS),
+    ],
+)
+def rest_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The estimators' probabilities, divided by their sum where the labels exclude each other."""
+    parts = [
+        called(op, part, "predict_proba", x, step=f"estimators_.{i}")[:, 1] for i, part in enumerate(model.estimators_)
+    ]
+    if len(parts) == 1:
+        return both_classes(parts[0])
+    found = np.stack(parts, axis=1)
+    if model.multilabel_:
+        return found
+    total = np.sum(found, axis=1, keepdims=True)
+    return found / np.where(total == 0, 1.0, total)
+
+
+@sklearn.lower(
+    "OneVsRestClassifier.decision_function",
+    cases=[
+        built(lambda: _made("OneVsRestClassifier", _SCORED), _ROWS),
+        built(lambda: _made("OneVsRestClassifier", classes=2), _ROWS),
+    ],
+)
+def rest_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The estimators' scores."""
+    parts = [
+        called(op, part, "decision_function", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)
+    ]
+    return parts[0] if len(parts) == 1 else np.stack([item.reshape(-1) for item in parts], axis=1)
+
+
+@sklearn.lower(
+    "_ConstantPredictor.predict", "_ConstantPredictor.decision_function", cases=[built(lambda: _constant(), _ROWS)]
+)
+def constant_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The only label that was fitted."""
+    return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
+
+
+def _constant() -> Any:
+    from sklearn.multiclass import _ConstantPredictor
+
+    return _ConstantPredictor().fit(data(), np.array([1]))
+
+
+@sklearn.lower("_ConstantPredictor.predict_proba", cases=[built(lambda: _constant(), _ROWS)])
+def constant_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Certainty of the only label."""
+    share = np.asarray(model.y_, np.float64).ravel()[0]
+    return full(Array(op, matrix(op, x)), (None, 1), 1.0, np.float64) * np.array([[1 - share, share]])
+
+
+# -- one against one -------------------------------------------------------------------------------------------------------
+
+
+@sklearn.lower(
+    "OneVsOneClassifier.decision_function",
+    cases=[
+        built(lambda: _made("OneVsOneClassifier"), _ROWS, dynamic=True),
+        built(lambda: _made("OneVsOneClassifier", _SCORED), _ROWS),
+        built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
+    ],
+)
+def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Votes of the pairs' estimators, and a share below a half of a vote from their scores."""
+    labels, scores = [], []
+    for i, part in enumerate(model.estimators_):
+        indices = model.pairwise_indices_[i] if model.pairwise_indices_ else None
+        given = x if indices is None else Array(op, matrix(op, x))[:, np.asarray(indices)].value
+        labels.append(called(op, part, "predict", given, step=f"estimators_.{i}"))
+        scores.append(_binary_score(op, part, given, f"estimators_.{i}"))
+    found = votes_of_pairs(np.stack(labels, axis=1), np.stack(scores, axis=1), model.n_classes_)
+    return found[:, 1] if model.n_classes_ == 2 else found
+
+
+@sklearn.lower(
+    "OneVsOneClassifier.predict",
+    cases=[
+        built(lambda: _made("OneVsOneClassifier", text=True), _ROWS),
+        built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
+    ],
+)
+def pair_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest score."""
+    found = called(op, model, "decision_function", x)
+    if model.n_classes_ == 2:
+        return take_class(model.classes_, (found > _threshold(model.estimators_[0])).astype(np.int64))
+    # pairs of a class that no row is near to have NaN for a score
+    return take_class(model.classes_, np.argmax(Traced(op, found.value), axis=1))
+
+
+@sklearn.lower(
+    "OutputCodeClassifier.predict",
+    cases=[built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True)],
+)
+def code_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class whose code is nearest to the estimators' scores."""
+    found = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
+    return take_class(model.classes_, np.argmin(product_squares(found, model.code_book_), axis=1))
+
+
+# -- several outputs -------------------------------------------------------------------------------------------------------
+
+
+def _outputs(kind: str = "MultiOutputClassifier", **options: Any) -> Any:
+    if kind.endswith("Regressor") or kind == "RegressorChain":
+        inner = {"estimator": made("linear_model", "Ridge")}
+        return regressor("multioutput", kind, outputs=2, **inner, **options)
+    x = data()
+    y = np.stack([target(3), (x[:, 1] > 0).astype(int)], axis=1)
+    y = y > 0 if kind == "ClassifierChain" else y
+    return made("multioutput", kind, estimator=made("linear_model", _LIKELY), **options).fit(x, y.astype(int))
+
+
+@sklearn.lower(
+    "_MultiOutputEstimator.predict",
+    cases=[
+        built(_outputs, _ROWS, dynamic=True),
+        built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
+    ],
+)
+def each_output(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
+    found = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+    return np.stack([item.T if item.ndim > 1 else item for item in found], axis=-1)
+
+
+@sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
+def each_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """The estimators' probabilities, an array for each output."""
+    return [called(op, part, "predict_proba", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+
+
+def _response(op: OpBuilder, estimator: Any, method: str, x: Table, step: str) -> Array:
+    """One column of what an estimator says: for probabilities that of the second class."""
+    found = called(op, estimator, method, x, step=step)
+    if found.ndim == 2:
+        if found.shape[1] != 2:
+            raise UnsupportedOperator("a chain of estimators of more than two classes")
+        return found[:, 1]
+    return found
+
+
+def _chained(op: OpBuilder, model: Any, method: str, x: Table) -> Array:
+    rows = Array(op, matrix(op, x))
+    features: list[Array] = []
+    found: list[Array] = []
+    feature_method = getattr(model, "chain_method_", "predict")
+    for i, part in enumerate(model.estimators_):
+        wide = (
+            np.hstack([rows, *(item[:, None] for item in features)])
+            if features
+            else np.hstack([rows, full(rows, (None, 0), 0.0, np.float64)])
+        )
+        features.append(_response(op, part, feature_method, one_value(wide), f"estimators_.{i}").astype(np.float64))
+        same = method == feature_method
+        found.append(
+            features[-1]
+            if same
+            else _response(op, part, method, one_value(wide), f"estimators_.{i}").astype(np.float64)
+        )
+    inverse = np.argsort(np.asarray(model.order_))
+    return np.stack([found[int(i)] for i in inverse], axis=1)
+
+
+def _maker(make: Any, name: str, **options: Any) -> Any:
+    return lambda: make(name, **options)
+
+
+def _lower_chain(method: str, *names: str) -> None:
+    @sklearn.lower(
+        *(f"{name}.{method}" for name in names),
+        cases=[built(_maker(_outputs, name, order=[1, 0]), _ROWS) for name in names],
+    )
+    def chain(op: OpBuilder, model: Any, x: Table) -> Array:
+        """Each estimator on the rows and what those before it said."""
+        return _chained(op, model, method, x)
+
+
+_lower_chain("predict", "ClassifierChain", "RegressorChain")
+_lower_chain("predict_proba", "ClassifierChain")
+_lower_chain("decision_function", "ClassifierChain")
+
+
+@sklearn.lower("ClassifierChain.predict_log_proba", cases=[built(lambda: _outputs("ClassifierChain"), _ROWS)])
+def chain_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The logarithm of the probabilities."""
+    return np.log(called(op, model, "predict_proba", x))
+
+
+# -- one inner estimator -----------------------------------------------------------------------------------------------------
+
+_INNER = {
+    "SelfTrainingClassifier": "estimator_",
+    "FixedThresholdClassifier": "estimator_",
+    "TunedThresholdClassifierCV": "estimator_",
+    "FrozenEstimator": "estimator",
+}
+_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
+
+
+def _frozen(name: str) -> Any:
+    if name == "SelfTrainingClassifier":
+        y = target()
+        y[::3] = -1
+        return made("semi_supervised", name, estimator=made("linear_model", _LIKELY)).fit(data(), y)
+    inner = made("linear_model", _LIKELY)
+    if name == "FrozenEstimator":
+        return made("frozen", name, estimator=inner.fit(data(), target()))
+    return classifier("model_selection", name, classes=2, estimator=inner)
+
+
+def _lower_inner(method: str) -> None:
+    names = [name for name in _INNER if not (method == "predict" and "Threshold" in name)]
+
+    @sklearn.lower(
+        *(f"{name}.{method}" for name in names), cases=[built(_maker(_frozen, name), _ROWS) for name in names]
+    )
+    def inner(op: OpBuilder, model: Any, x: Table) -> Any:
+        """The same method of the estimator inside."""
+        attribute = _INNER[type(model).__name__]
+        if not hasattr(model, attribute):  # the estimator was fitted before
+            attribute = "estimator"
+        return op.call(getattr(model, attribute), method, x, step=attribute)
+
+
+for _method in _METHODS:
+    _lower_inner(_method)
+
+
+@sklearn.lower(
+    "BaseThresholdClassifier.predict",
+    "FixedThresholdClassifier.predict",
+    "TunedThresholdClassifierCV.predict",
+    cases=[
+        built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS, dynamic=True),
+        built(
+            lambda: classifier(
+                "model_selection",
+                "FixedThresholdClassifier",
+                classes=2,
+                text=True,
+                pos_label="low",
+                threshold=0.3,
+                estimator=made("linear_model", _LIKELY),
+            ),
+            _ROWS,
+        ),
+        built(
+            lambda: classifier(
+                "model_selection", "FixedThresholdClassifier", classes=2, estimator=made("linear_model", _SCORED)
+            ),
+            _ROWS,
+        ),
+    ],
+)
+def threshold_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The positive class from the threshold on."""
+    inner = getattr(model, "estimator_", model.estimator)
+    wanted = model._get_response_method()
+    methods = [wanted] if isinstance(wanted, str) else list(wanted)
+    method = next(item for item in methods if hasattr(inner, item))
+    positive = getattr(model, "_curve_scorer", model)
+    label = positive._get_pos_label() if hasattr(positive, "_get_pos_label") else getattr(model, "pos_label", None)
+    first = label is not None and label == model.classes_[0]
+    found = called(op, inner, method, x, step="estimator_")
+    if method == "predict_proba":
+        found = found[:, 0 if first else 1]
+    elif first:
+        found = -found
+    bound = getattr(model, "best_threshold_", None)
+    if bound is None:
+        bound = (0.5 if method == "predict_proba" else 0.0) if model.threshold == "auto" else model.threshold
+    above = (found >= float(bound)).astype(np.int64)
+    return take_class(np.asarray(model.classes_)[::-1] if first else model.classes_, above)
+
+
+# -- transformed targets -----------------------------------------------------------------------------------------------------
+
+
+def _transformed(**options: Any) -> Any:
+    model = made("compose", "TransformedTargetRegressor", regressor=made("linear_model", "Ridge"), **options)
+    return model.fit(data(), quantity(positive=True))
+
+
+@sklearn.lower(
+    "TransformedTargetRegressor.predict",
+    cases=[
+        built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
+        built(lambda: _transformed(transformer=made("preprocessing", "StandardScaler")), _ROWS),
+    ],
+)
+def untransformed(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The inner regressor's prediction, transformed back."""
+    said = called(op, model.regressor_, "predict", x, step="regressor_")
+    column = said[:, None] if said.ndim == 1 else said
+    found = called(op, model.transformer_, "inverse_transform", column.value, step="transformer_")
+    return found[:, 0] if model._training_dim == found.ndim - 1 and found.shape[1] == 1 else found

@@ -1,0 +1,443 @@
+"""Nearest neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
+    distances,
+    exact_squares,
+    nearest,
+    nearest_by_product,
+    nearest_of_sparse,
+    product_squares,
+)
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
+from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, matrix, numbers
+
+_HERE = "neighbors"
+
+
+def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> tuple[Array, Array]:
+    """Distances and numbers of the nearest fitted rows, [N, k]."""
+    rows = _given(op, model, x)
+    k = int(k or model.n_neighbors)
+    metric, parameters = _metric(model, rows)
+    if metric == "precomputed":
+        found = rows.astype(np.float64)
+        least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
+        return rows.of(least), rows.of(places)
+    if _both_sparse(model, x) and metric == "euclidean":
+        return nearest_of_sparse(rows, _fitted(model), k)
+    if model._fit_method == "brute" and metric in ("euclidean", "l2"):
+        return nearest_by_product(rows, _fitted(model), k)
+    if getattr(model, "_tree", None) is None:
+        found, index = nearest(rows, _fitted(model), k, metric, parameters)
+        return _as_scikit(model, rows, found), index
+    visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
+    found, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
+    return found, take(index.const(visited), index, axis=0)
+
+
+# On a graph of distances, the same with infinity where nothing is stored.
+_STORED = "onnxport.stored_distances"
+
+
+def _given(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
+    if model.effective_metric_ != "precomputed" or not is_sparse(x):
+        return numbers(op, x)
+    found = matrix(op, x).meta.get(_STORED)
+    if found is None:
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: metric='precomputed' of a sparse matrix, whose zeros are no distances, unless a "
+            "KNeighborsTransformer or RadiusNeighborsTransformer with mode='distance' made it just before"
+        )
+    return Array(op, found)
+
+
+def _graph(model: Any, zeros: Array, infinite: Array) -> Array:
+    if model.mode == "distance":
+        zeros.value.meta[_STORED] = infinite.value
+    return zeros
+
+
+def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
+    """Distances in float32 where scikit-learn computes them as a product of float32 matrices."""
+    narrow = rows.dtype == model._fit_X.dtype == np.float32 and model._fit_method == "brute"
+    return found.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else found
+
+
+def _metric(model: Any, rows: Array) -> tuple[str, dict[str, Any]]:
+    by_scipy = model._fit_method == "brute" and rows.dtype != model._fit_X.dtype
+    if model.effective_metric_ == "braycurtis" and by_scipy:  # its denominator is another one
+        raise UnsupportedOperator(
+            f"{type(model).__name__}: metric='braycurtis' on rows of another type than the fitted"
+        )
+    if callable(model.effective_metric_):
+        raise UnsupportedOperator(f"{type(model).__name__}: a function as metric has no mapping; use a metric by name")
+    if model.effective_metric_ == "nan_euclidean":
+        raise UnsupportedOperator(f"{type(model).__name__}: metric='nan_euclidean' has no mapping")
+    return model.effective_metric_, dict(model.effective_metric_params_ or {})
+
+
+def _both_sparse(model: Any, x: Table) -> bool:
+    return hasattr(model._fit_X, "toarray") and is_sparse(x)
+
+
+def _fitted(model: Any) -> np.ndarray:
+    rows = model._fit_X
+    if hasattr(rows, "toarray"):
+        rows = rows.toarray()
+    return np.asarray(rows)
+
+
+@sklearn.lower(
+    "KNeighborsMixin.kneighbors",
+    cases=[
+        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
+        *cases(regressor, _HERE, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
+        *cases(regressor, _HERE, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
+    ],
+)
+def kneighbors(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+    """Distances and numbers of the nearest fitted rows."""
+    return neighbours_of(op, model, x)
+
+
+def _weights(distance: Array, weights: Any) -> Array | None:
+    if weights in (None, "uniform"):
+        return None
+    if weights != "distance":
+        raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
+    zero = distance == 0.0
+    found = 1.0 / np.where(zero, 1.0, distance)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)
+
+
+def _targets(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    y = np.asarray(model._y)
+    several = getattr(model, "outputs_2d_", False)
+    return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if several else [model.classes_])
+
+
+def _votes(model: Any, distance: Array, index: Array) -> list[Array]:
+    """For each label column the summed weights of the classes among the neighbours, [N, K]."""
+    weights = _weights(distance, model.weights)
+    y, classes = _targets(model)
+    found = []
+    for column, labels in enumerate(classes):
+        shares = take(index.const(np.eye(len(labels))[y[:, column]]), index, axis=0)
+        if weights is not None:
+            shares = shares * weights[:, :, None]
+        found.append(np.sum(shares, axis=1))
+    return found
+
+
+@sklearn.lower(
+    "KNeighborsClassifier.predict_proba",
+    cases=[
+        *cases(classifier, _HERE, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
+        *cases(classifier, _HERE, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
+    ],
+)
+def neighbour_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """Shares of the classes among the neighbours."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    found = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
+    return found if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "KNeighborsClassifier.predict",
+    cases=cases(classifier, _HERE, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
+)
+def neighbour_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class with the most votes, the first among equals."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    _, classes = _targets(model)
+    found = [
+        take_class(labels, np.argmax(votes, axis=1))
+        for labels, votes in zip(classes, _votes(model, distance, index), strict=True)
+    ]
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "KNeighborsRegressor.predict",
+    cases=[
+        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
+        *cases(regressor, _HERE, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
+    ],
+)
+def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The mean of the neighbours' values, weighted."""
+    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    y = np.asarray(model._y)
+    values = take(index.const(y if y.ndim > 1 else y[:, None]), index, axis=0)
+    weights = _weights(distance, model.weights)
+    if weights is None:
+        found = np.mean(values, axis=1)
+    else:
+        total = np.sum(values * weights[:, :, None], axis=1)
+        found = (total / np.sum(weights, axis=1, keepdims=True)).astype(np.float64)
+    return found if y.ndim > 1 else found.reshape(-1)
+
+
+# -- within a radius -------------------------------------------------------------------------------------------------------
+
+
+def _within(model: Any, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
+    """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
+    metric, parameters = _metric(model, rows)
+    if metric == "precomputed":
+        found = rows.astype(np.float64)
+        return found, found <= float(model.radius)
+    radius = float(model.radius)
+    if metric == "sqeuclidean":
+        found = exact_squares(rows, _fitted(model), radius)
+        return found, found <= radius
+    if metric == "euclidean" and sparse:
+        squares = product_squares(rows, _fitted(model))
+        return np.sqrt(squares), squares <= model.radius * model.radius
+    if metric == "euclidean" or (metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None):
+        squares = exact_squares(rows, _fitted(model), radius * radius)
+        return np.sqrt(squares), squares <= radius * radius
+    found = _as_scikit(model, rows, distances(rows, _fitted(model), metric, parameters))
+    return found, found <= model.radius  # as NumPy compares them: in float32 where they are that
+
+
+def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
+    if weights in (None, "uniform"):
+        return inside.astype(np.float64)
+    if weights != "distance":
+        raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
+    zero = (distance == 0.0) & inside
+    found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0).astype(np.float64)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)
+
+
+@sklearn.lower(
+    "RadiusNeighborsClassifier.predict_proba",
+    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
+)
+def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+    """Shares of the classes within the radius; where there is no row, all to the outlier label.
+
+    Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
+    """
+    y, classes = _targets(model)
+    sparse = _both_sparse(model, x)
+
+    def of_block(rows: Array) -> list[Array]:
+        distance, inside = _within(model, rows, sparse=sparse)
+        weights = _radius_weights(distance, inside, model.weights)
+        empty = ~np.any(inside, axis=1, keepdims=True)
+        found = []
+        for column, labels in enumerate(classes):
+            votes = weights @ np.eye(len(labels))[y[:, column]]
+            if model.outlier_label_ is not None:
+                outlier = np.asarray(labels == model.outlier_label_[column], np.float64)
+                votes = np.where(empty, outlier[None], votes)
+            total = np.sum(votes, axis=1, keepdims=True)
+            found.append(votes / np.where(total == 0.0, 1.0, total))
+        return found
+
+    found = in_blocks(_given(op, model, x), len(y), of_block)
+    return found if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "RadiusNeighborsClassifier.predict",
+    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
+)
+def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The class of the greatest share; the outlier label where there is none."""
+    shares = op.call(model, "predict_proba", x)
+    _, classes = _targets(model)
+    found = []
+    for column, item in enumerate(shares if model.outputs_2d_ else [shares]):
+        votes = Array(op, item)
+        label = take_class(classes[column], np.argmax(votes, axis=1))
+        if model.outlier_label_ is not None:
+            nothing = np.all(votes == 0, axis=1)
+            outlier = op.const(np.asarray(model.outlier_label_[column], np.asarray(classes[column]).dtype))
+            label = label.of(op.Where(nothing.value, outlier, label.value))
+        found.append(label)
+    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
+
+
+@sklearn.lower(
+    "RadiusNeighborsRegressor.predict",
+    cases=cases(regressor, _HERE, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
+)
+def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The weighted mean of the values within the radius; where there is no row NaN, or what that is among integers."""
+    y = np.asarray(model._y)
+    values = y if y.ndim > 1 else y[:, None]
+    with np.errstate(invalid="ignore"):
+        nothing = np.full_like(values[0], np.nan).astype(np.float64)
+    sparse = _both_sparse(model, x)
+
+    def of_block(rows: Array) -> list[Array]:
+        weights = _radius_weights(*_within(model, rows, sparse=sparse), model.weights)
+        total = np.sum(weights, axis=1, keepdims=True)
+        empty = total == 0.0
+        mean: Any = np.where(empty, nothing, (weights @ values) / np.where(empty, 1.0, total))
+        return [mean]
+
+    (found,) = in_blocks(_given(op, model, x), len(y), of_block)
+    return found if y.ndim > 1 else found.reshape(-1)
+
+
+# -- graphs, outliers, densities ---------------------------------------------------------------------------------------------
+
+
+@sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, _HERE, "KNeighborsTransformer"))
+def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
+    distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
+    filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
+    found = []
+    for blank in (0.0, np.inf):
+        nothing = full(index, (None, int(model.n_samples_fit_)), blank, filled.dtype)
+        found.append(nothing.of(op.ScatterElements(nothing.value, index.value, one_value(filled), axis=1)))
+    return _graph(model, *found)
+
+
+@sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
+def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
+    distance, inside = _within(model, _given(op, model, x), sparse=_both_sparse(model, x))
+    filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
+    return _graph(model, np.where(inside, filled, 0.0), np.where(inside, filled, np.inf))
+
+
+@sklearn.lower(
+    "LocalOutlierFactor.score_samples", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
+)
+def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The opposite of the mean ratio of the neighbours' densities to the row's own."""
+    distance, index = neighbours_of(op, model, x, model.n_neighbors_)
+    if numbers(op, x).dtype == np.float32:
+        distance = distance.astype(np.float32)
+    reach = np.maximum(distance, take(model._distances_fit_X_[:, model.n_neighbors_ - 1], index))
+    density = 1.0 / (np.mean(reach, axis=1, keepdims=True) + 1e-10)
+    return -np.mean(take(model._lrd, index) / density, axis=1)
+
+
+@sklearn.lower(
+    "LocalOutlierFactor.decision_function", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
+)
+def local_outlier_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+    """The scores less the offset."""
+    return called(op, model, "score_samples", x) - model.offset_
+
+
+@sklearn.lower("LocalOutlierFactor.predict", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True}))
+def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
+    """1 for an inlier, -1 for an outlier."""
+    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)
+
+
+@sklearn.lower(
+    "NeighborhoodComponentsAnalysis.transform",
+    cases=cases(classifier, _HERE, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
+)
+def neighbourhood_components(op: OpBuilder, model: Any, x: Table) -> Array:
+    """X components'."""
+    return numbers(op, x) @ model.components_.T
+
+
+_KERNEL_NORMS = {
+    "gaussian": lambda h, d: 0.5 * d * np.log(2 * np.pi) + d * np.log(h),
+    "tophat": lambda h, d: _log_ball(d) + d * np.log(h),
+    "epanechnikov": lambda h, d: _log_ball(d) + np.log(2.0 / (d + 2.0)) + d * np.log(h),
+    "exponential": lambda h, d: _log_sphere(d - 1) + _log_gamma(d) + d * np.log(h),
+    "linear": lambda h, d: _log_ball(d) - np.log(d + 1.0) + d * np.log(h),
+    "cosine": lambda h, d: _log_cosine_moment(d) + _log_sphere(d - 1) + d * np.log(h),
+}
+
+
+def _log_gamma(x: float) -> float:
+    from scipy.special import gammaln
+
+    return float(gammaln(x))
+
+
+def _log_ball(d: int) -> float:
+    return 0.5 * d * np.log(np.pi) - _log_gamma(0.5 * d + 1)
+
+
+def _log_cosine_moment(d: int) -> float:
+    """log of the integral of r^(d - 1) cos(pi r / 2) from 0 to 1; as scikit-learn's, NaN for some even `d`."""
+    found, term = 0.0, 2.0 / np.pi
+    for k in range(1, d + 1, 2):
+        found += term
+        term *= -(d - k) * (d - k - 1) * (2.0 / np.pi) ** 2
+    with np.errstate(invalid="ignore"):
+        return float(np.log(found))
+
+
+def _log_sphere(d: int) -> float:
+    return np.log(2 * np.pi) + _log_ball(d - 1)
+
+
+@sklearn.lower(
+    "KernelDensity.score_samples",
+    cases=[
+        *cases(regressor, _HERE, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
+        built(lambda: made(_HERE, "KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
+    ],
+)
+def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
+    """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""
+    if model.kernel not in _KERNEL_NORMS:
+        raise UnsupportedOperator(f"KernelDensity: kernel={model.kernel!r} has no mapping")
+    rows = np.asarray(model.tree_.data)
+    h = float(model.bandwidth_)
+    weights = model.tree_.sample_weight
+    offset = -_KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(
+        float(len(rows) if weights is None else np.sum(weights))
+    )
+
+    def of_block(block: Array) -> list[Array]:
+        logs = _log_kernel(model.kernel, _tree_distances(model, block, rows, h), h)
+        if weights is not None:
+            logs = logs + np.log(np.asarray(weights))
+        top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
+        return [np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)]
+
+    return in_blocks(doubles(op, x), len(rows), of_block)[0] + offset
+
+
+def _tree_distances(model: Any, x: Array, rows: np.ndarray, h: float) -> Array:
+    if model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params:
+        return np.sqrt(exact_squares(x, rows, h * h))
+    return distances(x, rows, model.metric, model.metric_params)
+
+
+def _log_kernel(name: str, gap: Array, h: float) -> Any:
+    match name:
+        case "gaussian":
+            return -0.5 * (gap * gap) / (h * h)
+        case "exponential":
+            return -gap / h
+        case "tophat":
+            return np.where(gap < h, 0.0, -np.inf)
+        case "epanechnikov":
+            return np.where(gap < h, np.log(np.maximum(1.0 - (gap * gap) / (h * h), 1e-300)), -np.inf)
+        case "cosine":
+            return np.where(gap < h, np.log(np.cos(0.5 * np.pi * np.where(gap < h, gap, 0.0) / h)), -np.inf)
+    return np.where(gap < h, np.log(np.maximum(1.0 - gap / h, 1e-300)), -np.inf)

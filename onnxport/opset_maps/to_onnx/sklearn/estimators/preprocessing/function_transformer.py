@@ -1,0 +1,84 @@
+"""FunctionTransformer: a user's function of arrays or tables, traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special
+from sklearn.utils import check_array
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix, numbers
+
+_HERE = "preprocessing"
+
+
+@sklearn.lower(
+    "FunctionTransformer.transform",
+    cases=[
+        *cases(transformer, _HERE, "FunctionTransformer"),
+        *cases(transformer, _HERE, "FunctionTransformer", {"func": np.tanh}),
+        *cases(
+            transformer,
+            _HERE,
+            "FunctionTransformer",
+            {"func": lambda x: np.cbrt(x) + np.heaviside(x, 0.5) * scipy.special.exp10(x)},
+            {"func": lambda x: scipy.special.log_ndtr(x) + scipy.special.erfcx(x) + scipy.special.entr(np.abs(x))},
+            {"func": lambda x: scipy.special.erfinv(np.tanh(x)) + scipy.special.xlog1py(x, x * x)},
+            {"func": lambda x: np.float_power(np.abs(x), 0.3) + np.arctan(x) + np.arcsinh(x)},
+            {"func": lambda x: np.arcsin(np.tanh(x)) + np.arccosh(np.cosh(x)) + np.sinh(20 * x)},
+            {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
+        ),
+    ],
+)
+def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+    """The function traced with NumPy's protocols; the table as it is where there is none."""
+    return _apply(op, model, model.func, model.kw_args, x)
+
+
+@sklearn.lower(
+    "FunctionTransformer.inverse_transform",
+    cases=cases(transformer, _HERE, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
+)
+def function_untransformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+    """The inverse function traced with NumPy's protocols."""
+    return _apply(op, model, model.inverse_func, model.inv_kw_args, x)
+
+
+def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> Table | Array:
+    if function is None:
+        return x
+    if getattr(function, "func", None) is check_array:  # in histogram gradient boosting, beside the categories
+        return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
+    framed = not model.validate and not isinstance(function, np.ufunc) and hasattr(model, "feature_names_in_")
+    try:
+        if framed:  # scikit-learn hands a DataFrame to the function
+            found = function(_data_frame(op, model, x), **(options or {}))
+        else:
+            found = function(Traced(op, matrix(op, x)), **(options or {}))
+    except Exception as error:  # a user's function may raise anything on what is no array
+        raise UnsupportedOperator(
+            f"the function {name!r} is not built of {'whole columns' if framed else 'NumPy functions of whole arrays'} "
+            f"({type(error).__name__}: {error}); write it so, or put it into an estimator of your own and register that"
+        ) from error
+    if isinstance(found, DataFrame):
+        return found.table()
+    if not isinstance(found, Array):
+        raise UnsupportedOperator(f"the function {name!r} gives no array that depends on its input")
+    return found
+
+
+def _data_frame(op: OpBuilder, model: Any, x: Table) -> DataFrame:
+    """The table with the names that its columns have: those of the inputs, or what a step before has called them."""
+    names = [str(name) for name in model.feature_names_in_]
+    if isinstance(x, Frame) and set(names) <= set(x.names):
+        return DataFrame.of(op, x, x.names)
+    return DataFrame.of(op, x, names)

@@ -1,0 +1,393 @@
+"""Tables that compute as a pandas DataFrame does, as far as functions of whole columns go.
+
+A FunctionTransformer that was fitted on a DataFrame hands one to its function; the function is traced with these instead.
+What they lack raises an error, with which the function is refused: methods whose result depends on the other rows of a batch
+(a column's mean) are left out on purpose, and strings can only be compared, looked up and filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
+from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes, text_of
+from onnxport.opset_maps.to_onnx.sklearn.tables import table
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
+
+# NumPy's functions that make plain arrays of a table or column. Others ask pandas, as np.mean, which leaves NaN out.
+_OF_ARRAYS = frozenset(
+    (
+        *(np.where, np.clip, np.round, np.nan_to_num, np.isin, np.select, np.digitize, np.searchsorted, np.take),
+        *(np.hstack, np.column_stack, np.concatenate, np.stack, np.expand_dims, np.reshape, np.ravel, np.linalg.norm),
+        *(np.zeros_like, np.ones_like, np.full_like),
+    )
+)
+# How missing values are spelled among strings.
+_MISSING = ("nan", "None", "<NA>")
+
+
+class Series(Traced):
+    """One column: a vector with a pandas Series' methods."""
+
+    __slots__ = ()
+
+    def of(self, value: ir.Value) -> Series:
+        """Another column of the same graph."""
+        return Series(self.op, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        raise UnsupportedOperator("rows of a column are chosen: the graph's batch stays as it is")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in _OF_ARRAYS:
+            raise UnsupportedOperator(f"numpy.{function.__name__} of a column: take its values")
+        return function(*map(_plain, args), **kwargs)
+
+    def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
+        raise UnsupportedOperator(f"{name}() over the rows of a batch")
+
+    @property
+    def values(self) -> Array:
+        """The column as a NumPy vector."""
+        return Traced(self.op, self.value)
+
+    def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
+        """The column as a NumPy vector."""
+        return self.values if dtype is None else self.values.astype(dtype)
+
+    def to_frame(self, name: str = "0") -> DataFrame:
+        """A table of this column."""
+        return DataFrame(self.op, {str(name): self})
+
+    def isna(self) -> Series:
+        """Where a value is missing."""
+        if self.dtype == object:
+            return self.isin(_MISSING)
+        return np.isnan(self) if self.dtype.kind == "f" else self != self
+
+    isnull = isna
+
+    def notna(self) -> Series:
+        """Where a value is there."""
+        return ~self.isna()
+
+    notnull = notna
+
+    def isin(self, values: Sequence[Any]) -> Series:
+        """Where a value is one of some."""
+        return self._code(list(values)) >= 0
+
+    def fillna(self, value: Any) -> Series:
+        """Something else instead of missing values."""
+        if self.dtype == object:
+            filled = self.op.const(np.asarray(value, object))
+            return self.of(self.op.Where(self.isna().value, filled, self.value))
+        return self.mask(np.isnan(self), value) if self.dtype.kind == "f" else self
+
+    def clip(self, lower: Any = None, upper: Any = None) -> Series:
+        """Values not below one number nor above another."""
+        found = self if lower is None else np.maximum(self, lower)
+        return found if upper is None else np.minimum(found, upper)
+
+    def between(self, left: Any, right: Any, inclusive: str = "both") -> Series:
+        """Where a value lies between two numbers."""
+        first = self >= left if inclusive in ("both", "left") else self > left
+        return first & (self <= right if inclusive in ("both", "right") else self < right)
+
+    def abs(self) -> Series:
+        """Absolute values."""
+        return np.abs(self)
+
+    def round(self, decimals: int = 0) -> Series:
+        """Rounded values."""
+        return _column(np.round(self, decimals))
+
+    def where(self, condition: Any, other: Any = np.nan) -> Series:
+        """The values where a condition holds, else another."""
+        return _column(np.where(condition, self, other))
+
+    def mask(self, condition: Any, other: Any = np.nan) -> Series:
+        """The values where a condition does not hold, else another."""
+        return _column(np.where(condition, other, self))
+
+    def map(self, arg: Any) -> Series:
+        """What a dictionary says for each value; NaN for others."""
+        if not isinstance(arg, Mapping):
+            raise UnsupportedOperator("Series.map of something other than a dictionary")
+        found = np.asarray(list(arg.values()))
+        if found.dtype.kind not in "iufb":
+            raise UnsupportedOperator("Series.map to something other than numbers")
+        code = self._code(list(arg), unknown=len(arg))
+        return _column(take(np.append(found.astype(np.float64), np.nan), code.values))
+
+    def _code(self, known: list[Any], unknown: int = -1) -> Series:
+        column = self.op.Unsqueeze(self.value, self.op.axes(1))
+        if self.dtype == object:
+            keys: Any = np.asarray([text_of(item) for item in known], object)
+        else:
+            keys = np.asarray(known)
+        return _column(codes(self.op, column, keys, unknown=unknown).reshape(-1))
+
+
+class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
+    """Named columns."""
+
+    def __init__(self, op: OpBuilder, columns: Mapping[str, Series]) -> None:
+        self._op = op
+        self._columns = dict(columns)
+
+    @classmethod
+    def of(cls, op: OpBuilder, x: Table, names: Sequence[str]) -> DataFrame:
+        """A table with names for its columns."""
+        vectors = [op.Squeeze(table.columns(op, x, [i]), op.axes(1)) for i in range(table.count(x))]
+        return cls(op, {name: Series(op, vector) for name, vector in zip(names, vectors, strict=True)})
+
+    def table(self) -> Frame:
+        """The columns as what an estimator is given."""
+        op = self._op
+        return Frame(
+            tuple(self._columns), tuple(op.Unsqueeze(item.value, op.axes(1)) for item in self._columns.values())
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names."""
+        return list(self._columns)
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """Rows, which are known only at run time, and columns."""
+        return None, len(self._columns)
+
+    @property
+    def values(self) -> Array:
+        """The table as a NumPy matrix."""
+        return Traced(self._op, table.matrix(self._op, self.table()))
+
+    def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
+        """The table as a NumPy matrix."""
+        return self.values if dtype is None else self.values.astype(dtype)
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise UnsupportedOperator("the table is turned into NumPy's array: call its to_numpy() or take its columns")
+
+    def __len__(self) -> int:
+        raise UnsupportedOperator("len(), the number of rows, is known only at run time")
+
+    def __iter__(self) -> Any:
+        return iter(self._columns)
+
+    def __contains__(self, name: Any) -> bool:
+        return name in self._columns
+
+    def __getattr__(self, name: str) -> Series:
+        columns = self.__dict__.get("_columns", {})
+        if name not in columns:
+            raise AttributeError(f"a table in the graph has no {name!r}")
+        return columns[name]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self._columns[key]
+        if isinstance(key, Array) or not all(isinstance(name, str) for name in key):
+            raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
+        return DataFrame(self._op, {name: self._columns[name] for name in key})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        names = [key] if isinstance(key, str) else list(key)
+        if isinstance(value, DataFrame):
+            found = list(value._columns.values())
+        elif isinstance(value, Array) and value.ndim == 2:
+            found = [_column(value[:, i]) for i in range(len(names))]
+        else:
+            found = [self._series(value)] * len(names)
+        self._columns.update(zip(names, found, strict=True))
+
+    def _series(self, value: Any) -> Series:
+        if isinstance(value, Array):
+            return _column(value)
+        like = next(iter(self._columns.values()))
+        if not isinstance(value, (bool, int, float, np.generic)) or like.dtype == object:
+            raise UnsupportedOperator(f"a column of {value!r}")
+        return _column(np.full_like(like, value, dtype=np.asarray(value).dtype))
+
+    def copy(self, deep: bool = True) -> DataFrame:
+        """The same table, apart from what is assigned to either."""
+        return DataFrame(self._op, self._columns)
+
+    def assign(self, **columns: Any) -> DataFrame:
+        """With more columns, or other ones."""
+        found = self.copy()
+        for name, value in columns.items():
+            found[name] = value(found) if callable(value) else value
+        return found
+
+    def drop(self, labels: Any = None, *, axis: Any = 0, columns: Any = None) -> DataFrame:
+        """Without some columns."""
+        if columns is None and axis not in (1, "columns"):
+            raise UnsupportedOperator("rows of a table are dropped: the graph's batch stays as it is")
+        away = labels if columns is None else columns
+        away = [away] if isinstance(away, str) else list(away)
+        return DataFrame(self._op, {name: item for name, item in self._columns.items() if name not in away})
+
+    def rename(self, *, columns: Any) -> DataFrame:
+        """With other names."""
+        new: Callable[[str], str] = columns if callable(columns) else lambda name: columns.get(name, name)
+        return DataFrame(self._op, {new(name): item for name, item in self._columns.items()})
+
+    def astype(self, dtype: Any, **_: Any) -> DataFrame:
+        """In other element types."""
+        kinds = dtype if isinstance(dtype, Mapping) else dict.fromkeys(self._columns, dtype)
+        return self._each(lambda name, item: item.astype(kinds[name]) if name in kinds else item)
+
+    def fillna(self, value: Any) -> DataFrame:
+        """Something else instead of missing values."""
+        fills = value if isinstance(value, Mapping) else dict.fromkeys(self._columns, value)
+        return self._each(lambda name, item: item.fillna(fills[name]) if name in fills else item)
+
+    def clip(self, lower: Any = None, upper: Any = None) -> DataFrame:
+        """Values not below one number nor above another."""
+        return self._each(lambda _, item: item.clip(lower, upper))
+
+    def abs(self) -> DataFrame:
+        """Absolute values."""
+        return self._each(lambda _, item: item.abs())
+
+    def round(self, decimals: int = 0) -> DataFrame:
+        """Rounded values."""
+        return self._each(lambda _, item: item.round(decimals))
+
+    def add(self, other: Any) -> DataFrame:
+        """The table and a number."""
+        return self + _number(other)
+
+    def sub(self, other: Any) -> DataFrame:
+        """The table less a number."""
+        return self - _number(other)
+
+    def mul(self, other: Any) -> DataFrame:
+        """The table times a number."""
+        return self * _number(other)
+
+    def div(self, other: Any) -> DataFrame:
+        """The table over a number."""
+        return self / _number(other)
+
+    @property
+    def loc(self) -> Located:
+        """Columns by their names: `loc[:, names]`."""
+        return Located(self, by_place=False)
+
+    @property
+    def iloc(self) -> Located:
+        """Columns by their places: `iloc[:, places]`."""
+        return Located(self, by_place=True)
+
+    def isna(self) -> DataFrame:
+        """Where a value is missing."""
+        return self._each(lambda _, item: item.isna())
+
+    def apply(self, function: Any) -> DataFrame:
+        """A function of each column."""
+        return self._each(lambda _, item: function(item))
+
+    def sum(self, axis: Any = 0) -> Series:
+        """The sum of each row's values that are there."""
+        return self._across(np.nansum, axis)
+
+    def max(self, axis: Any = 0) -> Series:
+        """The greatest of each row's values that are there."""
+        return self._across(np.nanmax, axis)
+
+    def min(self, axis: Any = 0) -> Series:
+        """The least of each row's values that are there."""
+        return self._across(np.nanmin, axis)
+
+    def std(self, axis: Any = 0, *, ddof: int = 1) -> Series:
+        """The standard deviation of each row's values that are there."""
+        return self._across(np.nanstd, axis, ddof=ddof)
+
+    def _across(self, function: Any, axis: Any, **options: Any) -> Series:
+        if axis not in (1, "columns"):
+            raise UnsupportedOperator(f"{function.__name__.removeprefix('nan')} over the rows of a batch: pass axis=1")
+        return _column(function(self.values, axis=1, **options))
+
+    def mean(self, axis: Any = 0) -> Series:
+        """The mean of each row's values that are there."""
+        there = [item.notna().astype(np.float64) for item in self._columns.values()]
+        return self.sum(axis) / sum(there[1:], start=there[0])
+
+    def _each(self, function: Callable[[str, Series], Any]) -> DataFrame:
+        found = {name: function(name, item) for name, item in self._columns.items()}
+        if not all(isinstance(item, Array) and item.ndim == 1 for item in found.values()):
+            raise UnsupportedOperator("a function of a table's columns gives something other than columns")
+        return DataFrame(self._op, {name: _column(item) for name, item in found.items()})
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in _OF_ARRAYS:
+            raise UnsupportedOperator(f"numpy.{function.__name__} of a table: take its values")
+        return function(*map(_plain, args), **kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> DataFrame:
+        def of(name: str, place: int) -> Any:
+            item = inputs[place]
+            if isinstance(item, DataFrame):
+                return item[name]
+            ndim = item.ndim if isinstance(item, Array) else np.ndim(item)
+            if ndim == 0:
+                return item
+            if ndim != 2:
+                raise UnsupportedOperator("a column and a table are computed with: pandas aligns them by name")
+            return item[:, self.columns.index(name) % item.shape[1]]
+
+        if any(isinstance(item, DataFrame) and item.columns != self.columns for item in inputs):
+            raise UnsupportedOperator("tables of different columns are computed with")
+        return self._each(lambda name, _: getattr(ufunc, method)(*(of(name, i) for i in range(len(inputs))), **kwargs))
+
+
+class Located:
+    """Columns of a table behind `loc` and `iloc`; all rows, as the graph's batch stays as it is."""
+
+    def __init__(self, frame: DataFrame, *, by_place: bool) -> None:
+        self._frame, self._by_place = frame, by_place
+
+    def __getitem__(self, key: Any) -> Any:
+        everything = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice) and key[0] == slice(None)
+        if not everything:
+            raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
+        names, chosen = self._frame.columns, key[1]
+        if self._by_place:
+            found = np.asarray(names, object)[chosen]
+        elif isinstance(chosen, slice):  # whose end counts, by name
+            first = None if chosen.start is None else names.index(chosen.start)
+            last = None if chosen.stop is None else names.index(chosen.stop) + 1
+            found = names[first : last : chosen.step]
+        else:
+            found = chosen
+        return self._frame[found if isinstance(found, str) else list(found)]
+
+
+def _number(other: Any) -> Any:
+    if not isinstance(other, (bool, int, float, np.generic)):
+        raise UnsupportedOperator("a table is computed with something other than a number: pandas aligns them")
+    return other
+
+
+def _column(found: Any) -> Series:
+    """A vector of the graph as a column."""
+    return Series(found.op, found.value)
+
+
+def _plain(item: Any) -> Any:
+    """An argument of a NumPy function, tables and columns in it as arrays."""
+    if isinstance(item, (list, tuple)):
+        return type(item)(map(_plain, item))
+    return item.values if isinstance(item, (DataFrame, Series)) else item

@@ -1,0 +1,1 @@
+"""Documents: characters, tokens and terms, and the vectorizers that count them."""

@@ -1,0 +1,210 @@
+"""Characters of documents: brought to lower case, without accents, replaced, told apart.
+
+ONNX has no operator that sees single characters, but StringSplit cuts at one (`cells`). This is done for each character that
+matters, of the blocks that text is usually written with. What other characters stand between words is found by setting apart
+those that words are made of (`_cut_at_unknown`). A document whose tokens can't be told so ends in an error of the runtime, at the
+node `GUARD`, not in wrong tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.to_onnx.sklearn.text.cells import (
+    Cells,
+    any_of,
+    apart,
+    between,
+    between_few,
+    blank,
+    having,
+    inside_of,
+    where_any,
+    whole,
+)
+from onnxport.opset_maps.to_onnx.sklearn.text.preparation import Changes, Preparation, changes, refused
+from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
+
+# A document beside the user's own, which no replacement makes empty.
+SOMETHING = "0"
+GUARD = "a_character_that_this_graph_can_not_split_at"
+# Where the separators of ordinary text stand: ASCII and its controls, Latin-1, spaces, dashes and quotation marks, two signs.
+SEPARATORS = ((0x00, 0x80), (0xA0, 0x100), (0x2000, 0x2030), (0x20AC, 0x20AD), (0x2122, 0x2123))
+# Those of them that most texts have, and quotation marks and dashes.
+_OFTEN = "\n,.'-:;!?)\"(/"
+_QUOTES = "\u00a0\u2026\u201d\u00bb\u2019\u2013\u2014\u201c\u00ab\u2018"
+# Controls that are no spaces: they are found by what stands around them (`_cut_at_unknown`), as all other characters are.
+_RARE = frozenset(c for c in map(chr, (*range(0x20), 0x7F)) if not c.isspace())
+# So many characters of words are told apart where other separators stand between them.
+_ALPHABET = 128
+
+
+def is_space(character: str) -> bool:
+    r"""Whether ``\s`` matches a character."""
+    return re.match(r"\s", character) is not None
+
+
+SPACES = "".join(filter(is_space, map(chr, range(0x3001))))
+
+
+def prepared(
+    op: OpBuilder, made: Preparation, x: ir.Value, characters: Iterable[str], kind: Callable[[str], bool]
+) -> tuple[ir.Value, Changes]:
+    """Documents in lower case of ASCII; and what else is to be replaced in them, as far as terms written with `characters` need.
+
+    Args:
+        op: the builder.
+        made: what is done to documents.
+        x: the documents, [N].
+        characters: those of the vocabulary.
+        kind: tells the characters that tokens are made of from those between them.
+    """
+    known = frozenset(characters)
+    if made.lowercase:
+        # only ASCII is told apart by the locale "C", which every machine has
+        x = op.typed(op.StringNormalizer(x, case_change_action="LOWER", locale="C"), ir.DataType.STRING, x.shape)
+    left = refused(made, known, kind)
+    if left:
+        x = _guarded(op, x, f"(?s).*[{left}].*")
+    return x, changes(made, known, kind)
+
+
+def _guarded(op: OpBuilder, x: ir.Value, refused: str) -> ir.Value:
+    """The documents, or an error of the runtime where one of them matches an expression."""
+    out = op.cast(op.RegexFullMatch(x, pattern=refused), ir.DataType.INT64)
+    blank = op.node("Gather", op.const(np.array([""], object)), out, name=GUARD)  # which has no element 1
+    return op.typed(op.StringConcat(x, blank), ir.DataType.STRING, x.shape)
+
+
+def split(op: OpBuilder, x: ir.Value, **options: Any) -> tuple[ir.Value, ir.Value]:
+    """Pieces [..., K], "" beyond the last one, with one column of "" at least; and how many there are."""
+    pieces, counts = op.StringSplit(x, **options)
+    batch = list(x.shape or ())
+    pieces = op.typed(pieces, ir.DataType.STRING, [*batch, None])
+    column = op.Gather(op.const(np.array([""], object)), op.Mul(counts, 0), axis=0)
+    return op.typed(
+        op.Concat(pieces, op.Unsqueeze(column, op.axes(-1)), axis=-1), ir.DataType.STRING, [*batch, None]
+    ), counts
+
+
+def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
+    """Strings [N] with each character replaced by the text beside it."""
+    new = dict(pair for group in changes for pair in group)
+    if not new:
+        return x
+
+    def change(b: OpBuilder) -> list[ir.Value]:
+        cells = apart(b, x, ["".join(old for old, _ in group) for group in changes])
+        same = chr(0xFDEE)  # a noncharacter of Unicode
+        found = b.ml.LabelEncoder(
+            cells.strings, keys_strings=list(new), values_strings=list(new.values()), default_string=same
+        )
+        found = b.typed(found, ir.DataType.STRING, [None])
+        strings = b.Where(b.Equal(found, b.const(np.array(same, object))), cells.strings, found)
+        return [joined(b, replace(cells, strings=strings))]
+
+    return op.typed(
+        op.If(
+            any_of(op, having(op, x, "".join(new))),
+            then_branch=op.body(change),
+            else_branch=op.body(lambda b: [b.Identity(x)]),
+        ),
+        ir.DataType.STRING,
+        [None],
+    )
+
+
+def cut_at_separators(
+    op: OpBuilder, x: ir.Value, rule: TokenRule, changes: Changes, plain: str, known: Sequence[str]
+) -> Cells:
+    """Strings [N] cut at each run of characters that tokens are not made of, whatever they are.
+
+    Args:
+        op: the builder.
+        x: pieces of documents, without spaces.
+        rule: what a token is.
+        changes: what is to be replaced before.
+        plain: characters of tokens that nothing replaces.
+        known: characters of tokens, those that matter most first.
+    """
+    often, quotes, others = _separators(rule.is_inside)
+    inside = rule.class_of_runs
+    words = whole(op, x)
+    rare = _strange(op, words, inside_of(plain + often))
+
+    def with_rare(b: OpBuilder) -> Cells:
+        found = words.only(b, rare)
+        found = between_few(b, replace(found, strings=replaced(b, found.strings, changes)), quotes)
+        strange = _strange(b, found, inside + inside_of(often))
+        found = where_any(b, found, strange, lambda c: with_unknown(c, found))
+        return words.only(b, b.Not(rare)).and_then(b, found)
+
+    def with_unknown(b: OpBuilder, found: Cells) -> Cells:
+        found = between_few(b, between(b, found, others), often)
+        strange = _strange(b, found, inside)
+        return where_any(b, found, strange, lambda c: _cut_at_unknown(c, found, strange, inside, known))
+
+    return between_few(op, where_any(op, words, rare, with_rare), often)
+
+
+def _strange(op: OpBuilder, x: Cells, inside: str) -> ir.Value:
+    """Which cells have a character outside a class."""
+    return op.Not(op.RegexFullMatch(x.strings, pattern=f"[{inside}]*"))
+
+
+def _cut_at_unknown(op: OpBuilder, x: Cells, strange: ir.Value, inside: str, known: Sequence[str]) -> Cells:
+    """Strange cells cut at runs of any characters outside a class.
+
+    Known characters are set apart, so that what stands between them can be asked whether it is of the class
+    as a whole or not at all; a run of both kinds is an error.
+    """
+    places = op.typed(op.Reshape(op.NonZero(strange), [-1]), ir.DataType.INT64, [None])
+    chosen = op.typed(op.Gather(x.strings, places, axis=0), ir.DataType.STRING, [None])
+    fine = apart(op, chosen, ["".join(sorted(known[:_ALPHABET]))])
+    outside = op.RegexFullMatch(fine.strings, pattern=f"[^{inside}]+")
+    strings = op.Where(outside, op.const(np.array(" ", object)), fine.strings)
+    cut = joined(op, replace(fine, strings=strings))
+    cut = _guarded(op, cut, f"(?s).*[^{inside} ].*")
+    pieces, _ = split(op, op.typed(op.ScatterElements(x.strings, places, cut, axis=0), ir.DataType.STRING, [None]))
+    rows = op.Expand(op.Unsqueeze(x.rows, op.axes(1)), op.Shape(pieces))
+    return Cells(op.Reshape(pieces, [-1]), op.Reshape(rows, [-1]), x.count).there(op)
+
+
+def joined(op: OpBuilder, x: Cells) -> ir.Value:
+    """The cells of each string one behind the other, [count]."""
+    pieces = x.laid(op, x.strings, blank(op))
+
+    def step(b: OpBuilder) -> list[ir.Value]:
+        number = b.input("number", ir.DataType.INT64, [])
+        going = b.input("going", ir.DataType.BOOL, [])
+        before = b.input("before", ir.DataType.STRING, [None])
+        return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
+
+    size = op.Squeeze(op.dim(pieces, 1), op.axes(0))
+    found = op.Loop(size, True, op.Expand(blank(op), x.count), body=op.body(step), outputs=1)
+    return op.typed(found, ir.DataType.STRING, [None])
+
+
+def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:
+    """The characters that words are made of, of ASCII and then of a vocabulary, the most frequent ones first."""
+    ascii_ones = [c for c in map(chr, range(0x21, 0x7F)) if is_inside(c)]
+    text = "".join(terms)
+    often = Counter(text).most_common() if not text.isascii() else ()
+    return [*ascii_ones, *(c for c, _ in often if not c.isascii())]
+
+
+def _separators(is_inside: Callable[[str], bool]) -> tuple[str, str, list[str]]:
+    """The characters of ordinary text that are no part of a token: what most texts have, quotes and dashes, other groups."""
+    found = [c for block in SEPARATORS for c in map(chr, range(*block)) if not is_inside(c) and c not in _RARE]
+    often, quotes = ("".join(c for c in group if c in found) for group in (_OFTEN, _QUOTES))
+    rest = [c for c in found if c not in often + quotes]
+    ascii_ones = "".join(c for c in rest if c.isascii())
+    return often, quotes, [ascii_ones, "".join(c for c in rest if not c.isascii())]

@@ -1,0 +1,154 @@
+"""Vectorizers of text: terms counted and weighted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, built, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows
+from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
+from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words
+from onnxport.opset_maps.to_onnx.sklearn.text.terms import is_wide, term_counts, term_entries
+
+_HERE = "feature_extraction.text"
+
+
+def dense(columns: Array, values: Array, model: Any, width: int) -> Array:
+    """Entries [N, K] of a vectorizer as its matrix [N, width], in its type."""
+    rows = SparseRows(columns.value, values.astype(np.dtype(model.dtype)).value, width)
+    return values.of(rows.dense(values.op))
+
+
+# -- vectorizers -------------------------------------------------------------------------------------------------------------
+
+_DOCUMENTS = [
+    "The quick brown fox; the lazy dog. Isn't it QUICK?",
+    "A na\u00efve caf\u00e9-owner paid 3.50 \u20ac for the \u201cfox\u201d",
+    "dog dog fox",
+    "we re-read the lazy docs: fox, dog & Co.",
+]
+_FRESH = np.array(
+    [
+        "The fox isn't lazy; THE DOG is!",
+        "",
+        "CAF\u00c9\u2026 na\u00efve (quick) a b dog",
+        "nothing known",
+        "lazy dog, lazy fox",
+    ],
+    object,
+)
+
+
+def _vectorizer(name: str, **options: Any) -> Any:
+    return made(_HERE, name, **options).fit(_DOCUMENTS)
+
+
+def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
+    return [built(_maker(name, options), _FRESH, name=str(options)) for options in variants]
+
+
+def _maker(name: str, options: dict[str, Any]) -> Any:
+    return lambda: _vectorizer(name, **options)
+
+
+@sklearn.lower(
+    "CountVectorizer.transform",
+    cases=_cases(
+        "CountVectorizer",
+        {},
+        {"ngram_range": (1, 2)},
+        {"binary": True, "lowercase": False},
+        {"ngram_range": (2, 3), "stop_words": ["the", "is"]},
+        {"token_pattern": r"(?u)\b\w+\b"},
+        {"analyzer": "char", "ngram_range": (1, 2)},
+        {"analyzer": "char_wb", "ngram_range": (3, 4)},
+    ),
+)
+def counted(op: OpBuilder, model: Any, x: Table) -> Array:
+    """How often each term occurs, or whether it does."""
+    model = in_words(model)
+    if is_wide(model):
+        columns, found = term_entries(op, model, x)
+        return dense(columns, np.minimum(found, 1.0) if model.binary else found, model, len(model.vocabulary_))
+    found = term_counts(op, model, x)
+    return (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
+
+
+@sklearn.lower(
+    "TfidfVectorizer.transform",
+    cases=_cases(
+        "TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}
+    ),
+)
+def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Counts, weighted by how rare the terms are among the fitted documents."""
+    if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
+        raise UnsupportedOperator(
+            "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
+        )
+    model = in_words(model)
+    inner = model._tfidf
+    columns, found = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
+    found = (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
+    if columns is None:
+        return _weighted(inner, found, inner.idf_ if inner.use_idf else None)
+    idf = columns.of(op.Gather(op.const(inner.idf_), columns.value, axis=0)) if inner.use_idf else None
+    return dense(columns, _weighted(inner, found, idf), model, len(model.vocabulary_))
+
+
+@sklearn.lower(
+    "TfidfTransformer.transform",
+    cases=[
+        built(lambda: made(_HERE, "TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
+        built(
+            lambda: made(_HERE, "TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)),
+            f64(5, 4, low=1, high=3),
+        ),
+    ],
+)
+def weighted_counts(op: OpBuilder, model: Any, x: Table) -> Array:
+    """Counts, weighted by how rare the terms are among the fitted documents."""
+    if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
+        raise UnsupportedOperator(
+            "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
+        )
+    return _weighted(model, floats(op, x), model.idf_ if model.use_idf else None)
+
+
+def _weighted(model: Any, counts: Array, idf: Any) -> Array:
+    """Term frequency times inverse document frequency (Manning, Raghavan and Schuetze, Information Retrieval, 6.2)."""
+    if model.sublinear_tf:
+        stored = counts != 0  # of a negative count scikit-learn's logarithm is NaN
+        counts = np.where(stored, np.log(np.where(stored, counts, 1.0)) + 1.0, 0.0)
+    if idf is not None:
+        counts = counts * idf.astype(counts.dtype)
+    return normalized_rows(counts, model.norm)
+
+
+def normalized_rows(counts: Array, norm: str | None) -> Array:
+    """Rows of a sparse matrix divided by their l1, l2 or greatest norm; those of zeros as they are.
+
+    scikit-learn sums in float64 and divides by that sum (sklearn.utils.sparsefuncs_fast), whatever the type of the entries.
+    """
+    if norm is None:
+        return counts
+    if norm == "l1":
+        size = np.sum(np.abs(counts).astype(np.float64), axis=1, keepdims=True)
+    elif norm == "l2":
+        wide = counts.dtype == np.float64
+        size = np.linalg.norm(counts, axis=1, keepdims=True) if wide else _root_of_squares(counts)
+    else:
+        size = np.max(np.abs(counts), axis=1, keepdims=True)
+    return (counts / np.where(size == 0.0, size.dtype.type(1), size)).astype(counts.dtype)
+
+
+def _root_of_squares(rows: Array) -> Array:
+    return np.sqrt(np.sum((rows * rows).astype(np.float64), axis=1, keepdims=True))

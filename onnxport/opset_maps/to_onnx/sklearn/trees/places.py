@@ -1,0 +1,45 @@
+"""Where numbers stand among sorted fitted ones: by comparing with each where those are few, else by a balanced tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import reduced
+from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+# Up to so many numbers a table of comparisons is as fast as a tree.
+FEW = 32
+
+
+def passed(x: Array, values: np.ndarray, *, equal: bool) -> Array:
+    """How many of ascending `values` are below x, or with `equal` not above it, int64 in the shape of x; 0 for NaN."""
+    if len(values) <= FEW or x.op.ml_opset < 3 or x.dtype.kind != "f" or not np.isfinite(values).all():
+        beside = x[..., None]
+        told = beside >= values if equal else beside > values
+        return reduced(told.astype(np.int64), "ReduceSum", -1)
+    ordered = np.asarray(values, np.float64)
+    # x < v just where x <= the number before v
+    tree = _balanced(np.nextafter(ordered, -np.inf) if equal else ordered)
+    found = tree_ensemble.leaves(x.op, tree_ensemble.join([tree]), x.reshape(-1, 1).value)
+    result = x.op.Reshape(found.value, [-1] if x.ndim == 1 else x.op.shape(x.value))
+    result.shape = x.value.shape
+    return x.of(result)
+
+
+def _balanced(levels: np.ndarray) -> tree_ensemble.Tree:
+    """A tree whose leaf i, counted from the left, holds the x with just i levels below them; NaN goes to the first."""
+    count = 2 * len(levels) + 1
+    left, right, level = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
+    leaf = np.zeros(count, bool)
+    waiting = [(0, 0, len(levels))]  # a node, and the range of levels that it still has to tell apart
+    while waiting:
+        node, low, high = waiting.pop()
+        if low == high:
+            leaf[node] = True
+            continue
+        middle = (low + high) // 2
+        level[node] = levels[middle]
+        left[node], right[node] = node + 1, node + 2 * (middle - low + 1)  # below a node stand 2 k + 1 for k levels
+        waiting += [(int(left[node]), low, middle), (int(right[node]), middle + 1, high)]
+    return tree_ensemble.Tree(np.zeros(count, np.int64), level, ~leaf, left, right, leaf, np.zeros((count, 1)))
