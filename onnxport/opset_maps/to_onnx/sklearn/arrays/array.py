@@ -24,6 +24,20 @@ _COMPUTED = (np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32), np.dt
 _OF_BOOLEANS = {"add": "Or", "multiply": "And", "maximum": "Or", "minimum": "And"}
 _LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
 
+Function = Callable[..., Any]
+# What stands for a function of NumPy's, by that function; the modules that hold them fill it.
+FUNCTIONS: dict[Function, Function] = {}
+
+
+def implements(*functions: Function) -> Callable[[Function], Function]:
+    """Registers the decorated function as what functions of NumPy's do to arrays of the graph."""
+
+    def register(function: Function) -> Function:
+        FUNCTIONS.update(dict.fromkeys(functions, function))
+        return function
+
+    return register
+
 
 class Array(np.lib.mixins.NDArrayOperatorsMixin):
     """A value of the graph as a NumPy array.
@@ -160,9 +174,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     def lowering(self, function: Any) -> Callable[..., Any] | None:
         """What stands for a function of NumPy's."""
-        from onnxport.opset_maps.to_onnx.sklearn.arrays import column_functions as array_columns
-
-        return array_columns.TABLE.get(function)
+        return FUNCTIONS.get(function)
 
     # -- methods of an array -------------------------------------------------------------------------------------------
 

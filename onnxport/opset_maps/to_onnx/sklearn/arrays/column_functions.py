@@ -9,8 +9,8 @@ import numpy as np
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import special
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import TABLE, says, sorted_by, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, implements
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import sorted_by, take
 
 _FIRST = np.iinfo(np.int64).min
 
@@ -38,19 +38,19 @@ def _zeros_for_missing(x: Array) -> Array:
     return np.where(np.isnan(x), x.dtype.type(0), x)
 
 
-@says(np.nansum)
+@implements(np.nansum)
 def _nansum(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return np.sum(_zeros_for_missing(x) if x.dtype.kind == "f" else x, axis=axis, keepdims=keepdims)
 
 
-@says(np.nanmean)
+@implements(np.nanmean)
 def _nanmean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.mean(x, axis=axis, keepdims=keepdims)
     return _nansum(x, axis, keepdims) / np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
-@says(np.nanvar)
+@implements(np.nanvar)
 def _nanvar(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
@@ -60,7 +60,7 @@ def _nanvar(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -
     return np.where(free > 0, found, x.dtype.type(np.nan))
 
 
-@says(np.nanstd)
+@implements(np.nanstd)
 def _nanstd(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     return np.sqrt(_nanvar(x, axis, ddof, keepdims))
 
@@ -75,8 +75,8 @@ def _extreme_of_those_there(extreme: Callable[..., Any], nothing: float) -> Call
     return lower
 
 
-TABLE[np.nanmax] = _extreme_of_those_there(np.max, -np.inf)
-TABLE[np.nanmin] = _extreme_of_those_there(np.min, np.inf)
+FUNCTIONS[np.nanmax] = _extreme_of_those_there(np.max, -np.inf)
+FUNCTIONS[np.nanmin] = _extreme_of_those_there(np.min, np.inf)
 
 
 # -- order -------------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _quantile_at(ordered: Array, share: float, axis: int, dtype: np.dtype) -> Ar
     return above.astype(dtype) - gap * (1 - part) if part >= 0.5 else below.astype(dtype) + gap * part
 
 
-@says(np.quantile)
+@implements(np.quantile)
 def _quantile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     if axis is None or method != "linear":
         raise UnsupportedOperator("numpy.quantile over all axes, or of another method than 'linear'")
@@ -107,12 +107,12 @@ def _quantile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", kee
     return found[0] if not shares.ndim else np.stack(found)
 
 
-@says(np.percentile)
+@implements(np.percentile)
 def _percentile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     return _quantile(x, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
 
 
-@says(np.median)
+@implements(np.median)
 def _median(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.median over all axes")
@@ -124,7 +124,7 @@ def _median(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
     return np.expand_dims(found, axis) if keepdims else found
 
 
-@says(np.ptp)
+@implements(np.ptp)
 def _ptp(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return np.max(x, axis=axis, keepdims=keepdims) - np.min(x, axis=axis, keepdims=keepdims)
 
@@ -132,19 +132,19 @@ def _ptp(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 # -- columns -----------------------------------------------------------------------------------------------------------------
 
 
-@says(np.flip)
+@implements(np.flip)
 def _flip(x: Array, axis: Any = None) -> Array:
     axes = list(range(x.ndim)) if axis is None else [axis % x.ndim]
     each = [1] * len(axes)
     return x.of(x.op.Slice(x.value, [-item for item in each], [_FIRST for _ in each], axes, [-item for item in each]))
 
 
-@says(np.fliplr)
+@implements(np.fliplr)
 def _fliplr(x: Array) -> Array:
     return _flip(x, 1)
 
 
-@says(np.tile)
+@implements(np.tile)
 def _tile(x: Array, reps: Any) -> Array:
     times = [int(item) for item in np.atleast_1d(reps)]
     for _ in range(len(times) - x.ndim):
@@ -152,45 +152,45 @@ def _tile(x: Array, reps: Any) -> Array:
     return x.of(x.op.Tile(x.value, [1] * (x.ndim - len(times)) + times))
 
 
-@says(np.repeat)
+@implements(np.repeat)
 def _repeat(x: Array, repeats: Any, axis: Any = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.repeat without an axis")
     return take(x, np.repeat(np.arange(size_of(x, axis)), np.asarray(repeats)), axis=axis)
 
 
-@says(np.append)
+@implements(np.append)
 def _append(x: Any, values: Any, axis: Any = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.append without an axis")
     return np.concatenate([x, values], axis=axis)
 
 
-@says(np.delete)
+@implements(np.delete)
 def _delete(x: Array, places: Any, axis: Any = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.delete without an axis")
     return take(x, np.delete(np.arange(size_of(x, axis)), places), axis=axis)
 
 
-@says(np.roll)
+@implements(np.roll)
 def _roll(x: Array, shift: Any, axis: Any = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.roll without an axis")
     return take(x, np.roll(np.arange(size_of(x, axis)), shift), axis=axis)
 
 
-@says(np.split, np.array_split)
+@implements(np.split, np.array_split)
 def _split(x: Array, parts: Any, axis: int = 0) -> list[Array]:
     return [take(x, part, axis=axis) for part in np.array_split(np.arange(size_of(x, axis)), parts)]
 
 
-@says(np.hsplit)
+@implements(np.hsplit)
 def _hsplit(x: Array, parts: Any) -> list[Array]:
     return _split(x, parts, 1)
 
 
-@says(np.moveaxis)
+@implements(np.moveaxis)
 def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
     shape = np.moveaxis(np.empty(tuple(range(1, x.ndim + 1))), source, destination).shape
     return np.transpose(x, [size - 1 for size in shape])
@@ -199,18 +199,18 @@ def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
 # -- sums and curves ---------------------------------------------------------------------------------------------------------
 
 
-@says(np.count_nonzero)
+@implements(np.count_nonzero)
 def _count_nonzero(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
     return np.sum((x if x.dtype == bool else x != 0).astype(np.int64), axis=axis, keepdims=keepdims)
 
 
-@says(np.trapezoid)
+@implements(np.trapezoid)
 def _trapezoid(x: Array, *, dx: float = 1.0, axis: int = -1) -> Array:
     lead = [slice(None)] * (axis % x.ndim)
     return np.sum(dx * (x[(*lead, slice(1, None))] + x[(*lead, slice(None, -1))]) / 2.0, axis=axis)
 
 
-@says(np.polyval)
+@implements(np.polyval)
 def _polyval(coefficients: Any, x: Array) -> Array:
     found: Any = np.zeros_like(x)
     for item in np.asarray(coefficients):
@@ -218,7 +218,7 @@ def _polyval(coefficients: Any, x: Array) -> Array:
     return found
 
 
-@says(np.interp)
+@implements(np.interp)
 def _interp(x: Array, xp: Sequence[float], fp: Sequence[float], left: Any = None, right: Any = None) -> Array:
     given, values = np.asarray(xp, np.float64), np.asarray(fp, np.float64)
     x = x.astype(np.float64)
@@ -229,21 +229,21 @@ def _interp(x: Array, xp: Sequence[float], fp: Sequence[float], left: Any = None
     return np.where(x > given[-1], values[-1] if right is None else float(right), found)
 
 
-@says(np.sinc)
+@implements(np.sinc)
 def _sinc(x: Array) -> Array:
     return x.of(special.sinc(x.op, (x if x.dtype.kind == "f" else x.astype(np.float64)).value))
 
 
-@says(np.around)
+@implements(np.around)
 def _around(x: Array, decimals: int = 0) -> Array:
     return np.round(x, decimals)
 
 
-@says(np.fix)
+@implements(np.fix)
 def _fix(x: Array) -> Array:
     return np.trunc(x)
 
 
-@says(np.real)
+@implements(np.real)
 def _real(x: Array) -> Array:
     return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,10 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import reductions
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Function, implements
 
-TABLE: dict[Any, Callable[..., Any]] = {}
-Function = Callable[..., Any]
 # Weights of so many times more rows than columns are held column by column: a runtime's product reads them faster so.
 _TALL = 128
-
-
-def says(*functions: Any) -> Callable[[Function], Function]:
-    """Notes what stands for functions of NumPy's in a graph."""
-
-    def register(function: Function) -> Function:
-        TABLE.update(dict.fromkeys(functions, function))
-        return function
-
-    return register
 
 
 def _axes(x: Array, axis: Any) -> list[int] | None:
@@ -48,7 +36,7 @@ def _first(items: Sequence[Any]) -> Array:
     return next(item for item in items if isinstance(item, Array))
 
 
-@says(np.sum)
+@implements(np.sum)
 def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     if dtype is not None:
         x = x.astype(dtype)
@@ -57,12 +45,12 @@ def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     return reduced(x, "ReduceSum", axis, keepdims)
 
 
-@says(np.mean)
+@implements(np.mean)
 def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(x if x.dtype.kind == "f" else x.astype(np.float64), "ReduceMean", axis, keepdims)
 
 
-@says(np.prod)
+@implements(np.prod)
 def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     x, axes = x if x.dtype.kind == "f" else x.astype(np.int64), _axes(x, axis)
     return x.of(x.op.reduce("ReduceProd", x.value, list(range(x.ndim)) if axes is None else axes, keepdims=keepdims))
@@ -77,16 +65,16 @@ def _extreme(operator: str) -> Function:
     return extreme
 
 
-TABLE[np.max] = TABLE[np.amax] = _extreme("ReduceMax")
-TABLE[np.min] = TABLE[np.amin] = _extreme("ReduceMin")
+FUNCTIONS[np.max] = FUNCTIONS[np.amax] = _extreme("ReduceMax")
+FUNCTIONS[np.min] = FUNCTIONS[np.amin] = _extreme("ReduceMin")
 
 
-@says(np.any)
+@implements(np.any)
 def _any(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMax", axis, keepdims).astype(bool)
 
 
-@says(np.all)
+@implements(np.all)
 def _all(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMin", axis, keepdims).astype(bool)
 
@@ -95,7 +83,7 @@ def _truth(x: Array) -> Array:
     return x if x.dtype == bool else x != 0
 
 
-@says(np.var)
+@implements(np.var)
 def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     gap = x - _mean(x, axis, keepdims=True)
     mean = _mean(gap * gap, axis, keepdims)
@@ -108,7 +96,7 @@ def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> A
     return mean * (count / (count - ddof))
 
 
-@says(np.std)
+@implements(np.std)
 def _std(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     return np.sqrt(_var(x, axis, ddof, keepdims))
 
@@ -124,11 +112,11 @@ def _argument(operator: str) -> Function:
     return argument
 
 
-TABLE[np.argmax] = _argument("ArgMax")
-TABLE[np.argmin] = _argument("ArgMin")
+FUNCTIONS[np.argmax] = _argument("ArgMax")
+FUNCTIONS[np.argmin] = _argument("ArgMin")
 
 
-@says(np.where)
+@implements(np.where)
 def _where(condition: Any, x: Any, y: Any) -> Array:
     like = _first([condition, x, y])
     kinds = [item if type(item) in (int, float) else _array(like, item).dtype for item in (x, y)]
@@ -143,7 +131,7 @@ def _where(condition: Any, x: Any, y: Any) -> Array:
     return like.of(like.op.Where(_truth(condition).value, x.value, y.value))
 
 
-@says(np.concatenate)
+@implements(np.concatenate)
 def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
@@ -154,86 +142,86 @@ def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
     return like.of(like.op.Concat(*parts, axis=axis % like.ndim))
 
 
-@says(np.hstack)
+@implements(np.hstack)
 def _hstack(items: Sequence[Any]) -> Array:
     return _concatenate(items, axis=0 if _first(items).ndim == 1 else 1)
 
 
-@says(np.stack)
+@implements(np.stack)
 def _stack(items: Sequence[Any], axis: int = 0) -> Array:
     like = _first(items)
     return _concatenate([_expand(_array(like, item), axis) for item in items], axis=axis)
 
 
-@says(np.column_stack)
+@implements(np.column_stack)
 def _column_stack(items: Sequence[Any]) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
     return _concatenate([item[:, None] if item.ndim == 1 else item for item in arrays], axis=1)
 
 
-@says(np.vstack)
+@implements(np.vstack)
 def _vstack(items: Sequence[Any]) -> Array:
     like = _first(items)
     arrays = [_array(like, item) for item in items]
     return _concatenate([item[None] if item.ndim == 1 else item for item in arrays], axis=0)
 
 
-@says(np.expand_dims)
+@implements(np.expand_dims)
 def _expand(x: Array, axis: int) -> Array:
     return x.of(x.op.Unsqueeze(x.value, x.op.axes(axis % (x.ndim + 1))))
 
 
-@says(np.ndim)
+@implements(np.ndim)
 def _ndim(x: Array) -> int:
     return x.ndim
 
 
-@says(np.squeeze)
+@implements(np.squeeze)
 def _squeeze(x: Array, axis: Any = None) -> Array:
     axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
     return x.of(x.op.Squeeze(x.value, x.op.axes(*axes))) if axes else x
 
 
-@says(np.reshape)
+@implements(np.reshape)
 def _reshape(x: Array, shape: Any) -> Array:
     return x.reshape(shape)
 
 
-@says(np.ravel)
+@implements(np.ravel)
 def _ravel(x: Array) -> Array:
     return x.ravel()
 
 
-@says(np.transpose)
+@implements(np.transpose)
 def _transpose(x: Array, axes: Any = None) -> Array:
     return x.of(x.op.Transpose(x.value, perm=list(axes) if axes is not None else list(range(x.ndim))[::-1]))
 
 
-@says(np.swapaxes)
+@implements(np.swapaxes)
 def _swapaxes(x: Array, a: int, b: int) -> Array:
     order = list(range(x.ndim))
     order[a], order[b] = order[b], order[a]
     return _transpose(x, order)
 
 
-@says(np.atleast_1d)
+@implements(np.atleast_1d)
 def _atleast_1d(x: Array) -> Array:
     return x if x.ndim else x.reshape(1)
 
 
-@says(np.atleast_2d)
+@implements(np.atleast_2d)
 def _atleast_2d(x: Array) -> Array:
     return x if x.ndim > 1 else x[None]
 
 
-@says(np.dot)
+@implements(np.dot)
 def _dot(x: Any, y: Any) -> Array:
     like = _first([x, y])
     return _array(like, x) @ _array(like, y)
 
 
-@says(np.clip)
+@implements(np.clip)
 def _clip(x: Array, low: Any = None, high: Any = None, **names: Any) -> Array:
     low, high = names.get("a_min", names.get("min", low)), names.get("a_max", names.get("max", high))
     if low is not None:
@@ -250,7 +238,7 @@ def affine(x: Array, weights: np.ndarray, bias: np.ndarray) -> Array:
     return x.of(op.Gemm(rows, by, start, transB=1 if turned else None))
 
 
-@says(np.take)
+@implements(np.take)
 def take(x: Any, index: Any, axis: int | None = None) -> Array:
     """numpy.take, also of a constant at places that are in the graph, which NumPy's own does not dispatch."""
     like = _first([x, index])
@@ -262,24 +250,24 @@ def take(x: Any, index: Any, axis: int | None = None) -> Array:
     return array[(*[slice(None)] * (axis % array.ndim), index)]
 
 
-@says(np.take_along_axis)
+@implements(np.take_along_axis)
 def _take_along_axis(x: Any, index: Any, axis: int = -1) -> Array:
     like = _first([x, index])
     array, places = _array(like, x), _array(like, index)
     return like.of(like.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
 
 
-@says(np.zeros_like)
+@implements(np.zeros_like)
 def _zeros_like(x: Array, dtype: Any = None) -> Array:
     return _full_like(x, 0, dtype)
 
 
-@says(np.ones_like)
+@implements(np.ones_like)
 def _ones_like(x: Array, dtype: Any = None) -> Array:
     return _full_like(x, 1, dtype)
 
 
-@says(np.full_like)
+@implements(np.full_like)
 def _full_like(x: Array, fill: Any, dtype: Any = None) -> Array:
     return full(x, x.shape, fill, dtype or x.dtype)
 
@@ -294,20 +282,20 @@ def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Arr
     return like.of(value)
 
 
-@says(np.broadcast_to)
+@implements(np.broadcast_to)
 def _broadcast_to(x: Array, shape: Any) -> Array:
     if any(size is None for size in shape):
         raise UnsupportedOperator("a shape that is known only at run time")
     return x.of(x.op.Expand(x.value, [int(size) for size in shape]))
 
 
-@says(np.isin)
+@implements(np.isin)
 def _isin(x: Array, values: Any) -> Array:
     found = x[..., None] == np.asarray(values).ravel()
     return _any(found, axis=-1)
 
 
-@says(np.round)
+@implements(np.round)
 def _round(x: Array, decimals: int = 0) -> Array:
     if x.dtype.kind in "iub":
         return x
@@ -317,7 +305,7 @@ def _round(x: Array, decimals: int = 0) -> Array:
     return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
-@says(np.nan_to_num)
+@implements(np.nan_to_num)
 def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     if x.dtype.kind in "iub":
         return x
@@ -329,14 +317,14 @@ def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = Non
     return np.where(infinite & (x < 0), x.dtype.type(low), x)
 
 
-@says(np.cumsum)
+@implements(np.cumsum)
 def _cumsum(x: Array, axis: int) -> Array:
     if x.dtype.kind in "bi":
         x = x.astype(np.int64)
     return x.of(x.op.CumSum(x.value, np.asarray(axis % x.ndim, np.int64)))
 
 
-@says(np.diff)
+@implements(np.diff)
 def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
     for _ in range(n):
         lead = [slice(None)] * (axis % x.ndim)
@@ -344,21 +332,7 @@ def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
     return x
 
 
-@says(np.digitize)
-def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
-    bins = np.asarray(bins)
-    return _searchsorted(bins, x, side="left" if right else "right")
-
-
-@says(np.searchsorted)
-def _searchsorted(sorted_values: Any, x: Any, side: str = "left") -> Array:
-    """How many of the values lie below x (side="left"), or not above it."""
-    from onnxport.opset_maps.to_onnx.sklearn.trees.places import passed
-
-    return passed(x, np.asarray(sorted_values), equal=side == "right")
-
-
-@says(np.linalg.norm)
+@implements(np.linalg.norm)
 def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     if ord in (None, 2):
@@ -370,12 +344,12 @@ def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     raise UnsupportedOperator(f"numpy.linalg.norm of order {ord}")
 
 
-@says(np.copy)
+@implements(np.copy)
 def _copy(x: Array) -> Array:
     return x.copy()
 
 
-@says(np.average)
+@implements(np.average)
 def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
     if weights is None:
         return _mean(x, axis)
@@ -388,7 +362,7 @@ def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
     return _sum(x * weights.reshape(shape), axis) / weights.sum()
 
 
-@says(np.select)
+@implements(np.select)
 def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Array:
     result = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
@@ -405,17 +379,17 @@ def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array
     return x.of(values), x.of(index)
 
 
-@says(np.sort)
+@implements(np.sort)
 def _sort(x: Array, axis: int = -1) -> Array:
     return sorted_by(x, axis)[0]
 
 
-@says(np.argsort)
+@implements(np.argsort)
 def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
     return sorted_by(x, axis)[1]
 
 
-@says(np.einsum)
+@implements(np.einsum)
 def _einsum(equation: str, *operands: Any) -> Array:
     like = _first(operands)
     arrays = [_array(like, item) for item in operands]

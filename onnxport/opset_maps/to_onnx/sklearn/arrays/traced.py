@@ -13,9 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.column_functions import size_of
-from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import TABLE
 
 
 class Traced(Array):
@@ -38,7 +37,7 @@ def _with_nan(x: Array, axis: Any, keepdims: bool, found: Array) -> Array:
 
 def _extreme(function: Any) -> Callable[..., Array]:
     def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
-        found = TABLE[function](x, axis=axis, keepdims=keepdims)
+        found = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
         return _with_nan(x, axis, keepdims, found) if x.dtype.kind == "f" else found
 
     return extreme
@@ -46,20 +45,20 @@ def _extreme(function: Any) -> Callable[..., Array]:
 
 def _place(function: Any) -> Callable[..., Array]:
     def place(x: Array, axis: int | None = None) -> Array:
-        found: Array = TABLE[function](x, axis=axis)
+        found: Array = FUNCTIONS[function](x, axis=axis)
         if x.dtype.kind != "f":
             return found
         missing = np.isnan(x)
-        return np.where(np.any(missing, axis=axis), TABLE[np.argmax](missing.astype(np.int32), axis=axis), found)
+        return np.where(np.any(missing, axis=axis), FUNCTIONS[np.argmax](missing.astype(np.int32), axis=axis), found)
 
     return place
 
 
 def _sort(x: Array, axis: int = -1) -> Array:
     if x.dtype.kind != "f":
-        return TABLE[np.sort](x, axis=axis)
+        return FUNCTIONS[np.sort](x, axis=axis)
     size, missing = size_of(x, axis), np.isnan(x)
-    ordered = TABLE[np.sort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
+    ordered = FUNCTIONS[np.sort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
     shape = [size if item == axis % x.ndim else 1 for item in range(x.ndim)]
     behind = np.arange(size).reshape(shape) >= size - np.sum(missing.astype(np.int64), axis=axis, keepdims=True)
     return np.where(behind, x.dtype.type(np.nan), ordered)
@@ -67,15 +66,15 @@ def _sort(x: Array, axis: int = -1) -> Array:
 
 def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
     if x.dtype.kind != "f":
-        return TABLE[np.argsort](x, axis=axis)
+        return FUNCTIONS[np.argsort](x, axis=axis)
     missing = np.isnan(x)
-    order = TABLE[np.argsort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
+    order = FUNCTIONS[np.argsort](np.where(missing, x.dtype.type(np.inf), x), axis=axis)
     last = np.take_along_axis(missing.astype(np.int64), order, axis=axis)  # an infinity comes before them
-    return np.take_along_axis(order, TABLE[np.argsort](last, axis=axis), axis=axis)
+    return np.take_along_axis(order, FUNCTIONS[np.argsort](last, axis=axis), axis=axis)
 
 
 def _searchsorted(values: Any, x: Any, side: str = "left") -> Array:
-    found = TABLE[np.searchsorted](values, x, side=side)
+    found = FUNCTIONS[np.searchsorted](values, x, side=side)
     return np.where(np.isnan(x), len(values), found) if x.dtype.kind == "f" else found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, implements
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import reduced
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 
@@ -43,3 +45,14 @@ def _balanced(levels: np.ndarray) -> tree_ensemble.Tree:
         left[node], right[node] = node + 1, node + 2 * (middle - low + 1)  # below a node stand 2 k + 1 for k levels
         waiting += [(int(left[node]), low, middle), (int(right[node]), middle + 1, high)]
     return tree_ensemble.Tree(np.zeros(count, np.int64), level, ~leaf, left, right, leaf, np.zeros((count, 1)))
+
+
+@implements(np.searchsorted)
+def _searchsorted(sorted_values: Sequence[float], x: Array, side: str = "left") -> Array:
+    """How many of the values lie below x (side="left"), or not above it."""
+    return passed(x, np.asarray(sorted_values), equal=side == "right")
+
+
+@implements(np.digitize)
+def _digitize(x: Array, bins: Sequence[float], right: bool = False) -> Array:
+    return _searchsorted(bins, x, side="left" if right else "right")
