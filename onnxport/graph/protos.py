@@ -6,8 +6,10 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import OnnxportError
+from onnxport.graph.facts import Fact
 
-_TYPE = "onnxport.type"
+# The type of a graph's input or output where onnx-ir has none for it.
+_TYPE: Fact[onnx.TypeProto] = Fact("type")
 
 
 def from_proto(proto: onnx.ModelProto) -> ir.Model:
@@ -37,12 +39,11 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         proto: onnx.ModelProto = ir.serde.serialize_model(model)
     except ir.serde.SerdeError as error:
         raise _own_error(error) or error from None
-    types = {
-        value.name: value.meta[_TYPE] for value in (*model.graph.inputs, *model.graph.outputs) if _TYPE in value.meta
-    }
-    for item in (*proto.graph.input, *proto.graph.output) if types else ():
-        if item.name in types:
-            item.type.CopyFrom(types[item.name])
+    types = {value.name: _TYPE.of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
+    for item in (*proto.graph.input, *proto.graph.output):
+        kind = types.get(item.name)
+        if kind is not None:
+            item.type.CopyFrom(kind)
     return proto
 
 
@@ -55,12 +56,12 @@ def _own_error(error: BaseException | None) -> OnnxportError | None:
 
 def set_type(value: ir.Value, kind: onnx.TypeProto) -> None:
     """Says that a graph's input or output is of a type that onnx-ir does not hold."""
-    value.meta[_TYPE] = kind
+    _TYPE.set(value, kind)
 
 
 def is_tensor(value: ir.Value) -> bool:
     """Whether a graph's input or output is a tensor, as far as is known."""
-    return _TYPE not in value.meta and (value.type is None or isinstance(value.type, ir.TensorType))
+    return _TYPE.of(value) is None and (value.type is None or isinstance(value.type, ir.TensorType))
 
 
 def has_map(kind: onnx.TypeProto) -> bool:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.facts import Fact
 
 Parts = tuple[ir.Value, ir.Value]
-_KEY = "onnxport.complex"
+_COMPLEX: Fact[bool] = Fact("complex")
 
 
 def mark_complex(value: ir.Value) -> None:
-    """Says that `value` holds a complex tensor's parts along its last axis."""
-    value.meta[_KEY] = True
+    """Records that `value` holds a complex tensor's parts along its last axis."""
+    _COMPLEX.set(value, True)
 
 
 def is_complex(value: ir.Value) -> bool:
     """Whether `value` holds a complex tensor's parts along its last axis."""
-    return bool(value.meta.get(_KEY, False))
+    return bool(_COMPLEX.of(value))
 
 
 def quotient(op: OpBuilder, dividend: Parts, divisor: Parts) -> Parts:

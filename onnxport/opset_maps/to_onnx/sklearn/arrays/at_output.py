@@ -12,23 +12,24 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph.facts import Fact
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 
-_MARK = "onnxport.at_output"
+# The form that a value may have as an output of the graph.
+_SHORTER: Fact[ir.Value] = Fact("at_output")
 
 
 def with_shorter(exact: Array, shorter: Array | None) -> Array:
     """The result, marked with the form that it may have as an output of the graph, where there is one."""
     if shorter is not None and shorter.dtype == exact.dtype and shorter.ndim == exact.ndim:
-        exact.value.meta[_MARK] = shorter.value
+        _SHORTER.set(exact.value, shorter.value)
     return exact
 
 
 def at_output(results: Sequence[ir.Value]) -> list[ir.Value]:
     """The graph's results in their shorter forms if all of them have one: label and probabilities must agree."""
-    if all(_MARK in item.meta for item in results):
-        return [item.meta[_MARK] for item in results]
-    return list(results)
+    shorter = [value for value in map(_SHORTER.of, results) if value is not None]
+    return shorter if len(shorter) == len(results) else list(results)
 
 
 def undivided(x: Array, weights: np.ndarray) -> tuple[Array, np.ndarray]:

@@ -14,10 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.facts import Fact
 
-_MARK, _PARTS = "onnxport.sparse_rows", "onnxport.side_by_side"
 # A row of so many entries times the coefficients' columns is still less than the row itself.
-_ENTRIES = 64
+_FEW = 64
 # Rows of so many columns are each written at once where they belong; of shorter ones a step for each would take longer.
 _LONG = 4096
 
@@ -81,13 +81,18 @@ class SparseRows:
 
     def told_of(self, matrix: ir.Value) -> ir.Value:
         """The same matrix made otherwise, marked with its entries."""
-        matrix.meta[_MARK] = self
+        _ENTRIES.set(matrix, self)
         return matrix
 
     def times(self, op: OpBuilder, y: ir.Value) -> ir.Value:
         """The matrix times another one, [width, C]."""
         picked = op.Gather(y, self.columns, axis=0)
         return op.Squeeze(op.MatMul(op.Unsqueeze(self.values, op.axes(1)), picked), op.axes(1))
+
+
+_ENTRIES: Fact[SparseRows] = Fact("sparse_rows")
+# The matrices that a matrix was joined from, side by side.
+_PARTS: Fact[tuple[ir.Value, ...]] = Fact("side_by_side")
 
 
 def gathered(op: OpBuilder, columns: ir.Value, weights: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -114,7 +119,7 @@ def gathered(op: OpBuilder, columns: ir.Value, weights: ir.Value) -> tuple[ir.Va
 
 def _source(x: ir.Value) -> ir.Value:
     """The marked matrix that a matrix was cast from; it can have been made by a cast itself."""
-    while not x.meta.keys() & {_MARK, _PARTS}:
+    while _ENTRIES.of(x) is None and _PARTS.of(x) is None:
         node = x.producer()
         if node is None or node.op_type != "Cast" or node.inputs[0] is None:
             break
@@ -124,7 +129,7 @@ def _source(x: ir.Value) -> ir.Value:
 
 def of(op: OpBuilder, x: ir.Value) -> SparseRows | None:
     """The entries of a matrix, cast as it is."""
-    found: SparseRows | None = _source(x).meta.get(_MARK)
+    found = _ENTRIES.of(_source(x))
     if found is None or x.dtype is None or found.values.dtype == x.dtype:
         return found
     return replace(found, values=op.cast(found.values, x.dtype))
@@ -132,16 +137,17 @@ def of(op: OpBuilder, x: ir.Value) -> SparseRows | None:
 
 def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
     """What was made of matrices side by side, marked with them."""
-    found.meta[_PARTS] = tuple(parts)
+    _PARTS.set(found, tuple(parts))
     return found
 
 
 def has_few(x: ir.Value, count: int) -> bool:
     """Whether some columns of x have so few entries that a product with `count` columns is better made of those."""
     source = _source(x)
-    if _MARK in source.meta:
-        return bool(count * _ENTRIES <= source.meta[_MARK].width)
-    return any(has_few(part, count) for part in source.meta.get(_PARTS, ()))
+    rows = _ENTRIES.of(source)
+    if rows is not None:
+        return count * _FEW <= rows.width
+    return any(has_few(part, count) for part in _PARTS.of(source) or ())
 
 
 def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
@@ -152,7 +158,7 @@ def product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value | None:
     rows = of(op, x)
     if rows is not None:
         return rows.times(op, y)
-    parts = [op.cast(part, x.dtype) for part in _source(x).meta[_PARTS]]
+    parts = [op.cast(part, x.dtype) for part in _PARTS.of(_source(x)) or ()]
     terms, others, places, start = [], [], [], 0
     for part in parts:
         size = part.shape[1] if part.shape is not None else None

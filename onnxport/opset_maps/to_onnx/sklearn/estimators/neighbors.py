@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.facts import Fact
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
@@ -51,14 +53,14 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
 
 
 # On a graph of distances, the same with infinity where nothing is stored.
-_STORED = "onnxport.stored_distances"
+_STORED: Fact[ir.Value] = Fact("stored_distances")
 
 
 def _given(op: OpBuilder, model: Any, x: Table) -> Array:
     """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
     if model.effective_metric_ != "precomputed" or not is_sparse(x):
         return numbers(op, x)
-    found = matrix(op, x).meta.get(_STORED)
+    found = _STORED.of(matrix(op, x))
     if found is None:
         raise UnsupportedOperator(
             f"{type(model).__name__}: metric='precomputed' of a sparse matrix, whose zeros are no distances, unless a "
@@ -69,7 +71,7 @@ def _given(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def _graph(model: Any, zeros: Array, infinite: Array) -> Array:
     if model.mode == "distance":
-        zeros.value.meta[_STORED] = infinite.value
+        _STORED.set(zeros.value, infinite.value)
     return zeros
 
 

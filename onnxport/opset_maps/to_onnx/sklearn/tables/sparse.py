@@ -10,11 +10,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+import onnx_ir as ir
 from scipy.sparse import csr_matrix, issparse
 
+from onnxport.graph.facts import Fact
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
 
-_MARK = "onnxport.sparse"
 _ALWAYS = frozenset("CountVectorizer TfidfVectorizer HashingVectorizer TfidfTransformer".split())
 _GRAPHS = frozenset("KNeighborsTransformer RadiusNeighborsTransformer".split())
 # Transformers that give a sparse matrix for a sparse one (those that choose columns besides).
@@ -39,16 +40,19 @@ class Held(IntEnum):
     WITH_ZEROS = 3
 
 
+_HELD: Fact[Held] = Fact("sparse")
+
+
 def held(x: Table) -> Held:
     """How scikit-learn holds the table."""
     if isinstance(x, Frame):
         return Held.DENSE
-    while _MARK not in x.meta:
+    while (form := _HELD.of(x)) is None:
         node = x.producer()
         if node is None or node.op_type not in _PASSING or node.inputs[0] is None:
             return Held.DENSE
         x = node.inputs[0]
-    return Held(x.meta[_MARK])
+    return form
 
 
 def is_sparse(x: Table) -> bool:
@@ -59,22 +63,22 @@ def is_sparse(x: Table) -> bool:
 def handed_on(step: Any, given: Table, result: Any) -> Any:
     """What a step of a pipeline made of a table, marked where that is a sparse matrix, or no longer one."""
     if not isinstance(result, Frame) and result is not given:
-        found = _made_by(step, held(given))
-        if found or held(result):
-            result.meta[_MARK] = found
+        form = _form_given_by(step, held(given))
+        if form or held(result):
+            _HELD.set(result, form)
     return result
 
 
-def mark_sparse(x: Any) -> None:
-    """Says that scikit-learn holds the table as a sparse matrix."""
-    x.meta[_MARK] = Held.SPARSE
+def mark_sparse(x: ir.Value) -> None:
+    """Records that scikit-learn holds the table as a sparse matrix."""
+    _HELD.set(x, Held.SPARSE)
 
 
-def _made_by(step: Any, given: Held) -> Held:
+def _form_given_by(step: Any, given: Held) -> Held:
     """How a fitted transformer's result is held, for a table that is held as `given`."""
     if hasattr(step, "steps"):
         for _, inner in step.steps:
-            given = _made_by(inner, given)
+            given = _form_given_by(inner, given)
         return given
     if step is None or step == "passthrough":
         return given
@@ -82,7 +86,7 @@ def _made_by(step: Any, given: Held) -> Held:
         return Held.DENSE
     parts = [item for _, item in getattr(step, "transformer_list", ())]
     parts += [item for _, item, _ in getattr(step, "transformers_", ())]
-    found = max((_made_by(item, given) for item in parts), default=Held.DENSE)
+    found = max((_form_given_by(item, given) for item in parts), default=Held.DENSE)
     if hasattr(step, "transformer_list"):
         return found
     for option in ("sparse_output_", "sparse_output", "sparse"):  # fitted ones first
