@@ -10,23 +10,27 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, log_expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, data_with_gaps, rows_with_gaps
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, logsumexp, softmax, take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called, columns, numbers
+from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+if TYPE_CHECKING:
+    from catboost import CatBoost
 
 _BINARY = frozenset(("Logloss", "CrossEntropy", "Focal"))
 _EACH_LABEL = frozenset(("MultiLogloss", "MultiCrossEntropy"))
@@ -61,7 +65,7 @@ def _features(said: list[dict[str, Any]], x: Table) -> _Features:
     return _Features(columns, place, right)
 
 
-def _read(model: Any) -> dict[str, Any]:
+def _read(model: CatBoost) -> dict[str, Any]:
     for kind in ("text", "embedding"):
         found = getattr(model, f"get_{kind}_feature_indices", list[int])()
         if found:
@@ -143,65 +147,27 @@ def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[flo
 
 # -- estimators ------------------------------------------------------------------------------------------------------------
 
-_ROWS = f64(20, 4)
-_FEW: dict[str, Any] = {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
-
-
-def _holes() -> np.ndarray:
-    found = np.random.default_rng(2).normal(size=(20, 4))
-    found[::3, 1] = found[1::4, 0] = np.nan
-    return found
-
-
-def _fitted(name: str, y: np.ndarray, *, holes: bool = False, fit: Any = None, **options: Any) -> Any:
-    x = data()
-    if holes:
-        x[:, :2] = np.where(np.random.default_rng(3).random((len(x), 2)) < 0.2, np.nan, x[:, :2])
-    return getattr(import_module("catboost"), name)(**{**_FEW, **options}).fit(x, y, **fit or {})
-
-
-def _classifier(*, classes: int = 3, text: bool = False, **options: Any) -> Any:
-    return _fitted("CatBoostClassifier", target(classes, text=text), **options)
-
-
-def _regressor(*, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
-    return _fitted("CatBoostRegressor", quantity(outputs, positive=positive), **options)
+_FITTED = Examples(
+    "catboost",
+    "CatBoost",
+    {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1},
+)
 
 
 def _ranker() -> Any:
-    return _fitted("CatBoostRanker", target(), loss_function="QueryRMSE", fit={"group_id": np.repeat(range(12), 10)})
+    groups = np.repeat(range(12), 10)
+    return _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit={"group_id": groups})
 
 
-def _two_labels() -> Any:
-    y = np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int)
-    return _fitted("CatBoostClassifier", y, loss_function="MultiLogloss")
+def _with_gaps(name: str, y: np.ndarray, **options: Any) -> Any:
+    return _FITTED.fitted(name, y, x=data_with_gaps(2), **options)
 
 
-_ESTIMATORS = ("CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker", "CatBoost")
+def _of_two_labels() -> Any:
+    return _FITTED.of_two_labels(loss_function="MultiLogloss")
 
 
-@sklearn.lower(*(f"catboost.{name}.predict_raw" for name in _ESTIMATORS), cases=[built(_regressor, _ROWS)])
-def raw_values(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The scaled sums of the trees' values plus the bias, float64 [N, K] always."""
-    read = _read(model)
-    features = _features(read["features_info"].get("float_features") or [], x)
-    scale, bias = float(read["scale_and_bias"][0]), np.ravel(read["scale_and_bias"][1]).astype(np.float64)
-    symmetric = read.get("oblivious_trees") or []
-    trees = [_symmetric_tree(tree, features, len(bias)) for tree in symmetric]
-    trees += [_any_tree(tree, features, len(bias)) for tree in read.get("trees") or []]
-    if not features.columns:
-        raise UnsupportedOperator(f"{type(model).__name__}: the model has no columns of numbers")
-    others = read["features_info"].get("categorical_features") or []
-    if others or isinstance(x, Frame) or features.columns != list(range(len(features.columns))):
-        x = columns(op, x, features.columns)
-    rows = numbers(op, x, np.float32)
-    if not trees:
-        return _of_all_classes(model, full(rows, (None, len(bias)), 0.0, np.float64) + bias)
-    joined = tree_ensemble.join(trees)
-    return _of_all_classes(model, tree_ensemble.totals(op, joined, rows.value) * scale + bias)
-
-
-def _of_all_classes(model: Any, raw: Array) -> Array:
+def _of_all_classes(model: CatBoost, raw: Array) -> Array:
     """The raw values with -infinity for the classes that the fit was told of and did not see."""
     classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
     if not 1 < width < len(classes):
@@ -212,104 +178,115 @@ def _of_all_classes(model: Any, raw: Array) -> Array:
     return np.concatenate([raw, full(raw, (None, 1), -np.inf, np.float64)], axis=1)[:, place]
 
 
-@sklearn.lower(*(f"catboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
-def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
-    """What predict gives with prediction_type="RawFormulaVal", a vector where it is one number."""
-    raw = called(op, model, "predict_raw", x)
-    return raw[:, 0] if raw.shape[1] == 1 else raw
-
-
-def _loss(model: Any) -> str:
+def _loss(model: CatBoost) -> str:
     return str(json.loads(model.get_metadata()["params"])["loss_function"]["type"])
 
 
-@sklearn.lower(
-    "catboost.CatBoostRegressor.predict",
-    "catboost.CatBoostRanker.predict",
-    "catboost.CatBoost.predict",
-    cases=[
-        built(_regressor, _ROWS, dynamic=True),
+class _CatBoost(Library):
+    predictors = ("catboost.CatBoostRegressor", "catboost.CatBoostRanker", "catboost.CatBoost")
+    classifiers = ("catboost.CatBoostClassifier",)
+
+    def raw(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+        """The scaled sums of the trees' values plus the bias, float64 [N, K] always."""
+        read = _read(model)
+        features = _features(read["features_info"].get("float_features") or [], x)
+        scale, bias = float(read["scale_and_bias"][0]), np.ravel(read["scale_and_bias"][1]).astype(np.float64)
+        symmetric = read.get("oblivious_trees") or []
+        trees = [_symmetric_tree(tree, features, len(bias)) for tree in symmetric]
+        trees += [_any_tree(tree, features, len(bias)) for tree in read.get("trees") or []]
+        if not features.columns:
+            raise UnsupportedOperator(f"{type(model).__name__}: the model has no columns of numbers")
+        others = read["features_info"].get("categorical_features") or []
+        if others or isinstance(x, Frame) or features.columns != list(range(len(features.columns))):
+            x = columns(op, x, features.columns)
+        rows = numbers(op, x, np.float32)
+        if not trees:
+            return _of_all_classes(model, full(rows, (None, len(bias)), 0.0, np.float64) + bias)
+        joined = tree_ensemble.join(trees)
+        return _of_all_classes(model, tree_ensemble.totals(op, joined, rows.value) * scale + bias)
+
+    def transformed(self, model: CatBoost, raw: Array) -> Array:
+        """The raw value, or what the loss makes of it."""
+        kind = (
+            model._get_default_prediction_type() if hasattr(model, "_get_default_prediction_type") else "RawFormulaVal"
+        )
+        if kind == "Exponent":
+            return np.exp(raw)
+        if kind == "RMSEWithUncertainty":  # mean, and the variance from the logarithm of the standard deviation
+            return np.stack([raw[:, 0], np.exp(2 * raw[:, 1])], axis=1)
+        if kind != "RawFormulaVal":
+            raise UnsupportedOperator(f"{type(model).__name__}: prediction_type={kind!r} has no mapping")
+        return raw
+
+    def class_probabilities(self, model: CatBoost, raw: Array) -> Array:
+        """The loss's probabilities of the raw values."""
+        loss = _loss(model)
+        if loss in _BINARY:
+            return both_classes(expit(raw[:, 0]))
+        if loss == "MultiClass":
+            return softmax(raw)
+        if loss in _ONE_BY_ONE:
+            return expit(raw)
+        raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+
+    def log_probabilities(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+        """The logarithms of the loss's probabilities."""
+        raw, loss = self.raw_of(op, model, x), _loss(model)
+        if loss in _BINARY:
+            return log_expit(np.concatenate([-raw, raw], axis=1))
+        if loss == "MultiClass":
+            return raw - logsumexp(raw, keepdims=True)
+        if loss in _ONE_BY_ONE:
+            return log_expit(raw)
+        raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+
+    def label(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+        """The class of the greatest raw value, [N, 1]; for two classes [N], for several labels whether each is positive."""
+        raw, loss = self.raw_of(op, model, x), _loss(model)
+        if loss in _BINARY:
+            threshold = float(model.get_probability_threshold())
+            return take_class(model.classes_, (raw[:, 0] > np.log(threshold / (1 - threshold))).astype(np.int64))
+        if loss in _EACH_LABEL:
+            return (raw > 0).astype(np.int64)
+        return take_class(model.classes_, np.argmax(raw, axis=1))[:, None]
+
+
+_classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _CatBoost()
+
+_LIBRARY.register(
+    raw=[built(_regressor, ROWS)],
+    scores=[built(_classifier, ROWS)],
+    predictions=[
+        built(_regressor, ROWS, dynamic=True),
         built(_regressor, f32(20, 4)),
-        built(lambda: _regressor(holes=True), _holes()),
-        built(lambda: _regressor(holes=True, nan_mode="Max"), _holes()),
-        built(lambda: _regressor(grow_policy="Lossguide"), _ROWS),
-        built(lambda: _regressor(grow_policy="Depthwise", holes=True), _holes()),
-        built(lambda: _regressor(loss_function="Poisson", positive=True), _ROWS),
-        built(lambda: _regressor(loss_function="RMSEWithUncertainty"), _ROWS),
-        built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), _ROWS),
-        built(_ranker, _ROWS),
+        built(lambda: _with_gaps("Regressor", quantity()), rows_with_gaps()),
+        built(lambda: _with_gaps("Regressor", quantity(), nan_mode="Max"), rows_with_gaps()),
+        built(lambda: _regressor(grow_policy="Lossguide"), ROWS),
+        built(lambda: _with_gaps("Regressor", quantity(), grow_policy="Depthwise"), rows_with_gaps()),
+        built(lambda: _regressor(loss_function="Poisson", positive=True), ROWS),
+        built(lambda: _regressor(loss_function="RMSEWithUncertainty"), ROWS),
+        built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), ROWS),
+        built(_ranker, ROWS),
     ],
-)
-def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The raw value, or what the loss makes of it."""
-    raw = called(op, model, "predict_raw", x)
-    kind = model._get_default_prediction_type() if hasattr(model, "_get_default_prediction_type") else "RawFormulaVal"
-    if kind == "Exponent":
-        raw = np.exp(raw)
-    elif kind == "RMSEWithUncertainty":  # mean, and the variance from the logarithm of the standard deviation
-        raw = np.stack([raw[:, 0], np.exp(2 * raw[:, 1])], axis=1)
-    elif kind != "RawFormulaVal":
-        raise UnsupportedOperator(f"{type(model).__name__}: prediction_type={kind!r} has no mapping")
-    return raw[:, 0] if raw.shape[1] == 1 else raw
-
-
-@sklearn.lower(
-    "catboost.CatBoostClassifier.predict_proba",
-    cases=[
-        built(_classifier, _ROWS, dynamic=True),
+    probabilities=[
+        built(_classifier, ROWS, dynamic=True),
         built(_classifier, f32(20, 4)),
-        built(lambda: _classifier(classes=2, holes=True), _holes()),
-        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), _ROWS),
-        built(lambda: _classifier(grow_policy="Lossguide"), _ROWS),
-        built(_two_labels, _ROWS),
+        built(lambda: _with_gaps("Classifier", target(2)), rows_with_gaps()),
+        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
+        built(lambda: _classifier(grow_policy="Lossguide"), ROWS),
+        built(_of_two_labels, ROWS),
+    ],
+    labels=[
+        built(lambda: _classifier(text=True), ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), rows_with_gaps()),
+        built(_of_two_labels, ROWS),
     ],
 )
-def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The loss's probabilities of the raw values."""
-    raw, loss = called(op, model, "predict_raw", x), _loss(model)
-    if loss in _BINARY:
-        return both_classes(expit(raw[:, 0]))
-    if loss == "MultiClass":
-        return softmax(raw)
-    if loss in _ONE_BY_ONE:
-        return expit(raw)
-    raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
-
-
-@sklearn.lower(
+sklearn.lower(
     "catboost.CatBoostClassifier.predict_log_proba",
     cases=[
-        built(_classifier, _ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), _ROWS),
-        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), _ROWS),
+        built(_classifier, ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), ROWS),
+        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
     ],
-)
-def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The logarithms of the loss's probabilities."""
-    raw, loss = called(op, model, "predict_raw", x), _loss(model)
-    if loss in _BINARY:
-        return log_expit(np.concatenate([-raw, raw], axis=1))
-    if loss == "MultiClass":
-        return raw - logsumexp(raw, keepdims=True)
-    if loss in _ONE_BY_ONE:
-        return log_expit(raw)
-    raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
-
-
-@sklearn.lower(
-    "catboost.CatBoostClassifier.predict",
-    cases=[
-        built(lambda: _classifier(text=True), _ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), _holes()),
-        built(_two_labels, _ROWS),
-    ],
-)
-def label(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The class of the greatest raw value, [N, 1]; for two classes [N], for several labels whether each is positive."""
-    raw, loss = called(op, model, "predict_raw", x), _loss(model)
-    if loss in _BINARY:
-        threshold = float(model.get_probability_threshold())
-        return take_class(model.classes_, (raw[:, 0] > np.log(threshold / (1 - threshold))).astype(np.int64))
-    if loss in _EACH_LABEL:
-        return (raw > 0).astype(np.int64)
-    return take_class(model.classes_, np.argmax(raw, axis=1))[:, None]
+)(_LIBRARY.log_probabilities)

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax, take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, data_with_gaps, rows_with_gaps
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library, as_vector
+from onnxport.opset_maps.to_onnx.sklearn.classes import softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+if TYPE_CHECKING:
+    from lightgbm import LGBMModel
 
 # LightGBM's kZeroThreshold: what is no further from zero counts as zero.
 _ZERO = float(np.float32(1e-35))
@@ -194,7 +198,7 @@ def _is_linear(tree: dict[str, str]) -> bool:
 # -- rows ------------------------------------------------------------------------------------------------------------------
 
 
-def _rows(op: OpBuilder, model: Any, x: Table) -> Array:
+def _rows(op: OpBuilder, model: LGBMModel, x: Table) -> Array:
     """The table as LightGBM makes it: floats as they are, an array of integers as float32, a frame in its common type."""
     if not isinstance(x, Frame):
         kind = Array(op, x).dtype
@@ -208,7 +212,7 @@ def _kinds_of_columns(op: OpBuilder, x: Frame) -> list[np.dtype]:
     return [Array(op, part).dtype for part, size in zip(x.parts, x.widths, strict=True) for _ in range(size)]
 
 
-def _categories(op: OpBuilder, model: Any, x: Frame) -> dict[int, list[Any]]:
+def _categories(op: OpBuilder, model: LGBMModel, x: Frame) -> dict[int, list[Any]]:
     """The categories of a frame's columns.
 
     LightGBM notes the categories of the columns in turn, but not which columns they are: those of strings, or else those
@@ -233,163 +237,116 @@ def _categories(op: OpBuilder, model: Any, x: Frame) -> dict[int, list[Any]]:
 
 # -- estimators ------------------------------------------------------------------------------------------------------------
 
-_ROWS = f64(20, 4)
-_FEW: dict[str, Any] = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "verbose": -1}
+_FITTED = Examples("lightgbm", "LGBM", {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "verbose": -1})
 _FOREST: dict[str, Any] = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}
-
-
-def _holes() -> np.ndarray:
-    found = np.random.default_rng(2).normal(size=(20, 4))
-    found[::3, 1] = found[1::4, 0] = np.nan
-    found[::5, 2] = 0
-    return found
-
-
-def _fitted(name: str, y: np.ndarray, *, holes: bool = False, fit: Any = None, **options: Any) -> Any:
-    x = data()
-    if holes:
-        x = np.where(np.random.default_rng(3).random(x.shape) < 0.2, np.nan, x)
-        x[::7, 2] = 0
-    return getattr(import_module("lightgbm"), name)(**{**_FEW, **options}).fit(x, y, **fit or {})
-
-
-def _classifier(*, classes: int = 3, text: bool = False, **options: Any) -> Any:
-    return _fitted("LGBMClassifier", target(classes, text=text), **options)
-
-
-def _regressor(*, positive: bool = False, **options: Any) -> Any:
-    return _fitted("LGBMRegressor", quantity(positive=positive), **options)
+_GAPS = rows_with_gaps(zeros=True)
 
 
 def _ranker() -> Any:
-    return _fitted("LGBMRanker", target(), fit={"group": [10] * 12})
+    return _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12})
 
 
-def _with_categories(name: str) -> Any:
-    x = np.concatenate([data(2), np.random.default_rng(0).integers(0, 40, (120, 2))], axis=1)
-    model = getattr(import_module("lightgbm"), name)(**_FEW, min_data_per_group=2, cat_smooth=1, max_cat_to_onehot=1)
-    return model.fit(x, (target() + x[:, 2]) % 3, categorical_feature=[2, 3])
+def _with_gaps(name: str, y: np.ndarray, **options: Any) -> Any:
+    return _FITTED.fitted(name, y, x=data_with_gaps(zeros=True), **options)
+
+
+def _of_categories(name: str) -> Any:
+    options = {"min_data_per_group": 2, "cat_smooth": 1, "max_cat_to_onehot": 1}
+    return _FITTED.of_categories(name, target(), 40, fit={"categorical_feature": [2, 3]}, **options)
 
 
 _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2, np.nan, -0.5], [1, 0, 3.5, 77.0]])
-_ESTIMATORS = ("LGBMRegressor", "LGBMRanker", "LGBMClassifier")
 
 
-@sklearn.lower(
-    *(f"lightgbm.{name}.predict_raw" for name in _ESTIMATORS),
-    "onnxport.LightGBMBooster.predict_raw",
-    cases=[built(_regressor, _ROWS)],
-)
-def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The sums of the trees' values, float64 [N, K] always."""
-    if {**model.booster_.params, **model.get_params()}.get("pred_early_stop"):
-        raise UnsupportedOperator(
-            f"{type(model).__name__}: pred_early_stop=True stops at a tree that depends on the row"
-        )
-    read = _read(model.booster_.model_to_string())
-    rows = _rows(op, model, x)
-    if not read.trees:
-        return full(rows, (None, read.width), 0.0, np.float64)
-    seen, places = _columns(read, rows)
-    trees = tree_ensemble.join([_tree(tree, places, not is_sparse(x)) for tree in read.trees])
-    targets = np.arange(trees.count) % read.width
-    if any(_is_linear(tree) for tree in read.trees):
-        found = _linear_values(trees, read, tree_ensemble.leaves(op, trees, seen.value), rows)
-        return found @ (targets[:, None] == np.arange(read.width)).astype(np.float64)
-    return tree_ensemble.sums(op, trees, seen.value, targets, read.width)
+class _LightGBM(Library):
+    predictors = ("lightgbm.LGBMRegressor", "lightgbm.LGBMRanker", "onnxport.LightGBMBooster")
+    classifiers = ("lightgbm.LGBMClassifier",)
+
+    def raw(self, op: OpBuilder, model: LGBMModel, x: Table) -> Array:
+        """The sums of the trees' values, float64 [N, K] always."""
+        if {**model.booster_.params, **model.get_params()}.get("pred_early_stop"):
+            raise UnsupportedOperator(
+                f"{type(model).__name__}: pred_early_stop=True stops at a tree that depends on the row"
+            )
+        read = _read(model.booster_.model_to_string())
+        rows = _rows(op, model, x)
+        if not read.trees:
+            return full(rows, (None, read.width), 0.0, np.float64)
+        seen, places = _columns(read, rows)
+        trees = tree_ensemble.join([_tree(tree, places, not is_sparse(x)) for tree in read.trees])
+        targets = np.arange(trees.count) % read.width
+        if any(_is_linear(tree) for tree in read.trees):
+            values = _linear_values(trees, read, tree_ensemble.leaves(op, trees, seen.value), rows)
+            return values @ (targets[:, None] == np.arange(read.width)).astype(np.float64)
+        return tree_ensemble.sums(op, trees, seen.value, targets, read.width)
+
+    def transformed(self, model: LGBMModel, raw: Array) -> Array:
+        """The objective's transform of the raw scores, of their mean for a random forest, float64."""
+        booster = model.booster_
+        read = _read(booster.model_to_string(num_iteration=1))
+        if "average_output" in read.header:
+            best = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
+            raw = raw / max(best, 1)
+        name = read.objective[0]
+        if name == "multiclass":
+            return softmax(raw)
+        if name in ("binary", "multiclassova"):
+            return expit(read.option("sigmoid", 1.0) * raw)
+        if name == "cross_entropy":
+            return expit(raw)
+        if name == "cross_entropy_lambda":
+            return np.log1p(np.exp(raw))
+        if name in _EXPONENTIAL:
+            return np.exp(raw)
+        if name not in _IDENTITY:
+            raise UnsupportedOperator(f"LightGBM: objective={name!r} has no mapping")
+        return np.sign(raw) * raw * raw if "sqrt" in read.objective else raw
+
+    def class_probabilities(self, model: LGBMModel, raw: Array) -> Array:
+        """What the booster predicts for each class; the raw scores under an objective of the user's own."""
+        if callable(model.objective):
+            return as_vector(self.transformed(model, raw))
+        return super().class_probabilities(model, raw)
+
+    def label(self, op: OpBuilder, model: LGBMModel, x: Table) -> Array:
+        """The class of the greatest probability; the raw scores under an objective of the user's own."""
+        probabilities = called(op, model, "predict_proba", x)
+        if callable(model.objective):
+            return probabilities
+        return take_class(model.classes_, np.argmax(probabilities, axis=1))
 
 
-def _prediction(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The objective's transform of the raw scores (their mean for a random forest), float64 [N] or [N, K]."""
-    raw = called(op, model, "predict_raw", x)
-    booster = model.booster_
-    read = _read(booster.model_to_string(num_iteration=1))
-    if "average_output" in read.header:
-        raw = raw / max(booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration(), 1)
-    found = _transformed(read, raw)
-    return found[:, 0] if read.width == 1 else found
+_classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _LightGBM()
+_SCORES = [
+    built(_classifier, ROWS, dynamic=True),
+    built(lambda: _classifier(classes=2), f32(20, 4)),
+    built(lambda: _classifier(**_FOREST), ROWS),
+]
 
-
-def _transformed(read: _Model, raw: Array) -> Array:
-    name = read.objective[0]
-    if name == "multiclass":
-        return softmax(raw)
-    if name in ("binary", "multiclassova"):
-        return expit(read.option("sigmoid", 1.0) * raw)
-    if name == "cross_entropy":
-        return expit(raw)
-    if name == "cross_entropy_lambda":
-        return np.log1p(np.exp(raw))
-    if name in _EXPONENTIAL:
-        return np.exp(raw)
-    if name not in _IDENTITY:
-        raise UnsupportedOperator(f"LightGBM: objective={name!r} has no mapping")
-    return np.sign(raw) * raw * raw if "sqrt" in read.objective else raw
-
-
-@sklearn.lower(
-    "lightgbm.LGBMRegressor.predict",
-    "lightgbm.LGBMRanker.predict",
-    "onnxport.LightGBMBooster.predict",
-    cases=[
-        built(_regressor, _ROWS, dynamic=True),
+_LIBRARY.register(
+    raw=[built(_regressor, ROWS)],
+    scores=_SCORES,
+    predictions=[
+        built(_regressor, ROWS, dynamic=True),
         built(_regressor, f32(20, 4)),
-        built(lambda: _regressor(holes=True), _holes()),
-        built(lambda: _regressor(holes=True, zero_as_missing=True), _holes()),
-        built(lambda: _regressor(objective="poisson", positive=True), _ROWS),
-        built(lambda: _regressor(objective="regression", reg_sqrt=True), _ROWS),
-        built(lambda: _regressor(**_FOREST), _ROWS),
-        built(lambda: _regressor(boosting_type="dart"), _ROWS),
-        built(lambda: _regressor(linear_tree=True), _holes()),
-        built(_ranker, _ROWS),
-        built(lambda: _with_categories("LGBMRegressor"), _CODES, min_opset=21),
+        built(lambda: _with_gaps("Regressor", quantity()), _GAPS),
+        built(lambda: _with_gaps("Regressor", quantity(), zero_as_missing=True), _GAPS),
+        built(lambda: _regressor(objective="poisson", positive=True), ROWS),
+        built(lambda: _regressor(objective="regression", reg_sqrt=True), ROWS),
+        built(lambda: _regressor(**_FOREST), ROWS),
+        built(lambda: _regressor(boosting_type="dart"), ROWS),
+        built(lambda: _regressor(linear_tree=True), _GAPS),
+        built(_ranker, ROWS),
+        built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
-)
-def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The objective's transform of the raw score."""
-    return _prediction(op, model, x)
-
-
-@sklearn.lower(
-    "lightgbm.LGBMClassifier.predict_proba",
-    cases=[
-        built(_classifier, _ROWS, dynamic=True),
+    probabilities=[
+        built(_classifier, ROWS, dynamic=True),
         built(_classifier, f32(20, 4)),
-        built(lambda: _classifier(classes=2, holes=True), _holes()),
-        built(lambda: _classifier(objective="multiclassova"), _ROWS),
-        built(lambda: _classifier(**_FOREST), _ROWS),
-        built(lambda: _with_categories("LGBMClassifier"), _CODES, min_opset=21),
+        built(lambda: _with_gaps("Classifier", target(2)), _GAPS),
+        built(lambda: _classifier(objective="multiclassova"), ROWS),
+        built(lambda: _classifier(**_FOREST), ROWS),
+        built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
     ],
+    labels=[built(lambda: _classifier(text=True), ROWS, dynamic=True), built(lambda: _classifier(classes=2), _GAPS)],
 )
-def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
-    """What the booster predicts for each class; 1 - p and p where it predicts one number."""
-    found = _prediction(op, model, x)
-    return found if found.ndim == 2 or callable(model.objective) else both_classes(found)
-
-
-@sklearn.lower(
-    "lightgbm.LGBMClassifier.predict",
-    cases=[
-        built(lambda: _classifier(text=True), _ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), _holes()),
-    ],
-)
-def label(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The class of the greatest probability; the raw scores under an objective of the user's own."""
-    found = called(op, model, "predict_proba", x)
-    return found if callable(model.objective) else take_class(model.classes_, np.argmax(found, axis=1))
-
-
-@sklearn.lower(
-    "lightgbm.LGBMClassifier.decision_function",
-    *(f"lightgbm.{name}.raw_scores" for name in _ESTIMATORS),
-    cases=[
-        built(_classifier, _ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), f32(20, 4)),
-        built(lambda: _classifier(**_FOREST), _ROWS),
-    ],
-)
-def decision(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The raw scores, a vector for two classes."""
-    raw = called(op, model, "predict_raw", x)
-    return raw[:, 0] if raw.shape[1] == 1 else raw
+sklearn.lower("lightgbm.LGBMClassifier.decision_function", cases=_SCORES)(_LIBRARY.scores)

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, softmax
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
+from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
+from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called, select
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, select
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
+
+if TYPE_CHECKING:
+    from xgboost import XGBModel
 
 _IDENTITY = frozenset(
     "reg:squarederror reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror binary:logitraw "
@@ -67,12 +71,12 @@ class _Model:
         return len(self.margin)
 
 
-def _read(model: Any) -> _Model:
+def _read(model: XGBModel) -> _Model:
     learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
-    said = learner["learner_model_param"]
-    width = max(int(said["num_class"]), int(said.get("num_target", 1)), 1)
+    parameters = learner["learner_model_param"]
+    width = max(int(parameters["num_class"]), int(parameters.get("num_target", 1)), 1)
     objective = learner["objective"]["name"]
-    base = np.asarray(json.loads(said["base_score"]), np.float64).ravel().astype(np.float32)
+    base = np.asarray(json.loads(parameters["base_score"]), np.float64).ravel().astype(np.float32)
     booster = learner["gradient_booster"]
     trees = booster["gbtree"] if booster["name"] == "dart" else booster
     parts = trees["model"]
@@ -150,18 +154,18 @@ def _tree(said: dict[str, Any], weight: float) -> tree_ensemble.Tree:
     return tree_ensemble.Tree(feature, below, missing, left, right, leaf, value, members)
 
 
-def _used(model: Any, read: _Model) -> int:
+def _used(model: XGBModel, read: _Model) -> int:
     """How many trees count: all, or those up to the best iteration."""
     end = int(model._get_iteration_range(None)[1])
     return int(read.parts["iteration_indptr"][end]) if end else len(read.parts["trees"])
 
 
-def _trees(model: Any, read: _Model) -> tree_ensemble.Trees:
+def _trees(model: XGBModel, read: _Model) -> tree_ensemble.Trees:
     trees = read.parts["trees"][: _used(model, read)]
     return tree_ensemble.join([_tree(item, weight) for item, weight in zip(trees, read.weights, strict=False)])
 
 
-def _rows(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+def _rows(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
     """The table as XGBoost sees it: float32, what is missing as NaN, categories as whole numbers."""
     if isinstance(x, Frame) and "qid" in x.names and type(model).__name__ == "XGBRanker":
         x = select(op, x, [index for index, name in enumerate(x.names) if name != "qid"])  # the queries are no feature
@@ -185,7 +189,7 @@ def _rows(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
     return rows
 
 
-def _tree_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+def _tree_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
     rows = _rows(op, model, x, read)
     if not _used(model, read):
         return full(rows, (None, read.width), 0.0, np.float64)
@@ -196,7 +200,7 @@ def _tree_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
     return tree_ensemble.sums(op, trees, rows.value, targets, read.width)
 
 
-def _linear_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
+def _linear_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
     """Weights times features, where nothing is added for a missing one, plus the bias."""
     rows = _rows(op, model, x, read)
     weights = np.asarray(read.parts["weights"], np.float64).astype(np.float32).reshape(-1, read.width)
@@ -204,175 +208,118 @@ def _linear_sums(op: OpBuilder, model: Any, x: Table, read: _Model) -> Array:
     return found + weights[-1].astype(np.float64)
 
 
-def _rounded(total: Array) -> Array:
-    """The sum in float32, which XGBoost adds up in that type."""
-    return total.astype(np.float32)
-
-
 def _expit(raw: Array) -> Array:
     # XGBoost keeps the exponential finite
     return 1 / (np.exp(np.minimum(-raw, np.float32(88.7))) + np.float32(1))
 
 
-def _transformed(model: Any, raw: Array) -> Array:
-    """What the booster predicts: the objective's transform of the margins, float32 [N] or [N, K]."""
-    objective = json.loads(model.get_booster().save_config())["learner"]["objective"]["name"]
-    if objective == "multi:softprob":
-        return softmax(raw)
-    if objective == "multi:softmax":
-        return np.argmax(raw, axis=1).astype(np.float32)
-    if objective in _LOGISTIC:
-        raw = _expit(raw)
-    elif objective in _EXPONENTIAL:
-        raw = np.exp(raw)
-    elif objective == _HINGE:
-        raw = (raw > 0).astype(np.float32)
-    return raw[:, 0] if raw.shape[1] == 1 else raw
-
-
 # -- estimators ------------------------------------------------------------------------------------------------------------
 
-_ROWS = f64(20, 4)
-_FEW: dict[str, Any] = {"n_estimators": 8, "max_depth": 3}
-
-
-def _holes(rows: int = 20) -> np.ndarray:
-    found = np.random.default_rng(2).normal(size=(rows, 4))
-    found[::3, 1] = found[1::4, 0] = np.nan
-    return found
-
-
-def _made(name: str, **options: Any) -> Any:
-    return getattr(import_module("xgboost"), name)(**{**_FEW, **options})
-
-
-def _classifier(name: str = "XGBClassifier", *, classes: int = 3, **options: Any) -> Any:
-    return _made(name, **options).fit(data(), target(classes))
-
-
-def _regressor(name: str = "XGBRegressor", *, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
-    return _made(name, **options).fit(data(), quantity(outputs, positive=positive))
-
-
-def _two_labels() -> Any:
-    return _made("XGBClassifier").fit(data(), np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int))
+_FITTED = Examples("xgboost", "XGB", {"n_estimators": 8, "max_depth": 3})
 
 
 def _ranker() -> Any:
-    return _made("XGBRanker").fit(data(), target(), qid=np.repeat(np.arange(12), 10))
+    return _FITTED.fitted("Ranker", target(), fit={"qid": np.repeat(np.arange(12), 10)})
 
 
-def _with_categories(name: str) -> Any:
-    x = np.concatenate([data(2), np.random.default_rng(0).integers(0, 9, (120, 2))], axis=1)
-    y = target() if name.endswith("Classifier") else quantity()
-    kinds = ["q", "q", "c", "c"]
-    return _made(name, feature_types=kinds, enable_categorical=True, max_cat_to_onehot=2).fit(x, (y + x[:, 2]) % 3)
+def _of_categories(name: str) -> Any:
+    y = target() if name == "Classifier" else quantity()
+    kinds = {"feature_types": ["q", "q", "c", "c"], "enable_categorical": True, "max_cat_to_onehot": 2}
+    return _FITTED.of_categories(name, y, 9, **kinds)
 
 
 _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2, np.nan, 0], [1, 0, 3, 77.0]])
 
 
-_ESTIMATORS = ("XGBRegressor", "XGBRFRegressor", "XGBRanker", "XGBClassifier", "XGBRFClassifier")
+class _XGBoost(Library):
+    predictors = ("xgboost.XGBRegressor", "xgboost.XGBRFRegressor", "xgboost.XGBRanker", "onnxport.XGBoostBooster")
+    classifiers = ("xgboost.XGBClassifier", "xgboost.XGBRFClassifier")
+    raw_method = "predict_margin"
+
+    def raw(self, op: OpBuilder, model: XGBModel, x: Table) -> Array:
+        """What predict gives with output_margin, float32, [N, K] always."""
+        read = _read(model)
+        sums = _linear_sums if read.booster == "gblinear" else _tree_sums
+        return (sums(op, model, x, read) + read.margin).astype(np.float32)  # XGBoost adds them up in that type
+
+    def transformed(self, model: XGBModel, raw: Array) -> Array:
+        """What the booster predicts: the objective's transform of the margins, float32."""
+        objective = json.loads(model.get_booster().save_config())["learner"]["objective"]["name"]
+        if objective == "multi:softprob":
+            return softmax(raw)
+        if objective == "multi:softmax":
+            return np.argmax(raw, axis=1).astype(np.float32)
+        if objective in _LOGISTIC:
+            return _expit(raw)
+        if objective in _EXPONENTIAL:
+            return np.exp(raw)
+        if objective == _HINGE:
+            return (raw > 0).astype(np.float32)
+        return raw
+
+    def class_probabilities(self, model: XGBModel, raw: Array) -> Array:
+        """What the booster predicts for each class; 1 - p and p where it predicts one number."""
+        return softmax(raw) if model.objective == "multi:softmax" else super().class_probabilities(model, raw)
+
+    def label(self, op: OpBuilder, model: XGBModel, x: Table) -> Array:
+        """The class of the greatest probability, or whether it is above one half, for each label of several."""
+        prediction = self.prediction(op, model, x)
+        if prediction.ndim == 2 and model.n_classes_ != 2:
+            return np.argmax(prediction, axis=1)
+        if prediction.ndim == 2:
+            return (prediction > 0.5).astype(np.float64)
+        if model.objective == "multi:softmax":
+            return prediction.astype(np.int32)
+        return (prediction > 0.5).astype(np.int64)
 
 
-@sklearn.lower(
-    *(f"xgboost.{name}.predict_margin" for name in _ESTIMATORS),
-    "onnxport.XGBoostBooster.predict_margin",
-    cases=[built(_regressor, _ROWS)],
-)
-def margins(op: OpBuilder, model: Any, x: Table) -> Array:
-    """What predict gives with output_margin, float32, [N, K] always."""
-    read = _read(model)
-    sums = _linear_sums if read.booster == "gblinear" else _tree_sums
-    return _rounded(sums(op, model, x, read) + read.margin)
+_classifier, _regressor = _FITTED.classifier, _FITTED.regressor
 
-
-@sklearn.lower(*(f"xgboost.{name}.raw_scores" for name in _ESTIMATORS), cases=[built(_classifier, _ROWS)])
-def raw_scores(op: OpBuilder, model: Any, x: Table) -> Array:
-    """What predict gives with output_margin, float32, a vector where it is one number."""
-    raw = called(op, model, "predict_margin", x)
-    return raw[:, 0] if raw.shape[1] == 1 else raw
-
-
-@sklearn.lower(
-    "xgboost.XGBRegressor.predict",
-    "xgboost.XGBRFRegressor.predict",
-    "xgboost.XGBRanker.predict",
-    "onnxport.XGBoostBooster.predict",
-    cases=[
-        built(_regressor, _ROWS, dynamic=True),
+_XGBoost().register(
+    raw=[built(_regressor, ROWS)],
+    scores=[built(_classifier, ROWS)],
+    predictions=[
+        built(_regressor, ROWS, dynamic=True),
         built(_regressor, f32(20, 4)),
-        built(_regressor, _holes()),
-        built(lambda: _regressor(missing=-1.0), np.round(_holes())),
-        built(lambda: _regressor(booster="dart", rate_drop=0.5), _ROWS),
-        built(lambda: _regressor(booster="gblinear", max_depth=None), _holes()),
-        built(lambda: _regressor(objective="count:poisson", positive=True), _ROWS),
-        built(lambda: _regressor(outputs=2), _ROWS),
-        built(lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"), _ROWS),
-        built(lambda: _regressor("XGBRFRegressor"), _ROWS),
-        built(_ranker, _ROWS),
-        built(lambda: _with_categories("XGBRegressor"), _CODES, min_opset=21),
+        built(_regressor, rows_with_gaps()),
+        built(lambda: _regressor(missing=-1.0), np.round(rows_with_gaps())),
+        built(lambda: _regressor(booster="dart", rate_drop=0.5), ROWS),
+        built(lambda: _regressor(booster="gblinear", max_depth=None), rows_with_gaps()),
+        built(lambda: _regressor(objective="count:poisson", positive=True), ROWS),
+        built(lambda: _regressor(outputs=2), ROWS),
+        built(lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"), ROWS),
+        built(lambda: _regressor("RFRegressor"), ROWS),
+        built(_ranker, ROWS),
+        built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
-)
-def predicted_value(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The objective's transform of the margin, float32."""
-    return _transformed(model, called(op, model, "predict_margin", x))
-
-
-@sklearn.lower(
-    "xgboost.XGBClassifier.predict_proba",
-    "xgboost.XGBRFClassifier.predict_proba",
-    cases=[
-        built(_classifier, _ROWS, dynamic=True),
+    probabilities=[
+        built(_classifier, ROWS, dynamic=True),
         built(_classifier, f32(20, 4)),
-        built(lambda: _classifier(classes=2), _holes()),
-        built(lambda: _classifier(objective="multi:softmax"), _ROWS),
-        built(lambda: _classifier(classes=2, objective="binary:hinge"), _ROWS),
-        built(lambda: _classifier("XGBRFClassifier"), _ROWS),
-        built(lambda: _with_categories("XGBClassifier"), _CODES, min_opset=21),
+        built(lambda: _classifier(classes=2), rows_with_gaps()),
+        built(lambda: _classifier(objective="multi:softmax"), ROWS),
+        built(lambda: _classifier(classes=2, objective="binary:hinge"), ROWS),
+        built(lambda: _classifier("RFClassifier"), ROWS),
+        built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
+    ],
+    labels=[
+        built(_classifier, ROWS, dynamic=True),
+        built(lambda: _classifier(classes=2), rows_with_gaps()),
+        built(lambda: _classifier(objective="multi:softmax"), ROWS),
+        built(lambda: _classifier("RFClassifier", classes=2), ROWS),
+        built(_FITTED.of_two_labels, ROWS),
     ],
 )
-def probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
-    """What the booster predicts for each class; 1 - p and p where it predicts one number."""
-    raw = called(op, model, "predict_margin", x)
-    if model.objective == "multi:softmax":
-        return softmax(raw)
-    found = _transformed(model, raw)
-    return found if found.ndim == 2 else both_classes(found)
 
 
 @sklearn.lower(
-    "xgboost.XGBClassifier.predict",
-    "xgboost.XGBRFClassifier.predict",
+    *(f"xgboost.XGB{name}.apply" for name in ("Regressor", "RFRegressor", "Ranker", "Classifier", "RFClassifier")),
     cases=[
-        built(_classifier, _ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), _holes()),
-        built(lambda: _classifier(objective="multi:softmax"), _ROWS),
-        built(lambda: _classifier("XGBRFClassifier", classes=2), _ROWS),
-        built(_two_labels, _ROWS),
+        built(_classifier, ROWS, dynamic=True),
+        built(_regressor, rows_with_gaps()),
+        built(lambda: _regressor(booster="dart"), ROWS),
     ],
 )
-def label(op: OpBuilder, model: Any, x: Table) -> Array:
-    """The class of the greatest probability, or whether it is above one half, for each label of several."""
-    found = _transformed(model, called(op, model, "predict_margin", x))
-    if found.ndim == 2 and model.n_classes_ != 2:
-        return np.argmax(found, axis=1)
-    if found.ndim == 2:
-        return (found > 0.5).astype(np.float64)
-    if model.objective == "multi:softmax":
-        return found.astype(np.int32)
-    return (found > 0.5).astype(np.int64)
-
-
-@sklearn.lower(
-    *(f"xgboost.{name}.apply" for name in _ESTIMATORS),
-    cases=[
-        built(_classifier, _ROWS, dynamic=True),
-        built(_regressor, _holes()),
-        built(lambda: _regressor(booster="dart"), _ROWS),
-    ],
-)
-def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
+def reached_leaves(op: OpBuilder, model: XGBModel, x: Table) -> Array:
     """The number of the leaf that each row reaches in each tree, among the tree's nodes, float32."""
     read = _read(model)
     if read.booster == "gblinear":
