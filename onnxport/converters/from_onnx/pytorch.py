@@ -20,11 +20,12 @@ from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
-from onnxport.opset_maps.from_onnx.pytorch.control import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH, from_boundary, to_boundary
+from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Sizes, Traced, dims_of, example
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
 
 
 def build(model: ir.Model) -> nn.Module:

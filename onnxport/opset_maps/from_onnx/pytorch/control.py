@@ -1,4 +1,4 @@
-"""Control flow and operators that decide when the model runs, as modules of their own."""
+"""If and Loop in torch: each subgraph is a module of its own."""
 
 from __future__ import annotations
 
@@ -8,131 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 import torch
-from torch import fx, nn
+from torch import nn
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.guard import check_time
-from onnxport.opset_maps.from_onnx.call import Call
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.paths import is_constant
-from onnxport.opset_maps.from_onnx.pytorch.tracing import (
-    Recorder,
-    Sizes,
-    Traced,
-    dims_of,
-    example,
-    leaves,
-    merged,
-)
-from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
+from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example, merged
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 
 # Retraces of a loop body until the types of its carried values are stable; each can only forget.
 _MOST_TRACES = 4
-
-
-def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
-    """The module of a finished graph."""
-    root = nn.Module()
-    # A layer stands at its path before parameters that lie in it are looked at; else an empty module would hold them.
-    for kind in ("call_module", "get_attr"):
-        for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
-            place(root, target, recorder.attributes.get(target))
-    found = fx.GraphModule(root, recorder.graph, name)
-    _without_constants(found)
-    found._deepcopy_hooks.append(_without_constants)
-    return found
-
-
-def _without_constants(module: nn.Module) -> None:
-    """Leaves constants of the program out of the state dict: a GraphModule, and its copy, makes every buffer persistent."""
-    module._non_persistent_buffers_set.update(name for name in module._buffers if is_constant(name))
-
-
-def _depth(target: str) -> int:
-    return target.count(".")
-
-
-def place(root: nn.Module, target: str, value: Any) -> None:
-    """Sets a parameter, buffer, module or other object at a dotted path."""
-    *path, name = target.split(".")
-    module = root
-    for part in path:
-        if part not in module._modules:
-            module.add_module(part, nn.Module())
-        module = module._modules[part]
-    if value is None or name in module._modules or name in module._parameters or name in module._buffers:
-        return
-    if isinstance(value, nn.Module):
-        module.add_module(name, value)
-    elif isinstance(value, nn.Parameter):
-        module.register_parameter(name, value)
-    elif isinstance(value, torch.Tensor):
-        module.register_buffer(name, value, persistent=not is_constant(name))
-    else:
-        setattr(module, name, value)
-
-
-# Operators whose result has one type, whatever they are given.
-_TOLD = {"SequenceLength": torch.int64, "OptionalHasElement": torch.bool}
-
-
-class RunTimeOperator(nn.Module):
-    """One ONNX operator whose rank, element type or attribute values are known only when the model runs."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self.call = call
-        self.op_type = call.entry.op_type
-
-    def forward(self, *operands: Any) -> Any:
-        """The operator's outputs."""
-        from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-
-        xp = TorchNamespace()
-        xp.run_time_device = next((x.device for x in leaves(list(operands)) if isinstance(x, torch.Tensor)), None)
-        result = self.call(xp, list(operands))
-        return tuple(_plain(xp, x) for x in result) if isinstance(result, tuple) else _plain(xp, result)
-
-    def extra_repr(self) -> str:
-        """Operator name."""
-        return self.op_type
-
-
-def _plain(xp: TorchNamespace, item: Any) -> Any:
-    from onnxport.opset_maps.from_onnx.call import to_tensor
-
-    return to_tensor(xp, item)
-
-
-def defer(
-    xp: TorchNamespace, call: Call, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun
-) -> Any:
-    """An operator put off until the model runs."""
-    if any(isinstance(item, Body) for item in call.attributes.values()):
-        raise UnsupportedOperator(f"{error}; an operator with a subgraph can't wait for that") from error
-    recorder = xp.recorder
-    assert recorder is not None
-    target = recorder.free_target(f"{call.entry.op_type.lower()}_at_run_time")
-    recorder.attributes[target] = RunTimeOperator(call)
-    node = recorder.graph.call_module(target, tuple(recorder.create_arg(_argument(item)) for item in operands))
-    told = _TOLD.get(call.entry.op_type)
-    if told is not None:
-        return Traced(node, recorder, example(told, (), recorder.sizes))
-    whole = Traced(node, recorder, None, opaque=True)
-    if call.context.output_count <= 1 and len(outputs) <= 1:
-        return whole
-    return tuple(recorder.item(whole, index, None) for index in range(len(outputs)))
-
-
-def _argument(item: Any) -> Any:
-    return list(item) if isinstance(item, list) else item
-
-
-# -- bodies ----------------------------------------------------------------------------------------------------------------
 
 
 class _Traceable:

@@ -19,7 +19,8 @@ from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import Tensors
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced, broadcasting
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.worlds import broadcasting
 from onnxport.opset_maps.from_onnx.values import Tensor
 
 _OPERATORS: dict[str, Callable[..., Any]] = {

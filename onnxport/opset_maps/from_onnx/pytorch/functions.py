@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 import torch.nn.functional as F
 
-from onnxport.opset_maps.from_onnx.pytorch.tracing import META, rule
+from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
 
 Tensor: TypeAlias = torch.Tensor
 

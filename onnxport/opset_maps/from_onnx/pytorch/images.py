@@ -10,7 +10,7 @@ import torch
 from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
 from onnxport.graph.limits import MAX_ELEMENTS
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.tracing import META, rule
+from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import pytorch_native
 

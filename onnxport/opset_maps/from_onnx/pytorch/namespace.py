@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.pytorch import control, text
+from onnxport.opset_maps.from_onnx.pytorch import control, deferred, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.expressions import compiled
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced, dims_of, example
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
 from onnxport.opset_maps.from_onnx.pytorch.windows import Windows
+from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
 from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun
 
 
@@ -83,4 +84,4 @@ class TorchNamespace(Windows):
     def defer(self, call: Any, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
         if self.recorder is None:
             raise UnsupportedOperator(str(error)) from error
-        return control.defer(self, call, operands, outputs, error)
+        return deferred.defer(self, call, operands, outputs, error)

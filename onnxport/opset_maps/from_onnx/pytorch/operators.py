@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from onnxport.opset_maps.from_onnx.axes import resolved
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
 from onnxport.opset_maps.from_onnx.semantics.attention import attention_bias, heads_first, heads_last
 from onnxport.opset_maps.from_onnx.semantics.convolution import transposed_pads
 from onnxport.opset_maps.from_onnx.semantics.image import targets

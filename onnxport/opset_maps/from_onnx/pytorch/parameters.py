@@ -10,7 +10,8 @@ import torch
 from onnxport.graph.names import is_written_constant
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 
 
 class RootRecorder(Recorder):

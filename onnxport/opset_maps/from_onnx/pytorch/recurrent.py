@@ -14,7 +14,8 @@ import torch
 from torch import fx
 
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.values import known
 from onnxport.opset_maps.maps import pytorch_native
 

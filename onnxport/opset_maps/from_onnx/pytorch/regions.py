@@ -9,7 +9,7 @@ import torch
 
 from onnxport.opset_maps.from_onnx.axes import scalar
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.tracing import META, rule
+from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
 from onnxport.opset_maps.from_onnx.values import Host
 from onnxport.opset_maps.maps import pytorch_native
 

@@ -19,7 +19,9 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
-from onnxport.opset_maps.from_onnx.pytorch.tracing import META, Recorder, Traced, holds_traced, in_world, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, holds_traced, leaves
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
 from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
 
 _INT_OPS: dict[str, Callable[..., Any]] = {
@@ -127,16 +129,13 @@ class Tensors(Namespace):
 
     def ndim(self, x: Tensor) -> int:
         if isinstance(x, Traced):
-            world = x.world()
-            if not isinstance(world, torch.Tensor):
-                raise UnknownUntilRun("a sequence has no rank")
-            return world.dim()
+            return x.tensors()[0].dim()
         return int(x.ndim)
 
     def dtype(self, x: Tensor) -> ir.DataType:
         if isinstance(x, np.ndarray):
             return ir.DataType.STRING
-        return ONNX[(x.world() if isinstance(x, Traced) else x).dtype]
+        return ONNX[(x.tensors()[0] if isinstance(x, Traced) else x).dtype]
 
     def is_tensor(self, x: Any) -> bool:
         return isinstance(x, (torch.Tensor, Traced)) or (isinstance(x, np.ndarray) and x.dtype == object)

@@ -14,7 +14,7 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph import limits
 from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
-from onnxport.opset_maps.from_onnx.pytorch.tracing import leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import leaves
 
 # Functions whose (first) result is made of elements of the operands; any other result is numeric.
 _NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})

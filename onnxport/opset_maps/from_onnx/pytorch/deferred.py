@@ -1,0 +1,73 @@
+"""Operators put off until the model runs: the one place where an imported model enters the ONNX semantics again.
+
+Everything else of an import is resolved while torch.fx records. An operator comes here only where its rank, element type or an
+attribute's value is known no earlier; the traced graph then calls a `RunTimeOperator`, which decides with real tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.call import Call, to_tensor
+from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
+from onnxport.opset_maps.from_onnx.pytorch.worlds import example, leaves
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
+
+if TYPE_CHECKING:
+    from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
+
+# Operators whose result has one type, whatever they are given.
+_RESULT_TYPES = {"SequenceLength": torch.int64, "OptionalHasElement": torch.bool}
+
+
+class RunTimeOperator(nn.Module):
+    """One ONNX operator whose rank, element type or attribute values are known only when the model runs.
+
+    Args:
+        call: the operator, its attributes resolved.
+        namespace: torch as the semantics see it; without a recorder it executes.
+    """
+
+    def __init__(self, call: Call, namespace: type[TorchNamespace]) -> None:
+        super().__init__()
+        self.call = call
+        self.namespace = namespace
+        self.op_type = call.entry.op_type
+
+    def forward(self, *operands: object) -> Any:
+        """The operator's outputs."""
+        xp = self.namespace()
+        xp.run_time_device = next((x.device for x in leaves(operands) if isinstance(x, torch.Tensor)), None)
+        result = self.call(xp, list(operands))
+        return tuple(to_tensor(xp, x) for x in result) if isinstance(result, tuple) else to_tensor(xp, result)
+
+    def extra_repr(self) -> str:
+        """Operator name."""
+        return self.op_type
+
+
+def defer(
+    xp: TorchNamespace, call: Call, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun
+) -> Any:
+    """The traced outputs of an operator that is put off until the model runs."""
+    if any(isinstance(item, Body) for item in call.attributes.values()):
+        raise UnsupportedOperator(f"{error}; an operator with a subgraph can't wait for that") from error
+    recorder = xp.recorder
+    assert recorder is not None
+    target = recorder.free_target(f"{call.entry.op_type.lower()}_at_run_time")
+    recorder.attributes[target] = RunTimeOperator(call, type(xp))
+    node = recorder.graph.call_module(target, tuple(recorder.create_arg(item) for item in operands))
+    result_type = _RESULT_TYPES.get(call.entry.op_type)
+    if result_type is not None:
+        return Traced(node, recorder, example(result_type, (), recorder.sizes))
+    whole = Traced(node, recorder, None, opaque=True)
+    if call.context.output_count <= 1 and len(outputs) <= 1:
+        return whole
+    return tuple(recorder.item(whole, index, None) for index in range(len(outputs)))

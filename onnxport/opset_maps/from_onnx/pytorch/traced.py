@@ -1,0 +1,131 @@
+"""A value of the traced program: a torch.fx proxy that knows its element type, rank and, where they are fixed, sizes.
+
+It does so by living in two worlds at once: each value is a meta tensor in both, made by running the recorded function there; the
+worlds differ in the example size of every dynamic dimension, so that a size that agrees in both does not depend on one
+(`worlds.py`). Values of which nothing is known (results of operators that are put off until the model runs) are in no world, and
+asking about them raises `UnknownUntilRun`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import fx
+
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
+
+if TYPE_CHECKING:
+    from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+
+# What a value is in one world: a meta tensor, a Python number, a device, or a tuple or list of such.
+World: TypeAlias = "torch.Tensor | torch.device | float | tuple[World, ...] | list[World]"
+Worlds: TypeAlias = tuple[World, World]
+
+
+class Traced(fx.Proxy):
+    """A value of the traced program.
+
+    Attributes:
+        worlds: what the value is in the two example worlds; None where nothing is known.
+        opaque: it may be no numeric tensor at all (strings, a sequence), so that only a deferred operator may take it.
+    """
+
+    worlds: Worlds | None
+    opaque: bool
+
+    def __init__(self, node: fx.Node, recorder: Recorder, worlds: Worlds | None, opaque: bool = False) -> None:
+        super().__init__(node, recorder)
+        self.recorder = recorder
+        self.worlds = worlds
+        self.opaque = opaque
+        if worlds is not None and isinstance(worlds[0], torch.Tensor):
+            recorder.ranks[node] = worlds[0].dim()
+
+    def world(self) -> World:
+        """The first world's value.
+
+        Raises:
+            UnknownUntilRun: nothing is known of the value.
+        """
+        if self.worlds is None:
+            raise UnknownUntilRun(f"the type of {self.node.name!r} is known only when the model runs")
+        return self.worlds[0]
+
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The meta tensors of both worlds.
+
+        Raises:
+            UnknownUntilRun: nothing is known of the value, or it is a sequence.
+        """
+        self.world()
+        assert self.worlds is not None
+        small, large = self.worlds
+        if not (isinstance(small, torch.Tensor) and isinstance(large, torch.Tensor)):
+            raise UnknownUntilRun(f"{self.node.name!r} is a sequence, which has no type or rank")
+        return small, large
+
+    def _unknown(self, *_: Any) -> Any:
+        raise UnknownUntilRun(f"the value of {self.node.name!r} is known only when the model runs")
+
+    __bool__ = __iter__ = __len__ = __int__ = __float__ = __index__ = __contains__ = _unknown
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _recorded(self, function: Callable[..., Any], *operands: Any) -> Any:
+        return self.recorder.record(function, operands, {})
+
+    def __add__(self, other: Any) -> Any:
+        return self._recorded(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._recorded(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._recorded(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._recorded(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._recorded(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._recorded(operator.mul, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._recorded(operator.floordiv, self, other)
+
+    def __neg__(self) -> Any:
+        return self._recorded(operator.neg, self)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is known to be a tensor."""
+        return self.worlds is not None and isinstance(self.worlds[0], torch.Tensor)
+
+
+def holds_traced(item: Any) -> bool:
+    """Whether a (nested) argument has a traced value in it."""
+    if isinstance(item, Traced):
+        return True
+    if isinstance(item, (list, tuple)):
+        return any(holds_traced(part) for part in item)
+    if isinstance(item, dict):
+        return any(holds_traced(part) for part in item.values())
+    return False
+
+
+def leaves(item: Any) -> Iterator[Any]:
+    """The parts of a nested argument that are no lists, tuples or dicts."""
+    if isinstance(item, (list, tuple)):
+        for part in item:
+            yield from leaves(part)
+    elif isinstance(item, dict):
+        yield from leaves(list(item.values()))
+    else:
+        yield item

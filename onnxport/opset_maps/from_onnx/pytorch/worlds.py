@@ -1,0 +1,200 @@
+"""What recorded calls give in the two example worlds of `traced.py`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import onnx_ir as ir
+import torch
+import torch.nn.functional as F
+
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, Worlds, leaves
+
+META = torch.device("meta")
+# Example sizes of dynamic dimensions in the two worlds: primes, so that no product of sizes is another size by chance.
+_SEEDS = ((2, 3, 5), (67, 71, 73, 79, 83, 89, 97))
+
+
+class Sizes:
+    """Example sizes of dynamic dimensions: a pair that differs, the same for the same name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[int, int]] = {}
+        self._fresh = count()
+
+    def pair(self, name: str | None) -> tuple[int, int]:
+        """Sizes in the two worlds of the dimension `name`."""
+        if name is not None and name in self._named:
+            return self._named[name]
+        index = next(self._fresh)
+        small, large = _SEEDS
+        found = (small[index % len(small)], large[index % len(large)] + 100 * (index // len(large)))
+        if name is not None:
+            self._named[name] = found
+        return found
+
+
+_RULES: dict[Callable[..., Any], Callable[..., Any]] = {}
+_BROADCASTING: set[Callable[..., Any]] = set()
+
+
+def rule(function: Callable[..., Any], result: Callable[..., Any]) -> None:
+    """Says what `function` gives on meta tensors: ``result(sizes, world, *args)`` with world 0 or 1."""
+    _RULES[function] = result
+
+
+# On floating-point operands of one type and shape these give another such: most nodes of a graph. Running one on a meta tensor
+# can take milliseconds.
+_LIKE_OPERANDS: frozenset[Callable[..., Any]] = frozenset(
+    (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.maximum, torch.minimum)
+    + (
+        torch.relu,
+        torch.sigmoid,
+        torch.tanh,
+        torch.exp,
+        torch.log,
+        torch.sqrt,
+        torch.erf,
+        torch.sin,
+        torch.cos,
+        torch.abs,
+    )
+    + (torch.floor, torch.ceil, torch.round, torch.sign, torch.reciprocal, torch.neg, torch.square)
+    + (F.relu, F.gelu, F.silu, F.elu, F.leaky_relu, F.hardsigmoid, F.hardswish, F.softplus, F.softsign, F.mish)
+)
+
+
+def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> Worlds | None:
+    """The worlds of the first operand, where the others are like it or Python numbers; else None."""
+    first = args[0] if args else None
+    if not isinstance(first, Traced) or first.worlds is None or not isinstance(first.worlds[0], torch.Tensor):
+        return None
+    if not first.worlds[0].is_floating_point() or not all(isinstance(item, _PLAIN) for item in kwargs.values()):
+        return None
+    for item in args[1:]:
+        if isinstance(item, Traced):
+            if item.worlds is None or not all(_alike(a, b) for a, b in zip(item.worlds, first.worlds, strict=True)):
+                return None
+        elif not isinstance(item, _PLAIN):
+            return None
+    return first.worlds
+
+
+_PLAIN = (int, float, str)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return isinstance(a, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape
+
+
+def broadcasting(*functions: Callable[..., Any]) -> None:
+    """Declares functions whose operands are broadcast against each other.
+
+    Where example sizes of dynamic dimensions contradict each other though the model's do not, the greater rank and the
+    sizes other than 1 decide.
+    """
+    _BROADCASTING.update(functions)
+
+
+def propagate(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], sizes: Sizes) -> Worlds | None:
+    """The result in both worlds; None where it can't be told."""
+    operands = [item for item in leaves((list(args), kwargs)) if isinstance(item, Traced)]
+    if any(item.worlds is None for item in operands):
+        return None
+    if function in _LIKE_OPERANDS and (told := _like_operands(args, kwargs)) is not None:
+        return told
+    same = (
+        all(item.worlds[0] is item.worlds[1] for item in operands if item.worlds is not None) and function not in _RULES
+    )
+    found = []
+    fresh = sizes.pair(None)
+    for world in (0,) if same else (0, 1):
+        try:
+            found.append(_evaluate(function, in_world(args, world), in_world(kwargs, world), world, fresh))
+        except Exception:  # example sizes contradict each other, or the function can't run without data
+            return _fallback(function, args, kwargs, sizes)
+    return (found[0], found[0]) if same else (found[0], found[1])
+
+
+def _evaluate(function: Callable[..., Any], args: Any, kwargs: Any, world: int, fresh: tuple[int, int]) -> Any:
+    special = _RULES.get(function)
+    with torch.no_grad():
+        if special is not None:
+            return special(fresh[world], *args, **kwargs)
+        return function(*args, **kwargs)
+
+
+def in_world(item: Any, world: int) -> Any:
+    """An argument as it is in one of the two worlds, its tensors without content."""
+    if isinstance(item, Traced):
+        return item.worlds[world]  # type: ignore[index]
+    if isinstance(item, torch.Tensor):
+        return item.detach().to(META)
+    if isinstance(item, (list, tuple)):
+        return type(item)(in_world(part, world) for part in item)
+    if isinstance(item, dict):
+        return {key: in_world(part, world) for key, part in item.items()}
+    return item
+
+
+def _fallback(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], sizes: Sizes) -> Worlds | None:
+    if function not in _BROADCASTING:
+        return None
+    tensors = [item for item in args if isinstance(item, (Traced, torch.Tensor))]
+    shapes = [[in_world(item, world).shape for item in tensors] for world in (0, 1)]
+    rank = max(len(shape) for shape in shapes[0])
+    merged = []
+    for axis in range(-rank, 0):
+        pairs = [(shapes[0][i][axis], shapes[1][i][axis]) for i in range(len(tensors)) if len(shapes[0][i]) >= -axis]
+        wide = [pair for pair in pairs if pair != (1, 1)]
+        fixed = [pair for pair in wide if pair[0] == pair[1]]
+        merged.append(fixed[0] if fixed else wide[0] if wide else (1, 1))
+    try:
+        scalars = [
+            torch.empty((1,), dtype=in_world(i, 0).dtype, device=META) if isinstance(i, (Traced, torch.Tensor)) else i
+            for i in args
+        ]
+        dtype = function(*scalars, **kwargs).dtype
+    except Exception:  # nothing more to try: the type stays unknown
+        return None
+    a, b = ([pair[world] for pair in merged] for world in (0, 1))
+    return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
+
+
+def example(dtype: torch.dtype, dims: Sequence[int | str | None], sizes: Sizes) -> Worlds:
+    """A tensor in both worlds: sizes that are fixed, named, or unknown (None)."""
+    if all(isinstance(dim, int) for dim in dims):
+        twin = torch.empty([int(dim) for dim in dims if dim is not None], dtype=dtype, device=META)
+        return twin, twin
+    pairs = [(dim, dim) if isinstance(dim, int) else sizes.pair(dim) for dim in dims]
+    a, b = ([pair[world] for pair in pairs] for world in (0, 1))
+    return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
+
+
+def merged(x: Any, y: Any, sizes: Sizes) -> Worlds | None:
+    """What is known of a value that is `x` or `y`: sizes that differ become dynamic; None where type or rank differ."""
+    if x is None or y is None or not all(isinstance(item, torch.Tensor) for item in (x[0], y[0])):
+        return None
+    if x[0].dtype != y[0].dtype or x[0].dim() != y[0].dim():
+        return None
+    dims: list[Any] = []
+    pairs = []
+    for axis in range(x[0].dim()):
+        ours, theirs = (x[0].shape[axis], x[1].shape[axis]), (y[0].shape[axis], y[1].shape[axis])
+        pairs.append(ours if ours == theirs else sizes.pair(None))
+    del dims
+    if all(a == b for a, b in pairs):
+        twin = torch.empty([a for a, _ in pairs], dtype=x[0].dtype, device=META)
+        return twin, twin
+    a, b = ([pair[world] for pair in pairs] for world in (0, 1))
+    return torch.empty(a, dtype=x[0].dtype, device=META), torch.empty(b, dtype=x[0].dtype, device=META)
+
+
+def dims_of(value: ir.Value) -> list[int | str | None] | None:
+    """Sizes that the model declares for a value; None where it says no rank."""
+    if value.shape is None:
+        return None
+    return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
