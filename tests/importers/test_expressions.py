@@ -228,7 +228,7 @@ def test_automata_match_what_re_matches(monkeypatch):
         expression = expressions._Reader(pattern).translated()
         plain = re.compile(expression)
         with monkeypatch.context() as patch:
-            patch.setattr(automata, "_plain", lambda parsed: False)
+            patch.setattr(automata, "_is_simple", lambda parsed: False)
             automaton = automata.safe(expression, pattern)
         assert isinstance(automaton, automata.Automaton)
         for text in STRINGS:

@@ -115,8 +115,9 @@ def _computed(item: Operand) -> np.ndarray | None:
         return np.asarray(item.value.const_value.numpy())
     if isinstance(item, HostValue):
         return item.array if item.is_static else None
+    content = getattr(item, "numpy", None)
     try:
-        return np.asarray(item.numpy())
+        return None if content is None else np.asarray(content())
     except Exception:  # symbolic ones of each framework refuse it in their own way
         return None
 

@@ -53,7 +53,7 @@ def build(model: ir.Model) -> OnnxModel:
     return OnnxModel(inputs if len(inputs) > 1 else inputs[0], finals if len(finals) > 1 else finals[0], name=name)
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: OnnxModel, path: str | os.PathLike[str]) -> None:
     """Writes an imported model as a ``.keras`` file.
 
     Raises:
@@ -74,7 +74,7 @@ def _input(xp: KerasNamespace, value: ir.Value) -> Any:
     )
 
 
-def _declared(xp: KerasNamespace, found: Any, value: ir.Value) -> Any:
+def _declared(xp: KerasNamespace, found: object, value: ir.Value) -> Any:
     """An output as a symbolic tensor of the element type that the graph declares."""
     symbolic = xp.as_symbolic(found)
     if value.dtype is None or symbolic.dtype == keras_dtype(value.dtype):
@@ -82,5 +82,5 @@ def _declared(xp: KerasNamespace, found: Any, value: ir.Value) -> Any:
     return xp.astype(symbolic, value.dtype)
 
 
-def _stands_before(item: Any, inputs: list[Any], outputs: list[Any]) -> bool:
+def _stands_before(item: object, inputs: list[Any], outputs: list[Any]) -> bool:
     return any(other is item for other in [*inputs, *outputs])

@@ -80,18 +80,18 @@ def _input(xp: TorchNamespace, value: ir.Value) -> Any:
     return _unbounded(recorder, found, dtype, held)
 
 
-def _unbounded(recorder: Any, x: Traced, dtype: ir.DataType, held: torch.dtype) -> Any:
+def _unbounded(recorder: RootRecorder, x: Traced, dtype: ir.DataType, held: torch.dtype) -> Any:
     return recorder.record(from_boundary, (x, held), {}) if dtype in BOUNDARY else x
 
 
-def _output(xp: TorchNamespace, item: Any, value: ir.Value) -> Any:
+def _output(xp: TorchNamespace, item: object, value: ir.Value) -> Any:
     dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
     if dtype in BOUNDARY and xp.is_tensor(item):
         return xp.call(to_boundary, item, BOUNDARY[dtype])
     return item
 
 
-def save(module: Any, path: str | os.PathLike[str]) -> None:
+def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Writes a module: ``.pt2`` as an exported program, ``.pt`` or ``.pth`` as its state dict, ``.safetensors`` as weights.
 
     Raises:

@@ -20,6 +20,7 @@ from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.names import NameAuthority
 from onnxport.opset_maps import maps
+from onnxport.opset_maps.from_onnx.call import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
 from onnxport.opset_maps.from_onnx.values import HostValue
@@ -83,21 +84,21 @@ class OnnxModule(tf.Module):
             return self._call_by_values
         return function
 
-    def _run(self, *inputs: Any) -> Any:
+    def _run(self, *inputs: Operand) -> Any:
         """The walk, in whatever graph is being traced."""
         walk = self._walk
         walk.xp = self._namespace = TensorFlowNamespace(self._namespace.parameters)
         outputs = [_declared(item, value) for item, value in zip(walk.run(list(inputs)), walk.outputs, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _call_by_values(self, *inputs: Any) -> Any:
+    def _call_by_values(self, *inputs: tf.Tensor) -> Any:
         """A graph whose structure follows from values of its inputs, as the axes of a reduction: traced for each of them."""
         arrays = {i: inputs[i].numpy() for i in self._deciding}
         key = tuple((i, array.shape, array.tobytes()) for i, array in arrays.items())
         if key not in self._by_values:
             known = {i: HostValue(array, ir.DataType.from_numpy(array.dtype)) for i, array in arrays.items()}
 
-            def call(*others: Any) -> Any:
+            def call(*others: Operand) -> Any:
                 rest = iter(others)
                 return self._run(*(known[i] if i in known else next(rest) for i in range(len(self._specs))))
 
@@ -106,7 +107,7 @@ class OnnxModule(tf.Module):
             self._by_values[key] = tf.function(call, autograph=False, **signature)
         return self._by_values[key](*(item for i, item in enumerate(inputs) if i not in arrays))
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         """The model's outputs.
 
         Args:
@@ -152,7 +153,7 @@ def build(model: ir.Model) -> OnnxModule:
     return OnnxModule(model)
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(obj: OnnxModule, path: str | os.PathLike[str]) -> None:
     """Writes an imported model as a SavedModel directory; its serving signature has the graph's own input and output names.
 
     An existing SavedModel is replaced in one step; files beside it in the directory that are not TensorFlow's stay.
@@ -186,7 +187,7 @@ def _may_decide(spec: tf.TensorSpec | None) -> bool:
     return spec is not None and spec.dtype != tf.string and spec.shape.rank is not None and spec.shape.rank <= 1
 
 
-def _declared(item: Any, value: ir.Value) -> Any:
+def _declared(item: object, value: ir.Value) -> Any:
     """An output in the element type that the graph declares."""
     if isinstance(item, tf.Tensor) and value.dtype is not None:
         held = held_in(value.dtype)
@@ -194,7 +195,7 @@ def _declared(item: Any, value: ir.Value) -> Any:
     return item
 
 
-def _fitted(item: Any, spec: tf.TensorSpec | None) -> Any:
+def _fitted(item: object, spec: tf.TensorSpec | None) -> Any:
     if item is None or isinstance(item, (tf.Tensor, tf.Variable)):
         return item
     if isinstance(item, (list, tuple)) and spec is None:

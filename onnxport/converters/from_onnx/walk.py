@@ -30,20 +30,25 @@ from onnxport.graph.guard import with_shapes
 from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
-from onnxport.opset_maps.from_onnx.call import Call, Operand, Weight, as_host, signature, tensor_value, to_tensor
+from onnxport.opset_maps.from_onnx.call import (
+    Call,
+    Operand,
+    Refused,
+    Weight,
+    as_host,
+    signature,
+    tensor_value,
+    to_tensor,
+)
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.primitives.tensors import Context
-from onnxport.opset_maps.from_onnx.values import HostValue, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.values import HostValue, Tensor, UnknownUntilRun
 from onnxport.opset_maps.registry import Semantics, SemanticsEntry
 
 # Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.
 _INFERENCE_ELEMENTS = 1 << 10
 _WAY_OUT = "add a mapping with onnxport.register_from_onnx({framework!r}, domain, op_type)"
-
-
-class _Refused:
-    """Stands for the result of a node that was refused, so that the walk can go on and find the others."""
 
 
 @dataclass
@@ -70,7 +75,7 @@ class _GraphBody(Body):
         self.walk, self.graph, self.frame = walk, graph, frame
         self.inputs, self.outputs = tuple(graph.inputs), tuple(graph.outputs)
 
-    def __call__(self, *inputs: Operand) -> tuple[Operand, ...]:
+    def __call__(self, *inputs: Operand) -> tuple[Tensor, ...]:
         frame = _Frame(self.frame.opsets, attributes=self.frame.attributes, place=self.frame.place, outer=self.frame)
         return tuple(to_tensor(self.walk.xp, item) for item in self.walk.graph(self.graph, inputs, frame))
 
@@ -133,8 +138,8 @@ class Walk:
         return [frame[value] for value in graph.outputs]
 
     def _guarded(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
-        if any(isinstance(item, _Refused) for item in operands):
-            return [_Refused()] * len(node.outputs)
+        if any(isinstance(item, Refused) for item in operands):
+            return [Refused()] * len(node.outputs)
         try:
             return self._node(node, operands, frame)
         except UnsupportedOperator as error:
@@ -142,7 +147,7 @@ class Walk:
             where = node.name or next((value.name for value in node.outputs if value.name), "") or ""
             reason = str(error).removeprefix(f"{name}: ")
             self._unsupported.append(Unsupported("onnx", name, reason, f"{frame.place}{where}"))
-            return [_Refused()] * len(node.outputs)
+            return [Refused()] * len(node.outputs)
         except OnnxportError:
             raise
         except Exception as error:  # of the framework, the semantics, or the file
@@ -198,8 +203,8 @@ class Walk:
             self.xp.rollback(mark)
         if not waiting:
             return NotImplemented
-        chain: Call | None = None
-        for call, _ in reversed(waiting):
+        chain = waiting[-1][0]
+        for call, _ in reversed(waiting[:-1]):
             chain = replace(call, otherwise=chain)
         tensors = [to_tensor(self.xp, item) for item in operands]
         results = self.xp.defer(chain, tensors, node.outputs, waiting[-1][1])
@@ -359,7 +364,7 @@ class Walk:
         return onnx.helper.make_tensor_type_proto(dtype.value, None)
 
 
-def _attribute_proto(node: ir.Node, name: str, value: Any) -> onnx.AttributeProto:
+def _attribute_proto(node: ir.Node, name: str, value: object) -> onnx.AttributeProto:
     if isinstance(value, Body):
         return ir.serde.serialize_attribute(node.attributes[name])
     if isinstance(value, HostValue):
@@ -411,7 +416,7 @@ def _defaults(schema: onnx.defs.OpSchema) -> dict[str, Any]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, Scalar, Tensor, UnknownUntilRun, host_array, known
 
 
 def resolved(axis: int, rank: int) -> int:
@@ -31,7 +32,7 @@ def given(operand: Host | Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(number(item) for item in (operand.reshape(-1) if isinstance(operand, np.ndarray) else operand))
 
 
-def number(item: Any) -> int:
+def number(item: object) -> int:
     """A host element that must be known at import, as a Python int.
 
     Raises:
@@ -51,7 +52,7 @@ def scalar(operand: Host) -> Any:
     return found if isinstance(found, (bool, int, float, complex)) else float(found)  # bfloat16 and its like
 
 
-def real(item: Any) -> float:
+def real(item: object) -> float:
     """A host element that must be known at import, as a Python float.
 
     Raises:
@@ -66,6 +67,11 @@ def sizes(operand: Host | Sequence[int]) -> list[Int]:
     """The elements of a host vector, or of an attribute that takes its place: Python ints or dynamic ints."""
     items = operand.reshape(-1) if isinstance(operand, np.ndarray) else operand
     return [int(item) if known(item) else item for item in items]
+
+
+def size_operand(xp: Namespace, size: Int, dtype: ir.DataType = ir.DataType.INT64) -> Scalar:
+    """A size as an operand of elementwise arithmetic: a Python int, or a scalar tensor of `dtype`."""
+    return size if known(size) else xp.from_host(host_array(size), dtype)
 
 
 def per_axis(xp: Namespace, x: Tensor, rank: int, axis: int) -> Tensor:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias, Unpack, get_args, get_origin, get_type_hints
 
 import numpy as np
 import onnx_ir as ir
@@ -14,11 +14,11 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.tensors import Context
-from onnxport.opset_maps.from_onnx.values import HostValue
+from onnxport.opset_maps.from_onnx.values import HostValue, OperandKind, Tensor
 from onnxport.opset_maps.registry import SemanticsEntry
 
 # What stands for an ONNX value while importing: a tensor of the framework, a value known at import, a sequence, nothing.
-Operand = Any
+Operand: TypeAlias = "Tensor | HostValue | Weight | Refused | list[Operand] | dict[Any, Operand] | None"
 
 
 @dataclass(frozen=True)
@@ -26,43 +26,59 @@ class Signature:
     """How a semantics function takes its operands and attributes.
 
     Attributes:
-        kinds: for each positional parameter ``"tensor"``, ``"host"``, ``"number"`` or ``"known"``.
-        variadic: kind of the operands beyond, None where there may be none.
+        kinds: in what form each positional parameter takes its operand.
+        variadic: that of the operands beyond, None where there may be none.
         attributes: names of keyword parameters.
         any_attribute: it takes every attribute.
     """
 
-    kinds: tuple[str, ...]
-    variadic: str | None
+    kinds: tuple[OperandKind, ...]
+    variadic: OperandKind | None
     attributes: frozenset[str]
     any_attribute: bool
 
-    def kind(self, index: int) -> str | None:
+    def kind(self, index: int) -> OperandKind | None:
         """Kind of operand `index`; None where the function takes no such operand."""
         return self.kinds[index] if index < len(self.kinds) else self.variadic
 
 
-_KINDS = {"Host": "host", "Number": "number", "Known": "known"}
+def _kind(hint: object) -> OperandKind:
+    """The kind that an annotation carries, also one of several alternatives (``Host | None``)."""
+    kinds = (item for item in getattr(hint, "__metadata__", ()) if isinstance(item, OperandKind))
+    nested = (_kind(item) for item in get_args(hint))
+    return next((kind for kind in (*kinds, *nested) if kind != OperandKind.TENSOR), OperandKind.TENSOR)
 
 
-def _kind(annotation: Any) -> str:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    words = text.replace("|", " ").split()
-    return next((kind for word, kind in _KINDS.items() if word in words), "tensor")
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError:  # a user's entry may name what it imports for type checkers alone
+        return {}
 
 
 @cache
 def signature(function: Callable[..., Any]) -> Signature:
-    """The signature of a semantics function ``function(xp, *operands, **attributes)``."""
+    """The signature of a semantics function ``function(xp, *operands, **attributes)``.
+
+    ``**attributes: Unpack[SomeTypedDict]`` takes the attributes that the TypedDict lists.
+    """
+    hints = _hints(function)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    variadic = [_kind(item.annotation) for item in parameters if item.kind == inspect.Parameter.VAR_POSITIONAL]
-    return Signature(
-        kinds=tuple(_kind(item.annotation) for item in parameters if item.kind in positional),
-        variadic=variadic[0] if variadic else None,
-        attributes=frozenset(item.name for item in parameters if item.kind == inspect.Parameter.KEYWORD_ONLY),
-        any_attribute=any(item.kind == inspect.Parameter.VAR_KEYWORD for item in parameters),
-    )
+    kinds, variadic, names, any_attribute = [], None, set(), False
+    for item in parameters:
+        hint = hints.get(item.name)
+        if item.kind in positional:
+            kinds.append(_kind(hint))
+        elif item.kind == inspect.Parameter.VAR_POSITIONAL:
+            variadic = _kind(hint)
+        elif item.kind == inspect.Parameter.KEYWORD_ONLY:
+            names.add(item.name)
+        elif get_origin(hint) is Unpack:
+            names.update(get_args(hint)[0].__annotations__)
+        else:
+            any_attribute = True
+    return Signature(tuple(kinds), variadic, frozenset(names), any_attribute)
 
 
 @dataclass(frozen=True)
@@ -93,7 +109,7 @@ class Call:
             operands = operands[:-1]
         if len(operands) > len(form.kinds) and form.variadic is None:
             raise UnsupportedOperator(f"it is called with {len(operands)} inputs; {len(form.kinds)} are known")
-        arguments = [_as(xp, item, form.kind(index) or "tensor") for index, item in enumerate(operands)]
+        arguments = [_in_form(xp, item, form.kind(index) or OperandKind.TENSOR) for index, item in enumerate(operands)]
         outer, xp.context = xp.context, self.context
         try:
             result = self.entry.function(xp, *arguments, **self.attributes)
@@ -102,23 +118,23 @@ class Call:
         return self.otherwise(xp, operands) if result is NotImplemented and self.otherwise is not None else result
 
 
-def _as(xp: Namespace, item: Operand, kind: str) -> Any:
+def _in_form(xp: Namespace, item: Operand, kind: OperandKind) -> Any:
+    """An operand in the form that a parameter of `kind` takes."""
     if item is None or isinstance(item, list):
         return item
-    if kind == "tensor":
-        return to_tensor(xp, item)
-    if kind == "known":
-        value = as_host(item)
-        return value.array if value is not None and value.is_static else to_tensor(xp, item)
-    if kind == "number":
-        value = as_host(item)
-        return (
-            value.array.item()
-            if value is not None and value.is_static and value.array.size == 1
-            else to_tensor(xp, item)
-        )
-    value = as_host(item)
-    return value.array if value is not None else xp.to_host(item)
+    value = None if kind == OperandKind.TENSOR else as_host(item)
+    if kind == OperandKind.HOST:
+        return value.array if value is not None else xp.to_host(to_tensor(xp, item))
+    if value is not None and value.is_static:
+        if kind == OperandKind.KNOWN:
+            return value.array
+        if kind == OperandKind.NUMBER and value.array.size == 1:
+            return value.array.item()
+    return to_tensor(xp, item)
+
+
+class Refused:
+    """Stands for the result of a node that was refused, so that the walk goes on and meets the others."""
 
 
 @dataclass(frozen=True, eq=False)

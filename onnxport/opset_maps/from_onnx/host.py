@@ -73,7 +73,10 @@ def int_op(xp: Namespace, name: IntOp, *operands: Int) -> Int:
 
 def product(xp: Namespace, sizes: Sequence[Int]) -> Int:
     """The product of sizes."""
-    return reduce(lambda a, b: int_op(xp, "mul", a, b), sizes, 1)
+    total: Int = 1
+    for size in sizes:
+        total = int_op(xp, "mul", total, size)
+    return total
 
 
 def evaluate(

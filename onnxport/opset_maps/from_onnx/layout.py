@@ -15,12 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
+from onnxport.opset_maps.from_onnx.values import (
+    Axes,
+    GroupedStrides,
+    Int,
+    PaddedStrides,
+    PadMode,
+    Pads,
+    Scalar,
+    Strides,
+    Tensor,
+)
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -67,7 +77,7 @@ class ChannelsLast(Namespace):
     max_pool_last: Callable[..., Tensor]
     sum_pool_last: Callable[..., Tensor]
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: object) -> None:
         super().__init__(*args)
         # The tensor itself is held so that its id stays its own.
         self._twins: dict[int, tuple[Tensor, Tensor]] = {}
@@ -105,7 +115,7 @@ class ChannelsLast(Namespace):
         """A channels-last tensor channels-first, its twin remembered."""
         return self.remember(super().permute_dims(last, to_first(self.ndim(last))), last)
 
-    def _on_lasts(self, function: Callable[..., Tensor], *xs: Any) -> Tensor:
+    def _on_lasts(self, function: Callable[..., Tensor], *xs: object) -> Tensor:
         """An elementwise function, channels-last where its operands come from there."""
         lasts = self._lasts(xs) if self._twins else None
         return function(*xs) if lasts is None else self.as_first(function(*lasts))
@@ -142,22 +152,22 @@ class ChannelsLast(Namespace):
 
     # -- primitives ----------------------------------------------------------------------------------------------------
 
-    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+    def elementwise(self, name: str, *xs: Scalar) -> Tensor:
         return self._on_lasts(partial(super().elementwise, name), *xs)
 
-    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+    def divide(self, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().divide, a, b)
 
-    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def floor_mod(self, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().floor_mod, a, b)
 
-    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def trunc_mod(self, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().trunc_mod, a, b)
 
-    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+    def pow(self, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().pow, a, b)
 
-    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    def where(self, condition: Tensor, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().where, condition, a, b)
 
     def logical_not(self, x: Tensor) -> Tensor:
@@ -169,7 +179,7 @@ class ChannelsLast(Namespace):
     def isinf(self, x: Tensor) -> Tensor:
         return self._on_lasts(super().isinf, x)
 
-    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def equal(self, a: Scalar, b: Scalar) -> Tensor:
         return self._on_lasts(super().equal, a, b)
 
     def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
@@ -193,7 +203,7 @@ class ChannelsLast(Namespace):
         """The twin where there is no spatial extent, so that both layouts hold the same sequence of elements."""
         twin = self.twin(x)
         sizes = self.static_shape(x) if twin is not None else None
-        return twin if sizes is not None and all(size == 1 for size in sizes[2:]) else x
+        return twin if twin is not None and sizes is not None and all(size == 1 for size in sizes[2:]) else x
 
     def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
         twin = self.twin(x)
@@ -202,8 +212,8 @@ class ChannelsLast(Namespace):
         return super().squeeze(twin, sorted(last_axis(place, self.ndim(x)) for place in axis))
 
     def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
-        twins = [self.twin(x) for x in xs]
-        if not twins or any(twin is None for twin in twins):
+        twins = [twin for twin in map(self.twin, xs) if twin is not None]
+        if not twins or len(twins) < len(xs):
             return super().concat(xs, axis)
         return self.as_first(super().concat(twins, last_axis(axis, self.ndim(xs[0]))))
 
@@ -219,7 +229,7 @@ class ChannelsLast(Namespace):
             return super().slice(x, axis, start, stop, step)
         return self.as_first(super().slice(twin, last_axis(axis, self.ndim(x)), start, stop, step))
 
-    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> Tensor:
         twin = self.twin(x)
         if twin is None:
             return super().pad(x, pads, mode, value)
@@ -261,14 +271,16 @@ class ChannelsLast(Namespace):
     def log_softmax(self, x: Tensor, axis: int) -> Tensor:
         return self._along(super().log_softmax, x, axis)
 
-    def conv(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Any) -> Tensor:
+    def conv(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Unpack[PaddedStrides]) -> Tensor:
         return self.as_first(self.conv_last(self.as_last(x), weight, bias, **how))
 
-    def conv_transpose(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Any) -> Tensor:
+    def conv_transpose(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Unpack[GroupedStrides]
+    ) -> Tensor:
         return self.as_first(self.conv_transpose_last(self.as_last(x), weight, bias, **how))
 
-    def max_pool(self, x: Tensor, kernel: Sequence[int], **how: Any) -> Tensor:
+    def max_pool(self, x: Tensor, kernel: Sequence[int], **how: Unpack[Strides]) -> Tensor:
         return self.as_first(self.max_pool_last(self.as_last(x), kernel, **how))
 
-    def sum_pool(self, x: Tensor, kernel: Sequence[int], **how: Any) -> Tensor:
+    def sum_pool(self, x: Tensor, kernel: Sequence[int], **how: Unpack[Strides]) -> Tensor:
         return self.as_first(self.sum_pool_last(self.as_last(x), kernel, **how))

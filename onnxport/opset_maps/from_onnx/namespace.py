@@ -30,13 +30,16 @@ Conventions, binding for every framework:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.primitives.control import Control
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
+
+if TYPE_CHECKING:
+    from onnxport.opset_maps.from_onnx.call import Call, Operand
 
 
 class Namespace(Control):
@@ -49,7 +52,7 @@ class Namespace(Control):
         context: the node being said.
     """
 
-    def refine(self, x: Any, value: ir.Value) -> Any:
+    def refine(self, x: object, value: ir.Value) -> Any:
         """`x` with what the model says of its type, where the framework does not know it."""
         return x
 
@@ -57,9 +60,11 @@ class Namespace(Control):
         """A place in the traced program to which `rollback` can return."""
         return None
 
-    def rollback(self, mark: Any) -> None:
+    def rollback(self, mark: object) -> None:
         """Forgets what was traced since `mark`; frameworks that drop unused nodes need not."""
 
-    def defer(self, call: Any, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
+    def defer(
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    ) -> Any:
         """Operator `call` (`from_onnx.call.Call`) put off until the model runs; by default it is refused with `error`."""
         raise UnsupportedOperator(str(error)) from error

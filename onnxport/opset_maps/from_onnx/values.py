@@ -1,25 +1,86 @@
-"""What the array namespace's primitives are said over: tensors, sizes, host values, and their names in annotations."""
+"""What the array namespace's primitives compute with: tensors, sizes, host values, and the annotations that name them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from enum import Enum
+from typing import Annotated, Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import DTypeLike
 
 from onnxport.errors import OnnxportError
 
-Tensor: TypeAlias = Any  # the framework's tensor, symbolic or real
-Int: TypeAlias = Any  # int, or the framework's dynamic int
-Host: TypeAlias = np.ndarray[Any, Any]  # a value known while importing, but for dynamic ints among its elements
-Number: TypeAlias = Any  # a Python number where it is known while importing, else a scalar tensor
-Known: TypeAlias = Any  # a NumPy array where it is known while importing, else a tensor
+
+class Tensor(Protocol):
+    """A framework's tensor, symbolic or real.
+
+    The semantics hand it from primitive to primitive; only a namespace looks into it. The members are those of the array API
+    standard's array object that every framework's symbolic tensor has too; their values are the framework's own.
+    """
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, in the framework's terms; `Namespace.dtype` gives ONNX's."""
+
+    @property
+    def shape(self) -> Any:
+        """Sizes, in the framework's terms; `Namespace.shape` gives them as `Int`."""
+
+
+class SymbolicInt(Protocol):
+    """A framework's int that is known only when the model runs; `Namespace.int_op` has the arithmetic that is not here."""
+
+    def __add__(self, other: object, /) -> Any: ...
+    def __radd__(self, other: object, /) -> Any: ...
+    def __sub__(self, other: object, /) -> Any: ...
+    def __rsub__(self, other: object, /) -> Any: ...
+    def __mul__(self, other: object, /) -> Any: ...
+    def __rmul__(self, other: object, /) -> Any: ...
+    def __floordiv__(self, other: object, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+
+
+class OperandKind(Enum):
+    """In what form a semantics function takes an operand; carried by the annotation of its parameter."""
+
+    TENSOR = "a tensor"
+    HOST = "a NumPy array, perhaps with dynamic ints among its elements"
+    NUMBER = "a Python number where the operand is a constant, else a scalar tensor"
+    KNOWN = "a NumPy array where the operand is a constant, else a tensor"
+
+
+Int: TypeAlias = int | SymbolicInt
+Scalar: TypeAlias = Tensor | complex  # an operand of an elementwise primitive: a tensor, or a Python number of its type
+Host: TypeAlias = Annotated[np.ndarray[Any, Any], OperandKind.HOST]
+Number: TypeAlias = Annotated[float | Tensor, OperandKind.NUMBER]
+Known: TypeAlias = Annotated[np.ndarray[Any, Any] | Tensor, OperandKind.KNOWN]
 Axes: TypeAlias = tuple[int, ...] | None
 Pads: TypeAlias = Sequence[tuple[Int, Int]]
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
 PadMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
+
+
+class Strides(TypedDict):
+    """How windows move over the spatial axes: their steps, and how far a window's elements are apart."""
+
+    strides: Sequence[int]
+    dilations: Sequence[int]
+
+
+class GroupedStrides(Strides):
+    """Those of a convolution whose channels fall into groups."""
+
+    groups: NotRequired[int]
+
+
+class PaddedStrides(GroupedStrides):
+    """Those of a convolution of a padded image."""
+
+    pads: Pads
+
 
 IntOp: TypeAlias = Literal[
     "add",
@@ -74,7 +135,7 @@ class HostValue:
         return self.array.dtype != object or self.dtype == ir.DataType.STRING
 
 
-def known(n: Int) -> bool:
+def known(n: object) -> TypeGuard[int]:
     """Whether a size is known at import.
 
     >>> known(3), known("s0")
@@ -83,17 +144,22 @@ def known(n: Int) -> bool:
     return isinstance(n, (int, np.integer, np.bool_))
 
 
-def host_array(elements: Any, dtype: Any = np.int64) -> Host:
+def all_known(sizes: Sequence[object]) -> TypeGuard[Sequence[int]]:
+    """Whether every size is known at import."""
+    return all(known(n) for n in sizes)
+
+
+def host_array(elements: object, dtype: DTypeLike = np.int64) -> Host:
     """`elements` (a number or a flat sequence) as an array of `dtype` where all are known, else of objects.
 
     NumPy never gets to look into a framework's symbolic objects, which would try to run them.
     """
     scalar = not isinstance(elements, (list, tuple, np.ndarray))
-    items = [elements] if scalar else list(elements)
+    items = list(elements) if isinstance(elements, (list, tuple, np.ndarray)) else [elements]
     if all(isinstance(item, (int, float, np.generic)) for item in items):
-        found = np.asarray(items, dtype)
+        array = np.asarray(items, dtype)
     else:
-        found = np.empty(len(items), object)
+        array = np.empty(len(items), object)
         for index, item in enumerate(items):
-            found[index] = item
-    return found.reshape(()) if scalar else found
+            array[index] = item
+    return array.reshape(()) if scalar else array

@@ -61,7 +61,7 @@ class Constant:
         self.array = array
 
 
-def encode(item: Any) -> Any:
+def encode(item: object) -> Any:
     """An argument as JSON.
 
     >>> encode((1, None, [ir.DataType.FLOAT]))
@@ -95,7 +95,7 @@ def encode(item: Any) -> Any:
     raise TypeError(f"an argument of type {type(item).__name__} can't be saved")
 
 
-def decode(item: Any) -> Any:
+def decode(item: object) -> Any:
     """What `encode` was given."""
     if not isinstance(item, dict):
         return item
@@ -118,7 +118,7 @@ def decode(item: Any) -> Any:
     return {decode(key): decode(part) for key, part in content}
 
 
-def replaced(item: Any, wanted: Callable[[Any], bool], replace: Callable[[Any], Any]) -> Any:
+def replaced(item: object, wanted: Callable[[Any], bool], replace: Callable[[Any], Any]) -> Any:
     """A nested argument in which what is `wanted` is replaced."""
     if wanted(item):
         return replace(item)

@@ -13,11 +13,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel
 from onnxport.opset_maps.from_onnx.keras.tensors import Tensors
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Int, known
 
 _TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
 
@@ -29,7 +29,7 @@ class Control(Tensors):
         super().__init__()
         self._held: list[Any] = []
 
-    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
+    def cond(self, condition: KerasValue, then_branch: Body, else_branch: Body) -> tuple[KerasValue, ...]:
         models, captures = [], []
         for branch in (then_branch, else_branch):
             mark = len(self._made)
@@ -47,12 +47,12 @@ class Control(Tensors):
     def loop(
         self,
         trip_count: Int | None,
-        condition: Tensor | None,
-        carried: Sequence[Tensor],
-        body: Callable[..., tuple[Tensor, ...]],
+        condition: KerasValue | None,
+        carried: Sequence[KerasValue],
+        body: Callable[..., tuple[KerasValue, ...]],
         scan_count: int,
         formal: Sequence[ir.Value | None],
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[KerasValue, ...]:
         if any(not self.is_tensor(item) for item in carried):
             return self._unrolled(trip_count, condition, carried, body, scan_count)
         values = [self.as_symbolic(item) for item in carried]
@@ -85,7 +85,7 @@ class Control(Tensors):
     def _unrolled(
         self,
         trip_count: Int | None,
-        condition: Tensor | None,
+        condition: KerasValue | None,
         carried: Sequence[Any],
         body: Callable[..., tuple[Any, ...]],
         scan_count: int,
@@ -108,12 +108,12 @@ class Control(Tensors):
             raise UnsupportedOperator("a loop that carries a sequence and scans has no iteration")
         return (*carried, *(self.stack(items, 0) for items in scanned))
 
-    def _truth(self, x: Any) -> bool:
+    def _truth(self, x: object) -> bool:
         if self.is_symbolic(x) or isinstance(x, Parameter):
             raise UnsupportedOperator(_TRIPS_UNKNOWN)
         return bool(self._content(x).reshape(-1)[0])
 
-    def _as_output(self, item: Any) -> Any:
+    def _as_output(self, item: object) -> Any:
         if not self.is_tensor(item):
             raise UnsupportedOperator("a branch or loop body that gives a sequence or nothing has no form in Keras")
         return self.as_symbolic(item)
@@ -170,11 +170,11 @@ class Control(Tensors):
         return sorted(found.values(), key=lambda tensor: self._order[id(tensor)])
 
 
-def _among(tensors: Sequence[Any], tensor: Any) -> bool:
+def _among(tensors: Sequence[Any], tensor: object) -> bool:
     return any(item is tensor for item in tensors)
 
 
-def _place(tensors: Sequence[Any], tensor: Any) -> int:
+def _place(tensors: Sequence[Any], tensor: object) -> int:
     return next(i for i, item in enumerate(tensors) if item is tensor)
 
 
@@ -182,7 +182,7 @@ def _distinct(tensors: Sequence[Any]) -> list[Any]:
     return list({id(tensor): tensor for tensor in tensors}.values())
 
 
-def _tuple(found: Any) -> tuple[Any, ...]:
+def _tuple(found: object) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (list, tuple)) else (found,)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
-from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.recognised import dense, module_of, same_pads
-from onnxport.opset_maps.from_onnx.values import Host, Tensor
+from onnxport.opset_maps.from_onnx.values import Host
 from onnxport.opset_maps.maps import keras_native as native
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -21,16 +21,16 @@ _POOLINGS = {
 }
 
 
-def _all_weights(*items: Any) -> bool:
+def _all_weights(*items: object) -> bool:
     return all(isinstance(item, Parameter) for item in items if item is not None)
 
 
 @native.op("Gemm", versions=(7, 9, 11, 13))
 def gemm(
     xp: KerasNamespace,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor = None,
+    a: KerasValue,
+    b: KerasValue,
+    c: KerasValue | None = None,
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
@@ -50,16 +50,16 @@ def gemm(
 @native.op("BatchNormalization", versions=(9, 14, 15))
 def batch_normalization(
     xp: KerasNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
+    x: KerasValue,
+    scale: KerasValue,
+    bias: KerasValue,
+    mean: KerasValue,
+    variance: KerasValue,
     *,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
     training_mode: int = 0,
-    **_: Any,
+    **_: object,
 ) -> Any:
     """BatchNormalization of the channels."""
     if training_mode or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in _FLOATS:
@@ -83,13 +83,13 @@ def batch_normalization(
 @native.op("LayerNormalization", versions=(17,))
 def layer_normalization(
     xp: KerasNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor = None,
+    x: KerasValue,
+    scale: KerasValue,
+    bias: KerasValue | None = None,
     *,
     axis: int = -1,
     epsilon: float = 1e-5,
-    **_: Any,
+    **_: object,
 ) -> Any:
     """LayerNormalization over the last axis."""
     if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in _FLOATS or not _all_weights(scale, bias):
@@ -113,12 +113,12 @@ def layer_normalization(
 @native.op("Dropout", versions=(7, 10, 12, 13, 22))
 def dropout(
     xp: KerasNamespace,
-    x: Tensor,
+    x: KerasValue,
     share: Host | None = None,
     training: Host | None = None,
     *,
     ratio: float = 0.5,
-    **_: Any,
+    **_: object,
 ) -> Any:
     """Dropout, which Keras does in training alone."""
     if not xp.is_symbolic(x) or x.dtype not in _FLOATS or xp.output_count > 1:
@@ -132,20 +132,20 @@ def dropout(
 
 
 @native.op("MaxPool", versions=(1, 8, 10, 11, 12, 22))
-def max_pool(xp: KerasNamespace, x: Tensor, *, storage_order: int = 0, **attributes: Any) -> Any:
+def max_pool(xp: KerasNamespace, x: KerasValue, *, storage_order: int = 0, **attributes: Any) -> Any:
     """MaxPooling."""
     return _pooled(xp, x, "Max", **attributes)
 
 
 @native.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
-def average_pool(xp: KerasNamespace, x: Tensor, **attributes: Any) -> Any:
+def average_pool(xp: KerasNamespace, x: KerasValue, **attributes: Any) -> Any:
     """AveragePooling."""
     return _pooled(xp, x, "Average", **attributes)
 
 
 def _pooled(
     xp: KerasNamespace,
-    x: Tensor,
+    x: KerasValue,
     kind: str,
     *,
     kernel_shape: Sequence[int],
@@ -187,7 +187,7 @@ def _pooled(
 
 
 @native.op("Softmax", versions=(13,))
-def softmax(xp: KerasNamespace, x: Tensor, *, axis: int = -1) -> Any:
+def softmax(xp: KerasNamespace, x: KerasValue, *, axis: int = -1) -> Any:
     """Softmax."""
     if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
         return NotImplemented
@@ -195,26 +195,26 @@ def softmax(xp: KerasNamespace, x: Tensor, *, axis: int = -1) -> Any:
 
 
 @native.op("LeakyRelu", versions=(6, 16))
-def leaky_relu(xp: KerasNamespace, x: Tensor, *, alpha: float = 0.01) -> Any:
+def leaky_relu(xp: KerasNamespace, x: KerasValue, *, alpha: float = 0.01) -> Any:
     """LeakyReLU."""
     return _activated(xp, x, lambda: keras.layers.LeakyReLU(alpha, name=xp.layer_name("leaky_re_lu"), dtype=x.dtype))
 
 
 @native.op("Elu", versions=(6, 22))
-def elu(xp: KerasNamespace, x: Tensor, *, alpha: float = 1.0) -> Any:
+def elu(xp: KerasNamespace, x: KerasValue, *, alpha: float = 1.0) -> Any:
     """ELU."""
     return _activated(xp, x, lambda: keras.layers.ELU(alpha, name=xp.layer_name("elu"), dtype=x.dtype))
 
 
 @native.op("Gelu", versions=(20,))
-def gelu(xp: KerasNamespace, x: Tensor, *, approximate: str = "none") -> Any:
+def gelu(xp: KerasNamespace, x: KerasValue, *, approximate: str = "none") -> Any:
     """Gelu in its exact form."""
     if approximate != "none":
         return NotImplemented
     return _activated(xp, x, lambda: keras.layers.Activation("gelu", name=xp.layer_name("gelu"), dtype=x.dtype))
 
 
-def _activated(xp: KerasNamespace, x: Tensor, make: Any) -> Any:
+def _activated(xp: KerasNamespace, x: KerasValue, make: Callable[[], keras.layers.Layer]) -> Any:
     if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
         return NotImplemented
     twin = xp.twin(x)

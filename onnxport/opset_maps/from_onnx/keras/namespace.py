@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import onnx_ir as ir
 
+from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.keras import recognised
 from onnxport.opset_maps.from_onnx.keras.control import Control
-from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import (
+    Axes,
+    GroupedStrides,
+    Int,
+    PaddedStrides,
+    Strides,
+    UnknownUntilRun,
+    all_known,
+)
 
 # Keras' Concatenate takes no strings and casts complex numbers.
 _NOT_JOINED = ("string", "complex64", "complex128")
@@ -36,7 +45,7 @@ class KerasArrays(Control):
 
     # -- shape ---------------------------------------------------------------------------------------------------------
 
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: KerasValue, axes: Sequence[int]) -> KerasValue:
         axes = tuple(axes)
         if isinstance(x, Parameter):
             return x.after("permute_dims", axes)
@@ -56,31 +65,32 @@ class KerasArrays(Control):
         self._permuted[id(result)] = (result, x, axes)
         return result
 
-    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
-        if isinstance(x, Parameter) and all(known(n) for n in shape):
+    def reshape(self, x: KerasValue, shape: Sequence[Int]) -> KerasValue:
+        if isinstance(x, Parameter) and all_known(shape):
             return x.after("reshape", shape)
         plain = self.is_symbolic(x) and not x.dtype.startswith("complex")
-        if plain and len(shape) > 1 and all(known(n) for n in shape[1:]) and self.is_batch(shape[0], x):
-            return recognised.reshape(self, x, [int(n) for n in shape[1:]])
+        inner = shape[1:]
+        if plain and len(inner) and all_known(inner) and self.is_batch(shape[0], x):
+            return recognised.reshape(self, x, [int(n) for n in inner])
         return self.record("reshape", x, tuple(shape))
 
-    def expand_dims(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def expand_dims(self, x: KerasValue, axis: Sequence[int]) -> KerasValue:
         if isinstance(x, Parameter):
             return x.after("expand_dims", sorted(axis))
         return self.record("expand_dims", x, tuple(axis))
 
-    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def squeeze(self, x: KerasValue, axis: Sequence[int]) -> KerasValue:
         if isinstance(x, Parameter):
             return x.after("squeeze", sorted(axis))
         return self.record("squeeze", x, tuple(axis)) if len(axis) else x
 
     # -- what Keras has layers for -------------------------------------------------------------------------------------
 
-    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+    def elementwise(self, name: str, *xs: KerasValue | complex) -> KerasValue:
         found = recognised.elementwise(self, name, xs)
         return self.record("elementwise", name, *xs) if found is None else found
 
-    def with_bias(self, a: Tensor, b: Tensor) -> Any:
+    def with_bias(self, a: KerasValue, b: KerasValue) -> Any:
         """A product that is used for nothing else with a bias added: one layer. None where it is not that."""
         for x, bias in ((a, b), (b, a)):
             if id(x) in self._used_once and isinstance(bias, Parameter):
@@ -90,21 +100,21 @@ class KerasArrays(Control):
                     return found
         return None
 
-    def softmax(self, x: Tensor, axis: int) -> Tensor:
+    def softmax(self, x: KerasValue, axis: int) -> KerasValue:
         if not self.is_symbolic(x) or axis == 0:
             return self.record("softmax", x, axis)
         place = -1 if axis == self.ndim(x) - 1 else axis
         return self.apply(keras.layers.Softmax(place, name=self.layer_name("softmax"), dtype=x.dtype), x)
 
-    def mean(self, x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def mean(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
         found = recognised.global_pool(self, "Average", x, axis, keepdims)
         return self.record("mean", x, axis, keepdims) if found is None else found
 
-    def max(self, x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def max(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
         found = recognised.global_pool(self, "Max", x, axis, keepdims)
         return self.record("max", x, axis, keepdims) if found is None else found
 
-    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
         if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype not in _NOT_JOINED for x in xs):
             place = -1 if axis == self.ndim(xs[0]) - 1 else axis
             name = self.layer_name("concatenate")
@@ -113,34 +123,40 @@ class KerasArrays(Control):
             )
         return xs[0] if len(xs) == 1 else self.record("concat", list(xs), axis)
 
-    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+    def matmul(self, a: KerasValue, b: KerasValue) -> KerasValue:
         found = recognised.dense(self, a, b)
         return self.record("matmul", a, b) if found is None else found
 
-    def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    def take(self, x: KerasValue, indices: KerasValue, axis: int) -> KerasValue:
         found = recognised.embedding(self, x, indices, axis)
         return self.record("take", x, indices, axis) if found is None else found
 
-    def conv_last(self, x: Tensor, weight: Tensor, bias: Tensor | None, **how: Any) -> Tensor:
+    def conv_last(
+        self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[PaddedStrides]
+    ) -> KerasValue:
         found = recognised.convolution(self, x, weight, bias, **how)
         return self.record("conv_last", x, weight, bias, **how) if found is None else found
 
-    def conv_transpose_last(self, x: Tensor, weight: Tensor, bias: Tensor | None, **how: Any) -> Tensor:
+    def conv_transpose_last(
+        self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[GroupedStrides]
+    ) -> KerasValue:
         found = recognised.transposed_convolution(self, x, weight, bias, **how)
         return self.record("conv_transpose_last", x, weight, bias, **how) if found is None else found
 
-    def max_pool_last(self, x: Tensor, kernel: Sequence[int], **how: Any) -> Tensor:
+    def max_pool_last(self, x: KerasValue, kernel: Sequence[int], **how: Unpack[Strides]) -> KerasValue:
         found = recognised.max_pooling(self, x, kernel, **how)
         return self.record("max_pool_last", x, tuple(kernel), **how) if found is None else found
 
     # -- what the walk asks --------------------------------------------------------------------------------------------
 
-    def refine(self, x: Any, value: ir.Value) -> Any:
+    def refine(self, x: object, value: ir.Value) -> Any:
         if id(x) in self.products and len(value.uses()) == 1 and not value.is_graph_output():
             self._used_once.add(id(x))
         return x
 
-    def defer(self, call: Any, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
+    def defer(
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    ) -> Any:
         self.deferred += 1
         return super().defer(call, operands, outputs, error)
 
@@ -155,7 +171,7 @@ _RECORDED = (
 
 
 def _recorder(name: str) -> Callable[..., Any]:
-    def primitive(self: KerasArrays, *args: Any, **kwargs: Any) -> Any:
+    def primitive(self: KerasArrays, *args: object, **kwargs: object) -> Any:
         return self.record(name, *args, **kwargs)
 
     primitive.__name__ = name

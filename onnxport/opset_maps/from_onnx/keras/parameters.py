@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
+import keras
 import numpy as np
 import onnx_ir as ir
 
@@ -70,3 +71,7 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     """The shape of an initializer."""
     assert value.const_value is not None
     return tuple(int(n) for n in value.const_value.shape.numpy())
+
+
+# What Keras' namespace computes with.
+KerasValue: TypeAlias = keras.KerasTensor | Parameter

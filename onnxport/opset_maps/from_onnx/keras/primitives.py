@@ -7,7 +7,7 @@ it by that name while loading.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -48,7 +48,8 @@ def backend_arrays() -> Namespace:
 
 def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
     n = xp.shape(x)[axis]
-    return xp.constant(np.asarray(n, np.int64)) if known(n) else n
+    # The dynamic ints of both backends are tensors.
+    return xp.constant(np.asarray(n, np.int64)) if known(n) else cast(Tensor, n)
 
 
 def _element(xp: Namespace, x: Tensor, index: int) -> Tensor:
@@ -113,7 +114,7 @@ class Primitive(keras.layers.Layer):
         keywords: its keyword arguments, likewise.
     """
 
-    def __init__(self, function: str, arguments: Any, keywords: Any, **kwargs: Any) -> None:
+    def __init__(self, function: str, arguments: object, keywords: object, **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         if function not in FUNCTIONS and (function.startswith("_") or not hasattr(Namespace, function)):
             raise UnsupportedOperator(f"{function!r} is no primitive of onnxport")
@@ -123,11 +124,11 @@ class Primitive(keras.layers.Layer):
         self._decoded = decode(arguments), decode(keywords)
         self.supports_masking = True
 
-    def call(self, *tensors: Any) -> Any:
+    def call(self, *tensors: keras.KerasTensor) -> Any:
         """The primitive's result."""
         xp = backend_arrays()
 
-        def content(item: Any) -> Any:
+        def content(item: Slot | Constant) -> Any:
             return tensors[item.index] if isinstance(item, Slot) else xp.constant(item.array)
 
         args, kwargs = replaced(self._decoded, lambda item: isinstance(item, (Slot, Constant)), content)
@@ -152,7 +153,7 @@ class Weight(keras.layers.Layer):
         weight_name: its name in the ONNX model.
     """
 
-    def __init__(self, shape: Sequence[int], element_type: str, weight_name: str = "", **kwargs: Any) -> None:
+    def __init__(self, shape: Sequence[int], element_type: str, weight_name: str = "", **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.shape, self.element_type, self.weight_name = tuple(shape), element_type, weight_name
         self.value = self.add_weight(
@@ -166,7 +167,7 @@ class Weight(keras.layers.Layer):
         self.built = True
         self.supports_masking = True
 
-    def call(self, anchor: Any) -> Any:
+    def call(self, anchor: keras.KerasTensor) -> Any:
         """The weight."""
         return keras.ops.convert_to_tensor(self.value.value)
 
@@ -185,23 +186,23 @@ class Branches(keras.layers.Layer):
         inputs_of: for each branch which inputs it takes.
     """
 
-    def __init__(self, models: Sequence[Any], inputs_of: Sequence[Sequence[int]], **kwargs: Any) -> None:
+    def __init__(self, models: Sequence[Any], inputs_of: Sequence[Sequence[int]], **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.then_branch, self.else_branch = models
         self.inputs_of = [list(places) for places in inputs_of]
         self.built = True
 
-    def call(self, condition: Any, *captured: Any) -> Any:
+    def call(self, condition: keras.KerasTensor, *captured: keras.KerasTensor) -> Any:
         """The results of the branch that the condition names."""
 
-        def branch(model: Any, places: Sequence[int]) -> Callable[[], tuple[Any, ...]]:
+        def branch(model: keras.Model, places: Sequence[int]) -> Callable[[], tuple[Any, ...]]:
             return lambda: _results(model([captured[i] for i in places]))
 
         then_places, else_places = self.inputs_of
         branches: Any = branch(self.then_branch, then_places), branch(self.else_branch, else_places)
         return backend_arrays().cond(condition, *branches)
 
-    def compute_output_spec(self, condition: Any, *captured: Any) -> Any:
+    def compute_output_spec(self, condition: keras.KerasTensor, *captured: keras.KerasTensor) -> Any:
         """What both branches give; a size in which they differ is not known."""
         specs = []
         for one, other in zip(self.then_branch.outputs, self.else_branch.outputs, strict=True):
@@ -239,27 +240,27 @@ class Loop(keras.layers.Layer):
 
     def __init__(
         self,
-        body: Any,
+        body: keras.Model,
         carried: int,
         scanned: int,
         trips: int | None,
         has_trips: bool,
         has_condition: bool,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.body, self.carried, self.scanned, self.trips = body, carried, scanned, trips
         self.has_trips, self.has_condition = has_trips, has_condition
         self.built = True
 
-    def call(self, *inputs: Any) -> Any:
+    def call(self, *inputs: keras.KerasTensor) -> Any:
         """The carried values at the end and the stacked elements."""
         rest = list(inputs)
         trips = rest.pop(0) if self.has_trips else self.trips
         condition = rest.pop(0) if self.has_condition else None
         carried, captured = rest[: self.carried], rest[self.carried :]
 
-        def step(i: Any, going: Any, *values: Any) -> tuple[Any, ...]:
+        def step(i: keras.KerasTensor, going: keras.KerasTensor, *values: keras.KerasTensor) -> tuple[Any, ...]:
             return _results(self.body([i, going, *values, *captured]))
 
         return backend_arrays().loop(trips, condition, carried, step, self.scanned, [None] * self.carried)
@@ -286,7 +287,7 @@ def _without_autocast(config: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in config.items() if key != "autocast"}
 
 
-def _results(found: Any) -> tuple[Any, ...]:
+def _results(found: object) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (list, tuple)) else (found,)
 
 
@@ -297,7 +298,7 @@ class OnnxModel(keras.Model):
     A list of the inputs, which Keras' own methods pass, is taken too.
     """
 
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, *inputs: object, **kwargs: object) -> Any:
         """The outputs, in graph order."""
         inputs = tuple(_held(item) for item in inputs)
         several = len(inputs) > 1 and len(inputs) == len(self.inputs)
@@ -306,7 +307,7 @@ class OnnxModel(keras.Model):
         return tuple(result) if isinstance(result, list) else result
 
 
-def _held(item: Any) -> Any:
+def _held(item: object) -> Any:
     """An array of an element type that Keras lacks in the one that it travels as."""
     if not isinstance(item, np.ndarray) or item.dtype.kind in "OUS":
         return item

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import keras
 import numpy as np
 
-from onnxport.opset_maps.from_onnx.values import Pads, known
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
+from onnxport.opset_maps.from_onnx.values import Axes, Pads, known
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.keras.namespace import KerasArrays
-    from onnxport.opset_maps.from_onnx.keras.parameters import Parameter
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _ACTIVATIONS = {
@@ -59,16 +59,16 @@ def module_of(*parameters: Parameter | None) -> str:
     return ".".join(head[:-1]) or stem
 
 
-def policy(x: Any) -> str | None:
+def policy(x: keras.KerasTensor) -> str | None:
     """The dtype policy of a layer that only moves elements: Keras' own would cast them to float32."""
     return x.dtype if x.dtype in _FLOATS else None
 
 
-def _is_weight(item: Any) -> bool:
-    return hasattr(item, "steps") and hasattr(item, "array")
+def _is_weight(item: object) -> TypeGuard[Parameter]:
+    return isinstance(item, Parameter)
 
 
-def _fill(layer: Any, *weights: np.ndarray[Any, Any] | None) -> None:
+def _fill(layer: keras.layers.Layer, *weights: np.ndarray[Any, Any] | None) -> None:
     layer.set_weights([weight for weight in weights if weight is not None])
 
 
@@ -94,7 +94,7 @@ def elementwise(xp: KerasArrays, name: str, xs: Sequence[Any]) -> Any:
     return None
 
 
-def reshape(xp: KerasArrays, x: Any, shape: Sequence[int]) -> Any:
+def reshape(xp: KerasArrays, x: keras.KerasTensor, shape: Sequence[int]) -> Any:
     """A reshape that leaves the batch alone."""
     if list(x.shape[1:]) == list(shape):
         return x
@@ -103,7 +103,7 @@ def reshape(xp: KerasArrays, x: Any, shape: Sequence[int]) -> Any:
     return xp.apply(keras.layers.Reshape(tuple(shape), name=xp.layer_name("reshape"), dtype=policy(x)), x)
 
 
-def global_pool(xp: KerasArrays, kind: str, x: Any, axis: Any, keepdims: bool) -> Any:
+def global_pool(xp: KerasArrays, kind: str, x: keras.KerasTensor, axis: Axes, keepdims: bool) -> Any:
     """A mean or greatest element over all axes between batch and channels."""
     if not xp.is_symbolic(x) or axis is None or x.dtype not in _FLOATS:
         return None
@@ -115,7 +115,7 @@ def global_pool(xp: KerasArrays, kind: str, x: Any, axis: Any, keepdims: bool) -
     return xp.apply(layer, x)
 
 
-def dense(xp: KerasArrays, x: Any, kernel: Any, bias: Any = None) -> Any:
+def dense(xp: KerasArrays, x: keras.KerasTensor, kernel: KerasValue, bias: KerasValue | None = None) -> Any:
     """A product with a matrix of weights on the last axis."""
     if not xp.is_symbolic(x) or not _is_weight(kernel) or len(kernel.shape) != 2 or x.dtype not in _FLOATS:
         return None
@@ -144,7 +144,7 @@ def dense(xp: KerasArrays, x: Any, kernel: Any, bias: Any = None) -> Any:
     return result
 
 
-def embedding(xp: KerasArrays, table: Any, indices: Any, axis: int) -> Any:
+def embedding(xp: KerasArrays, table: KerasValue, indices: KerasValue, axis: int) -> Any:
     """Rows of a matrix of weights."""
     if not _is_weight(table) or len(table.shape) != 2 or axis != 0 or not xp.is_symbolic(indices):
         return None
@@ -178,12 +178,17 @@ def same_pads(n: int | None, kernel: int, stride: int, dilation: int) -> tuple[i
 
 
 def _padded(
-    xp: KerasArrays, x: Any, pads: Pads, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    xp: KerasArrays,
+    x: keras.KerasTensor,
+    pads: Pads,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
 ) -> tuple[Any, str] | None:
     """The image and the padding that the layer itself does."""
-    if not all(known(n) for pair in pads for n in pair):
+    pairs = [(int(a), int(b)) for a, b in pads if known(a) and known(b)]
+    if len(pairs) < len(pads):
         return None
-    pairs = [(int(a), int(b)) for a, b in pads]
     if all(pair == (0, 0) for pair in pairs):
         return x, "valid"
     axes = zip(pairs, x.shape[1:-1], kernel, strides, dilations, strict=True)
@@ -198,9 +203,9 @@ def _padded(
 
 def convolution(
     xp: KerasArrays,
-    x: Any,
-    weight: Any,
-    bias: Any,
+    x: keras.KerasTensor,
+    weight: KerasValue,
+    bias: KerasValue | None,
     *,
     strides: Sequence[int],
     pads: Pads,
@@ -258,9 +263,9 @@ def convolution(
 
 def transposed_convolution(
     xp: KerasArrays,
-    x: Any,
-    weight: Any,
-    bias: Any,
+    x: keras.KerasTensor,
+    weight: KerasValue,
+    bias: KerasValue | None,
     *,
     strides: Sequence[int],
     dilations: Sequence[int],
@@ -297,7 +302,7 @@ def transposed_convolution(
 
 
 def max_pooling(
-    xp: KerasArrays, x: Any, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    xp: KerasArrays, x: keras.KerasTensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
 ) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
     if not xp.is_symbolic(x) or x.dtype not in ("float32", "float64") or len(kernel) not in (1, 2, 3):
@@ -313,6 +318,3 @@ def max_pooling(
         dtype=x.dtype,
     )
     return xp.apply(layer, x)
-
-
-Rebuild = Callable[["Parameter"], Any]

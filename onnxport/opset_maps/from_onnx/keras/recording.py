@@ -12,10 +12,9 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_constant
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, encode, replaced
-from onnxport.opset_maps.from_onnx.keras.parameters import Parameter, shape_of
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor
 
 # Constants up to this size stand in the model's description, larger ones among its weights.
 _DESCRIBED_BYTES = 2048
@@ -36,7 +35,7 @@ class Recording(Namespace):
         super().__init__()
         self.eager = backend_arrays()
         self.names = NameAuthority()
-        self.anchor: Tensor | None = None
+        self.anchor: KerasValue | None = None
         self._made: list[Any] = []
         self._order: dict[int, int] = {}
         self._weights: dict[Any, Any] = {}
@@ -46,7 +45,7 @@ class Recording(Namespace):
         """A layer name that Keras accepts and no other layer of the model has."""
         return self.names.unique(plain_name(name) or "layer")
 
-    def apply(self, layer: Any, *tensors: Any, listed: bool = False) -> Any:
+    def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
         """A layer on symbolic tensors (a list of them where the layer takes one); the results are known as made here."""
         result = layer(list(tensors)) if listed else layer(*tensors)
         for tensor in keras.tree.flatten(result):
@@ -60,14 +59,14 @@ class Recording(Namespace):
             self._layers[key] = make()
         return self._layers[key]
 
-    def record(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def record(self, name: str, *args: object, **kwargs: object) -> Any:
         """A primitive: a layer where an operand is symbolic or a weight, else its result."""
         tensors: list[Any] = []
 
-        def symbolic(item: Any) -> bool:
+        def symbolic(item: object) -> bool:
             return isinstance(item, (keras.KerasTensor, Parameter))
 
-        def slot(item: Any) -> Any:
+        def slot(item: object) -> Any:
             if symbolic(item):
                 tensors.append(self.as_symbolic(item))
                 return Slot(len(tensors) - 1)
@@ -97,7 +96,7 @@ class Recording(Namespace):
                 raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
 
-    def _content(self, item: Any) -> np.ndarray[Any, Any]:
+    def _content(self, item: object) -> np.ndarray[Any, Any]:
         """An eager tensor's content."""
         array = keras.ops.convert_to_numpy(item) if not hasattr(item, "numpy") else item.numpy()
         array = np.asarray(array)
@@ -106,7 +105,7 @@ class Recording(Namespace):
             return np.asarray(texts, object).reshape(array.shape)
         return array
 
-    def _stored_constant(self, item: Any, array: np.ndarray[Any, Any]) -> Any:
+    def _stored_constant(self, item: object, array: np.ndarray[Any, Any]) -> Any:
         key = (id(item), "constant")
         if key not in self._weights:
             if array.dtype == bool:
@@ -125,7 +124,7 @@ class Recording(Namespace):
         layer.value.assign(array)
         return self.apply(layer, self.anchor)
 
-    def as_symbolic(self, item: Any) -> Any:
+    def as_symbolic(self, item: object) -> Any:
         """A weight or eager tensor as a symbolic tensor."""
         if isinstance(item, keras.KerasTensor):
             return item
@@ -147,7 +146,7 @@ class Recording(Namespace):
         return self._weights[item.key]
 
 
-def _leaves(item: Any) -> Iterable[Any]:
+def _leaves(item: object) -> Iterable[Any]:
     if isinstance(item, (list, tuple)):
         for part in item:
             yield from _leaves(part)

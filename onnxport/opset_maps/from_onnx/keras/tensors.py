@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import keras
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, keras_dtype
-from onnxport.opset_maps.from_onnx.keras.parameters import Parameter, shape_of
+from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.recording import Recording
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, host_array, known
 
 
 class Tensors(Recording):
@@ -27,29 +27,29 @@ class Tensors(Recording):
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
-    def is_tensor(self, x: Any) -> bool:
+    def is_tensor(self, x: object) -> TypeGuard[KerasValue]:
         return isinstance(x, (keras.KerasTensor, Parameter)) or self.eager.is_tensor(x)
 
-    def is_symbolic(self, x: Any) -> bool:
+    def is_symbolic(self, x: object) -> TypeGuard[keras.KerasTensor]:
         """Whether `x` is known only when the model runs."""
         return isinstance(x, keras.KerasTensor)
 
-    def static_shape(self, x: Tensor) -> tuple[int | None, ...] | None:
+    def static_shape(self, x: KerasValue) -> tuple[int | None, ...] | None:
         if not isinstance(x, (keras.KerasTensor, Parameter)):
             return tuple(int(n) for n in x.shape)
         return None if x.shape is None else tuple(x.shape)
 
-    def ndim(self, x: Tensor) -> int:
+    def ndim(self, x: KerasValue) -> int:
         shape = self.static_shape(x)
         if shape is None:
             raise UnknownUntilRun("a rank is not known before the model runs")
         return len(shape)
 
-    def shape(self, x: Tensor) -> tuple[Int, ...]:
+    def shape(self, x: KerasValue) -> tuple[Int, ...]:
         self.ndim(x)
         return tuple(self._axis_size(x, i) if n is None else n for i, n in enumerate(self.static_shape(x) or ()))
 
-    def _axis_size(self, x: Any, axis: int) -> Any:
+    def _axis_size(self, x: object, axis: int) -> Any:
         if (id(x), axis) not in self._axis_sizes:
             size = self.record("axis_size", x, axis)
             self._axis_sizes[id(x), axis] = size
@@ -59,32 +59,32 @@ class Tensors(Recording):
     def is_size(self, n: Int) -> bool:
         return id(n) in self._size_of
 
-    def is_batch(self, n: Int, x: Tensor) -> bool:
+    def is_batch(self, n: Int, x: KerasValue) -> bool:
         """Whether a size is that of axis 0 of `x`, or of a tensor that `x` was made of batch by batch."""
         if known(n):
             return bool(self.static_shape(x)) and (self.static_shape(x) or ())[0] == n
         found = self._size_of.get(id(n))
         return found is not None and found[2] == 0 and (found[1] is x or found[1] is self.anchor)
 
-    def dtype(self, x: Tensor) -> ir.DataType:
+    def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):
             return OF_NAME[keras_dtype(x.dtype)]
         return OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
 
     # -- between Python and tensors ------------------------------------------------------------------------------------
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> KerasValue:
         return self.eager.constant(array, dtype)
 
-    def parameter(self, value: ir.Value) -> Tensor:
+    def parameter(self, value: ir.Value) -> KerasValue:
         return Parameter(value, shape_of(value))
 
-    def from_host(self, array: Host, dtype: ir.DataType) -> Tensor:
+    def from_host(self, array: Host, dtype: ir.DataType) -> KerasValue:
         if array.dtype != object or dtype == ir.DataType.STRING:
             return self.eager.from_host(array, dtype)
         return self.record("vector", list(array.ravel()), array.shape, dtype)
 
-    def to_host(self, x: Tensor) -> Host:
+    def to_host(self, x: KerasValue) -> Host:
         if isinstance(x, Parameter):
             return x.array()
         if not isinstance(x, keras.KerasTensor):
@@ -99,8 +99,8 @@ class Tensors(Recording):
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         return self.record("int_op", name, *operands)
 
-    def random_uniform(self, *args: Any) -> Tensor:
+    def random_uniform(self, *args: object) -> KerasValue:
         return self.record("uniform", self.anchor, *args)
 
-    def random_normal(self, *args: Any) -> Tensor:
+    def random_normal(self, *args: object) -> KerasValue:
         return self.record("normal", self.anchor, *args)

@@ -5,57 +5,55 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnxport.opset_maps.from_onnx.primitives.tensors import Tensors, primitive
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Scalar, Tensor
 
 
 class Elementwise(Tensors):
     """One result an element."""
 
     @primitive
-    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+    def elementwise(self, name: str, *xs: Scalar) -> Tensor:
         """A row of `opset_maps/elementwise.py` by its ONNX name (``"Asinh"``) or composition name (``"expm1"``)."""
 
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
+    def add(self, a: Scalar, b: Scalar) -> Tensor:
         """a + b."""
         return self.elementwise("Add", a, b)
 
-    def subtract(self, a: Tensor, b: Tensor) -> Tensor:
+    def subtract(self, a: Scalar, b: Scalar) -> Tensor:
         """a - b."""
         return self.elementwise("Sub", a, b)
 
-    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
+    def multiply(self, a: Scalar, b: Scalar) -> Tensor:
         """a b."""
         return self.elementwise("Mul", a, b)
 
     @primitive
-    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+    def divide(self, a: Scalar, b: Scalar) -> Tensor:
         """a / b; between integers rounded toward zero."""
 
     @primitive
-    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def floor_mod(self, a: Scalar, b: Scalar) -> Tensor:
         """Remainder with the divisor's sign."""
 
     @primitive
-    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def trunc_mod(self, a: Scalar, b: Scalar) -> Tensor:
         """Remainder with the dividend's sign."""
 
     @primitive
-    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+    def pow(self, a: Scalar, b: Scalar) -> Tensor:
         """a to the b, in the element type of a; b may have another."""
 
     @primitive
-    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    def where(self, condition: Tensor, a: Scalar, b: Scalar) -> Tensor:
         """a where the condition holds, else b; a or b may be a Python number, not both."""
 
     @primitive
-    def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_left_shift(self, a: Scalar, b: Scalar) -> Tensor:
         """a << b; 0 where b is at least the width."""
 
     @primitive
-    def bitwise_right_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_right_shift(self, a: Scalar, b: Scalar) -> Tensor:
         """a >> b; for unsigned types 0 where b is at least the width."""
 
     @primitive
@@ -75,42 +73,42 @@ class Elementwise(Tensors):
         """Infinite of either sign."""
 
     @primitive
-    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def equal(self, a: Scalar, b: Scalar) -> Tensor:
         """a = b, of strings too."""
 
-    def not_equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def not_equal(self, a: Scalar, b: Scalar) -> Tensor:
         """a differs from b."""
         return self.logical_not(self.equal(a, b))
 
-    def less(self, a: Tensor, b: Tensor) -> Tensor:
+    def less(self, a: Scalar, b: Scalar) -> Tensor:
         """a < b."""
         return self.elementwise("Less", a, b)
 
-    def less_equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def less_equal(self, a: Scalar, b: Scalar) -> Tensor:
         """a <= b."""
         return self.elementwise("LessOrEqual", a, b)
 
-    def greater(self, a: Tensor, b: Tensor) -> Tensor:
+    def greater(self, a: Scalar, b: Scalar) -> Tensor:
         """a > b."""
         return self.elementwise("Greater", a, b)
 
-    def greater_equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def greater_equal(self, a: Scalar, b: Scalar) -> Tensor:
         """a >= b."""
         return self.elementwise("GreaterOrEqual", a, b)
 
-    def logical_and(self, a: Tensor, b: Tensor) -> Tensor:
+    def logical_and(self, a: Scalar, b: Scalar) -> Tensor:
         """a and b."""
         return self.elementwise("And", a, b)
 
-    def logical_or(self, a: Tensor, b: Tensor) -> Tensor:
+    def logical_or(self, a: Scalar, b: Scalar) -> Tensor:
         """a or b."""
         return self.elementwise("Or", a, b)
 
-    def maximum(self, a: Tensor, b: Tensor) -> Tensor:
+    def maximum(self, a: Scalar, b: Scalar) -> Tensor:
         """The greater; NaN where either is."""
         return self.elementwise("Max", a, b)
 
-    def minimum(self, a: Tensor, b: Tensor) -> Tensor:
+    def minimum(self, a: Scalar, b: Scalar) -> Tensor:
         """The lesser; NaN where either is."""
         return self.elementwise("Min", a, b)
 
@@ -186,7 +184,7 @@ class Elementwise(Tensors):
         """-1, 0 or 1."""
         return self.elementwise("Sign", x)
 
-    def clip(self, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    def clip(self, x: Tensor, low: Scalar | None = None, high: Scalar | None = None) -> Tensor:
         """min(max(x, low), high); bounds are numbers or scalar tensors."""
         x = x if low is None else self.maximum(x, low)
         return x if high is None else self.minimum(x, high)

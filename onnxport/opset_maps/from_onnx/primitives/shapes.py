@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from onnxport.opset_maps.from_onnx.primitives.elementwise import Elementwise
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
@@ -67,7 +66,7 @@ class Shapes(Elementwise):
         """``x[..., start:stop:step]`` along one axis; negative and excessive bounds and negative steps as in Python."""
 
     @primitive
-    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> Tensor:
         """Padded by non-negative (before, after) pairs, one an axis; `value` is a number or scalar tensor."""
 
     # -- reductions ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def primitive(method: Method) -> Method:
     """A method that a framework has to define: until it does, it refuses by name."""
 
-    def absent(self: Tensors, *_: Any, **__: Any) -> Any:
+    def absent(self: Tensors, *_: object, **__: object) -> Any:
         raise UnsupportedOperator(f"the {self.framework} namespace has no primitive {method.__name__!r}")
 
     absent.__doc__ = method.__doc__
@@ -103,7 +103,7 @@ class Tensors:
         """Element type in which `x` is held."""
 
     @primitive
-    def is_tensor(self, x: Any) -> bool:
+    def is_tensor(self, x: object) -> TypeGuard[Tensor]:
         """Whether `x` is a tensor of the framework (not a sequence, None or a map)."""
 
     # -- between Python and tensors ------------------------------------------------------------------------------------
@@ -139,15 +139,15 @@ class Tensors:
     # -- making --------------------------------------------------------------------------------------------------------
 
     @primitive
-    def full(self, shape: Sequence[Int], fill_value: Any, dtype: ir.DataType) -> Tensor:
+    def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> Tensor:
         """A constant tensor; `fill_value` is a Python number or a scalar tensor."""
 
     @primitive
     def arange(
         self,
-        start: Any,
-        stop: Any = None,
-        step: Any = 1,
+        start: object,
+        stop: object = None,
+        step: object = 1,
         dtype: ir.DataType = ir.DataType.INT64,
     ) -> Tensor:
         """start, start + step, ... below stop; the arguments are Python numbers, dynamic ints or scalar tensors."""

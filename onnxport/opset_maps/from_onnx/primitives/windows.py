@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
 from onnxport.opset_maps.from_onnx.primitives.text import Text
-from onnxport.opset_maps.from_onnx.values import Pads, Tensor
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, Tensor
 
 
 class Windows(Text):
@@ -28,52 +29,21 @@ class Windows(Text):
         """Determinants of the last two axes."""
 
     @primitive
-    def conv(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        pads: Pads,
-        dilations: Sequence[int],
-        groups: int = 1,
-    ) -> Tensor:
+    def conv(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **form: Unpack[PaddedStrides]) -> Tensor:
         """Cross-correlation with weight (out, in/groups, k1, ...), in any number of spatial axes."""
 
     @primitive
     def conv_transpose(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        groups: int = 1,
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **form: Unpack[GroupedStrides]
     ) -> Tensor:
         """Transpose of `conv` without padding, weight (in, out/groups, k1, ...): size (n - 1) stride + (k - 1) dilation + 1."""
 
     @primitive
-    def max_pool(
-        self,
-        x: Tensor,
-        kernel: Sequence[int],
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-    ) -> Tensor:
+    def max_pool(self, x: Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Tensor:
         """Greatest element of each window that lies wholly inside x."""
 
     @primitive
-    def sum_pool(
-        self,
-        x: Tensor,
-        kernel: Sequence[int],
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-    ) -> Tensor:
+    def sum_pool(self, x: Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Tensor:
         """Sum of each window that lies wholly inside x."""
 
     @primitive

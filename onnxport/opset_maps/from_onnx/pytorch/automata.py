@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from re import _constants as codes
 from re import _parser as parser
-from typing import Any
+from typing import Any, TypeAlias
 
 from onnxport.errors import UnsupportedOperator
 
@@ -127,7 +127,7 @@ def safe(expression: str, pattern: str) -> re.Pattern[str] | Automaton:
         UnsupportedOperator: it is too large.
     """
     parsed = parser.parse(expression)
-    if _plain(parsed):
+    if _is_simple(parsed):
         return re.compile(expression)
     found = Automaton(pattern)
     found.state(None)
@@ -136,7 +136,11 @@ def safe(expression: str, pattern: str) -> re.Pattern[str] | Automaton:
     return found
 
 
-def _plain(parsed: Any) -> bool:
+# What `re` reads of an expression: an operation and its argument, whose kind follows from the operation.
+_Parsed: TypeAlias = Iterable[tuple[object, Any]]
+
+
+def _is_simple(parsed: _Parsed) -> bool:
     """At most two repetitions, none in another, and no alternatives in one."""
     count, stack = 0, [(parsed, False)]
     while stack:
@@ -157,14 +161,14 @@ def _plain(parsed: Any) -> bool:
     return True
 
 
-def _build(found: Automaton, items: Any, after: int, *, multiline: bool, dotall: bool) -> int:
+def _build(found: Automaton, items: _Parsed, after: int, *, multiline: bool, dotall: bool) -> int:
     """The first state of items in a row, the last of which leads to `after`."""
     for code, argument in reversed(list(items)):
         after = _build_one(found, code, argument, after, multiline, dotall)
     return after
 
 
-def _build_one(found: Automaton, code: Any, argument: Any, after: int, multiline: bool, dotall: bool) -> int:
+def _build_one(found: Automaton, code: object, argument: Any, after: int, multiline: bool, dotall: bool) -> int:
     flags = {"multiline": multiline, "dotall": dotall}
     if code is codes.SUBPATTERN:
         _, added, removed, part = argument
@@ -189,7 +193,7 @@ def _build_one(found: Automaton, code: Any, argument: Any, after: int, multiline
     return found.state(_step(code, argument, multiline, dotall, found.pattern), after)
 
 
-def _step(code: Any, argument: Any, multiline: bool, dotall: bool, pattern: str) -> _Part:
+def _step(code: object, argument: Any, multiline: bool, dotall: bool, pattern: str) -> _Part:
     if code is codes.LITERAL:
         return _Part(((argument, argument),))
     if code is codes.NOT_LITERAL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -14,9 +14,10 @@ from onnxport.graph.guard import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example, merged
+from onnxport.opset_maps.from_onnx.values import Int
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
@@ -48,7 +49,7 @@ class _Traceable:
         self.captures = self.recorder.captures
         self.module = graph_module(self.recorder, name)
 
-    def _own(self, item: Any) -> Any:
+    def _own(self, item: object) -> Any:
         if isinstance(item, Traced) and item.recorder is not self.recorder:
             return self.recorder.capture(item)
         return item
@@ -63,7 +64,7 @@ class _Traceable:
         return None
 
 
-def _known(item: Any) -> Any:
+def _known(item: object) -> Any:
     if isinstance(item, Traced):
         return item.worlds
     if isinstance(item, torch.Tensor):
@@ -71,7 +72,7 @@ def _known(item: Any) -> Any:
     return None
 
 
-def _opaque(item: Any) -> bool:
+def _opaque(item: object) -> bool:
     if isinstance(item, Traced):
         return item.opaque
     return not isinstance(item, torch.Tensor)
@@ -98,7 +99,7 @@ class Cond(nn.Module):
         return self.then_branch(*then_values) if bool(condition) else self.else_branch(*else_values)
 
 
-def cond(xp: TorchNamespace, condition: Any, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
+def cond(xp: TorchNamespace, condition: TorchTensor | None, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
     """The results of one branch."""
     if not isinstance(condition, Traced):
         return (then_branch if bool(condition) else else_branch)()
@@ -140,7 +141,12 @@ class Loop(nn.Module):
         self.conditional = conditional
 
     def forward(
-        self, trip_count: Any, condition: Any, carried: Sequence[Any], captured: Sequence[Any], empty: Sequence[Any]
+        self,
+        trip_count: Int | None,
+        condition: TorchTensor | None,
+        carried: Sequence[Any],
+        captured: Sequence[Any],
+        empty: Sequence[Any],
     ) -> list[Any]:
         """The carried values at the end, then the scan outputs, stacked along a new axis 0."""
         values, scans = iterate(
@@ -157,15 +163,15 @@ class Loop(nn.Module):
 
 def iterate(
     body: Callable[..., Any],
-    trip_count: Any,
-    condition: Any,
+    trip_count: Int | None,
+    condition: TorchTensor | None,
     carried: Sequence[Any],
     scan_count: int,
     conditional: bool,
     captured: Sequence[Any] = (),
 ) -> tuple[list[Any], list[list[Any]]]:
     """The carried values after all iterations, and the items that each scan output collected."""
-    limit = int(trip_count) if trip_count is not None else None
+    limit = None if trip_count is None else int(cast(int, trip_count))  # a number, or a tensor that holds one
     device = next((x.device for x in (*carried, *captured) if isinstance(x, torch.Tensor)), None)
     values = list(carried)
     scans: list[list[Any]] = [[] for _ in range(scan_count)]
@@ -183,7 +189,7 @@ def iterate(
     return values, scans
 
 
-def _stacked(items: list[Any], empty: Any) -> Any:
+def _stacked(items: list[Any], empty: tuple[tuple[int, ...], torch.dtype]) -> Any:
     if not items:
         shape, dtype = empty
         return torch.empty((0, *shape), dtype=dtype)
@@ -194,8 +200,8 @@ def _stacked(items: list[Any], empty: Any) -> Any:
 
 def loop(
     xp: TorchNamespace,
-    trip_count: Any,
-    condition: Any,
+    trip_count: Int | None,
+    condition: TorchTensor | None,
     carried: Sequence[Any],
     body: Callable[..., tuple[Any, ...]],
     scan_count: int,
@@ -254,24 +260,24 @@ def loop(
         found.opaque = opaque[index]
         results.append(found)
     for index, scan in enumerate(scans):
-        results.append(recorder.item(whole, len(carried) + index, _scanned(scan, trip_count, sizes)))
+        results.append(recorder.item(whole, len(carried) + index, _scanned(scan, sizes)))
     return tuple(results)
 
 
-def _agree(a: Any, b: Any) -> bool:
+def _agree(a: TensorWorlds | None, b: TensorWorlds | None) -> bool:
     if a is None or b is None:
         return a is b
     return all(x.shape == y.shape and x.dtype == y.dtype for x, y in zip(a, b, strict=True))
 
 
-def _declared(found: Any, value: ir.Value | None, sizes: Sizes) -> Any:
+def _declared(found: TensorWorlds | None, value: ir.Value | None, sizes: Sizes) -> TensorWorlds | None:
     if found is not None or value is None or value.dtype is None:
         return found
     dims, held = dims_of(value), TORCH.get(value.dtype)
     return example(held, dims, sizes) if dims is not None and held is not None else None
 
 
-def _scanned(scan: Any, trip_count: Any, sizes: Sizes) -> Any:
+def _scanned(scan: TensorWorlds | None, sizes: Sizes) -> Any:
     if scan is None:
         return None
     first = sizes.pair(None)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.call import Call, to_tensor
+from onnxport.opset_maps.from_onnx.call import Call, Operand, to_tensor
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import example, leaves
@@ -41,7 +41,7 @@ class RunTimeOperator(nn.Module):
         self.namespace = namespace
         self.op_type = call.entry.op_type
 
-    def forward(self, *operands: object) -> Any:
+    def forward(self, *operands: Operand) -> Any:
         """The operator's outputs."""
         xp = self.namespace()
         xp.run_time_device = next((x.device for x in leaves(operands) if isinstance(x, torch.Tensor)), None)
@@ -54,7 +54,7 @@ class RunTimeOperator(nn.Module):
 
 
 def defer(
-    xp: TorchNamespace, call: Call, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    xp: TorchNamespace, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
 ) -> Any:
     """The traced outputs of an operator that is put off until the model runs."""
     if any(isinstance(item, Body) for item in call.attributes.values()):

@@ -19,9 +19,8 @@ from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import Tensors
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import broadcasting
-from onnxport.opset_maps.from_onnx.values import Tensor
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "Add": operator.add,
@@ -74,7 +73,7 @@ def torch_function(name: str) -> Callable[..., Any]:
 class Elementwise(Tensors):
     """One result an element."""
 
-    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+    def elementwise(self, name: str, *xs: TorchTensor) -> TorchTensor:
         function = torch_function(name)
         if len(xs) == 2 and name in ("Max", "Min") and any(isinstance(item, (int, float)) for item in xs):
             x, bound = xs if isinstance(xs[1], (int, float)) else (xs[1], xs[0])
@@ -83,7 +82,7 @@ class Elementwise(Tensors):
             return self.where(self.isnan(xs[0]), xs[0], self.call(torch.sign, xs[0]))
         return self.call(function, *xs)
 
-    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+    def divide(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         tensor = a if self.is_tensor(a) else b
         if self.dtype(tensor).is_floating_point() or self.dtype(tensor) in (
             ir.DataType.COMPLEX64,
@@ -92,58 +91,60 @@ class Elementwise(Tensors):
             return self.call(operator.truediv, a, b)
         return self.call(torch.div, a, b, rounding_mode="trunc")
 
-    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def floor_mod(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.remainder, a, b)
 
-    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def trunc_mod(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.fmod, a, b)
 
-    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+    def pow(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         if isinstance(b, (int, float)) and self.dtype(a).is_floating_point():
             return self.call(torch.pow, a, b)
         if self.is_tensor(b) and self.dtype(a) == self.dtype(b) and self.dtype(a).is_floating_point():
             return self.call(torch.pow, a, b)
         return self.call(functions.power, a, b)
 
-    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    def where(self, condition: TorchTensor, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.where, condition, a, b)
 
-    def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_left_shift(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         dtype = self.input_dtype(0) or self.dtype(a)
         found = self.call(functions.shift_left, a, b, dtype.bitwidth)
         return self.astype(found, dtype) if dtype in _HELD_SIGNED and dtype != ir.DataType.UINT64 else found
 
-    def bitwise_right_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_right_shift(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         dtype = self.input_dtype(0) or self.dtype(a)
         function = functions.shift_right_unsigned if dtype in _HELD_SIGNED else functions.shift_right
         return self.call(function, a, b, dtype.bitwidth)
 
-    def bitwise_invert(self, x: Tensor) -> Tensor:
+    def bitwise_invert(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.bitwise_not, x)
 
-    def logical_not(self, x: Tensor) -> Tensor:
+    def logical_not(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.logical_not, x)
 
-    def isnan(self, x: Tensor) -> Tensor:
+    def isnan(self, x: TorchTensor) -> TorchTensor:
         if isinstance(x, (Traced, torch.Tensor)) and TORCH[self.dtype(x)] in FLOAT8:
             x = self.astype(x, ir.DataType.FLOAT)
         return self.call(torch.isnan, x)
 
-    def isinf(self, x: Tensor) -> Tensor:
+    def isinf(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.isinf, x)
 
-    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def equal(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.eq, a, b)
 
-    def not_equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def not_equal(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.ne, a, b)
 
-    def clip(self, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    def clip(
+        self, x: TorchTensor, low: TorchTensor | float | None = None, high: TorchTensor | float | None = None
+    ) -> TorchTensor:
         if low is None and high is None:
             return x
         if all(item is None or isinstance(item, (int, float)) for item in (low, high)):
             return self.call(torch.clamp, x, low, high)
         return super().clip(x, low, high)
 
-    def softplus(self, x: Tensor) -> Tensor:
+    def softplus(self, x: TorchTensor) -> TorchTensor:
         return self.call(F.softplus, x, 1.0, 40.0)

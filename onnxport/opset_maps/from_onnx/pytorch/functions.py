@@ -6,7 +6,7 @@ Each takes tensors and says what ONNX means; they run in eager mode and under to
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -39,7 +39,7 @@ def greatest(a: int, b: int) -> int:
     return torch.sym_max(a, b)
 
 
-def select(condition: bool, a: Any, b: Any) -> Any:
+def select(condition: bool, a: object, b: object) -> Any:
     """a where the condition holds, else b."""
     return a if condition else b
 
@@ -73,12 +73,12 @@ def from_the_end(indices: Tensor, size: int) -> Tensor:
     return torch.where(indices < 0, indices + size, indices)
 
 
-def tensor_of(values: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+def tensor_of(values: object, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """A tensor of Python numbers and dynamic sizes."""
     return torch.tensor(values, dtype=dtype, device=device)
 
 
-def _filled(value: Any, dtype: torch.dtype, device: torch.device | None) -> Tensor:
+def _filled(value: object, dtype: torch.dtype, device: torch.device | None) -> Tensor:
     return torch.tensor(value, dtype=dtype, device=device)
 
 
@@ -271,7 +271,7 @@ def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, red
     return _reduced(x, lambda wide, new: wide.scatter_reduce(axis, indices, new, _REDUCE[reduction]), updates)
 
 
-def _reduced(x: Tensor, combine: Any, updates: Tensor) -> Tensor:
+def _reduced(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor], updates: Tensor) -> Tensor:
     if x.dtype == torch.bool:
         return combine(x.to(torch.uint8), updates.to(torch.uint8)).to(torch.bool)
     return combine(x, updates)
@@ -398,7 +398,7 @@ def random_normal(
 
 
 def _random(
-    fresh: int, shape: Sequence[int], a: float, b: float, dtype: torch.dtype, seed: float | None, device: Any = None
+    fresh: int, shape: Sequence[int], a: float, b: float, dtype: torch.dtype, seed: float | None, device: object = None
 ) -> Tensor:
     return torch.empty(shape, dtype=dtype, device=META)
 

@@ -10,8 +10,8 @@ import torch
 from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
 from onnxport.graph.limits import MAX_ELEMENTS
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
-from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import pytorch_native
 
 _CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
@@ -58,7 +58,7 @@ rule(
 
 
 @pytorch_native.op("ImageDecoder", versions=(20,))
-def image_decoder(xp: TorchNamespace, x: Tensor, *, pixel_format: str = "RGB") -> Tensor:
+def image_decoder(xp: TorchNamespace, x: TorchTensor, *, pixel_format: str = "RGB") -> TorchTensor:
     """The pixels of an image file."""
     if pixel_format not in _CHANNELS:
         raise UnsupportedOperator(f"ImageDecoder: pixel_format={pixel_format!r} is none that ONNX names")

@@ -53,7 +53,7 @@ def recognise(recorder: Recorder) -> None:
             recorder.graph.erase_node(node)
 
 
-def _is_parameter(item: Any) -> bool:
+def _is_parameter(item: object) -> bool:
     return isinstance(item, fx.Node) and item.op == "get_attr"
 
 
@@ -95,11 +95,11 @@ def _only_user(node: fx.Node) -> fx.Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _called(item: Any, function: Any) -> bool:
+def _called(item: object, function: object) -> bool:
     return isinstance(item, fx.Node) and item.op == "call_function" and item.target is function
 
 
-def _scalar(recorder: Recorder, item: Any) -> float | None:
+def _scalar(recorder: Recorder, item: fx.Node) -> float | None:
     """A number: as it is, or as a constant of the program."""
     if isinstance(item, (int, float)):
         return float(item)
@@ -109,7 +109,7 @@ def _scalar(recorder: Recorder, item: Any) -> float | None:
     return float(content) if isinstance(content, torch.Tensor) and content.numel() == 1 else None
 
 
-def _unscaled(recorder: Recorder, item: Any) -> tuple[Any, float]:
+def _unscaled(recorder: Recorder, item: object) -> tuple[Any, float]:
     """A product with a number as its other factor and that number; a quotient likewise."""
     if isinstance(item, fx.Node) and item.op == "call_function" and len(item.users) == 1 and len(item.args) == 2:
         number = _scalar(recorder, item.args[1])
@@ -120,7 +120,7 @@ def _unscaled(recorder: Recorder, item: Any) -> tuple[Any, float]:
     return item, 1.0
 
 
-def _open_mask(recorder: Recorder, item: Any) -> bool:
+def _open_mask(recorder: Recorder, item: fx.Node) -> bool:
     """Whether a mask is a constant that leaves every query a key; otherwise torch's attention gives zeros, not NaN."""
     if not _is_parameter(item) or not is_constant(item.target):
         return False
@@ -206,11 +206,11 @@ def _with_counter(recorder: Recorder, path: str, layer: nn.Module) -> None:
         layer.register_buffer("num_batches_tracked", counter)
 
 
-def _pairs(value: Any, count: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (list, tuple)) else (int(value),) * count
+def _pairs(value: int | Sequence[int], count: int) -> tuple[int, ...]:
+    return (value,) * count if isinstance(value, int) else tuple(value)
 
 
-def _static(*items: Any) -> bool:
+def _static(*items: object) -> bool:
     if any(isinstance(item, fx.Node) for item in items):
         return False
     return not any(isinstance(part, fx.Node) for item in items if isinstance(item, (list, tuple)) for part in item)

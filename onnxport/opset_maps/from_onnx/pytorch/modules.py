@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx, nn
 
@@ -33,7 +31,7 @@ def _depth(target: str) -> int:
     return target.count(".")
 
 
-def place(root: nn.Module, target: str, value: Any) -> None:
+def place(root: nn.Module, target: str, value: object) -> None:
     """Sets a parameter, buffer, module or other object at a dotted path."""
     *path, name = target.split(".")
     module = root

@@ -9,14 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch import control, deferred, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.expressions import compiled
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.windows import Windows
 from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.values import Int, UnknownUntilRun
 
 
 class TorchNamespace(Windows):
@@ -28,43 +29,45 @@ class TorchNamespace(Windows):
 
     # -- strings -------------------------------------------------------------------------------------------------------
 
-    def string_case(self, x: Tensor, upper: bool) -> Tensor:
+    def string_case(self, x: TorchTensor, upper: bool) -> TorchTensor:
         return self._text(text.case, x, upper)
 
-    def string_concat(self, a: Tensor, b: Tensor) -> Tensor:
+    def string_concat(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self._text(text.concat, a, b)
 
-    def string_split(self, x: Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[Tensor, Tensor]:
+    def string_split(
+        self, x: TorchTensor, delimiter: str | None, maxsplit: int | None
+    ) -> tuple[TorchTensor, TorchTensor]:
         values, counts = self._text(text.split, x, delimiter, maxsplit)
         return values, counts
 
-    def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
+    def regex_full_match(self, x: TorchTensor, pattern: str) -> TorchTensor:
         return self._text(text.full_match, x, compiled(pattern))
 
-    def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
+    def lookup(self, x: TorchTensor, keys: np.ndarray[Any, Any]) -> TorchTensor:
         if isinstance(x, np.ndarray):
             return text.lookup(x, keys)
         return super().lookup(x, keys)
 
     # -- control flow --------------------------------------------------------------------------------------------------
 
-    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
+    def cond(self, condition: TorchTensor, then_branch: Body, else_branch: Body) -> tuple[TorchTensor, ...]:
         return control.cond(self, condition, then_branch, else_branch)
 
     def loop(
         self,
         trip_count: Int | None,
-        condition: Tensor | None,
-        carried: Sequence[Tensor],
-        body: Callable[..., tuple[Tensor, ...]],
+        condition: TorchTensor | None,
+        carried: Sequence[TorchTensor],
+        body: Callable[..., tuple[TorchTensor, ...]],
         scan_count: int,
         formal: Sequence[ir.Value | None],
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[TorchTensor, ...]:
         return control.loop(self, trip_count, condition, carried, body, scan_count, formal)
 
     # -- what the walk asks --------------------------------------------------------------------------------------------
 
-    def refine(self, x: Any, value: ir.Value) -> Any:
+    def refine(self, x: object, value: ir.Value) -> Any:
         if isinstance(x, Traced) and x.worlds is None and isinstance(value.type, ir.TensorType):
             held = TORCH.get(value.type.dtype)
             if held is not None:
@@ -77,11 +80,13 @@ class TorchNamespace(Windows):
     def mark(self) -> Any:
         return self.recorder.mark() if self.recorder is not None else None
 
-    def rollback(self, mark: Any) -> None:
+    def rollback(self, mark: object) -> None:
         if self.recorder is not None:
             self.recorder.rollback(mark)
 
-    def defer(self, call: Any, operands: Sequence[Any], outputs: Sequence[ir.Value], error: UnknownUntilRun) -> Any:
+    def defer(
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    ) -> Any:
         if self.recorder is None:
             raise UnsupportedOperator(str(error)) from error
         return deferred.defer(self, call, operands, outputs, error)

@@ -17,29 +17,27 @@ import torch.nn.functional as F
 from onnxport.opset_maps.from_onnx.axes import resolved
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.semantics.attention import attention_bias, heads_first, heads_last
-from onnxport.opset_maps.from_onnx.semantics.convolution import transposed_pads
+from onnxport.opset_maps.from_onnx.semantics.convolution import kernel_size, transposed_pads
 from onnxport.opset_maps.from_onnx.semantics.image import targets
 from onnxport.opset_maps.from_onnx.values import Host, Known, known
 from onnxport.opset_maps.maps import pytorch_native
 
-Tensor = Any
-
 _COMPUTED = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
-def _floats(xp: TorchNamespace, *xs: Tensor) -> bool:
+def _floats(xp: TorchNamespace, *xs: TorchTensor) -> bool:
     """Whether all operands are of one floating-point type that torch computes in."""
     dtypes = {xp.dtype(x) for x in xs if x is not None}
     return len(dtypes) == 1 and dtypes <= _COMPUTED
 
 
-def _parameter(x: Tensor) -> bool:
+def _parameter(x: TorchTensor) -> bool:
     return isinstance(x, Traced) and x.node.op == "get_attr"
 
 
-def as_buffer(x: Tensor) -> None:
+def as_buffer(x: TorchTensor) -> None:
     """Makes a parameter that is not trained (running statistics) a buffer."""
     if isinstance(x, Traced) and x.node.op == "get_attr":
         content = x.recorder.attributes[str(x.node.target)]
@@ -51,43 +49,43 @@ def as_buffer(x: Tensor) -> None:
 
 
 @pytorch_native.op("Elu", versions=(1, 6, 22))
-def elu(xp: TorchNamespace, x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def elu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTensor:
     """torch's elu."""
     return xp.call(F.elu, x, alpha)
 
 
 @pytorch_native.op("Celu", versions=(12, 28))
-def celu(xp: TorchNamespace, x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def celu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTensor:
     """torch's celu."""
     return xp.call(F.celu, x, alpha)
 
 
 @pytorch_native.op("LeakyRelu", versions=(1, 6, 16))
-def leaky_relu(xp: TorchNamespace, x: Tensor, *, alpha: float = 0.01) -> Tensor:
+def leaky_relu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 0.01) -> TorchTensor:
     """torch's leaky_relu."""
     return xp.call(F.leaky_relu, x, alpha)
 
 
 @pytorch_native.op("Gelu", versions=(20,))
-def gelu(xp: TorchNamespace, x: Tensor, *, approximate: str = "none") -> Tensor:
+def gelu(xp: TorchNamespace, x: TorchTensor, *, approximate: str = "none") -> TorchTensor:
     """torch's gelu."""
     return xp.call(F.gelu, x, approximate=approximate)
 
 
 @pytorch_native.op("Swish", versions=(24,))
-def swish(xp: TorchNamespace, x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def swish(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTensor:
     """torch's silu."""
     return xp.call(F.silu, x) if alpha == 1 else NotImplemented
 
 
 @pytorch_native.op("HardSigmoid", versions=(1, 6, 22))
-def hard_sigmoid(xp: TorchNamespace, x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+def hard_sigmoid(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 0.2, beta: float = 0.5) -> TorchTensor:
     """torch's hardsigmoid, which has one slope."""
     return xp.call(F.hardsigmoid, x) if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5 else NotImplemented
 
 
 @pytorch_native.op("PRelu", versions=(7, 9, 16))
-def prelu(xp: TorchNamespace, x: Tensor, slope: Tensor) -> Tensor:
+def prelu(xp: TorchNamespace, x: TorchTensor, slope: TorchTensor) -> TorchTensor:
     """torch's prelu, where the slope is one or one a channel and no parameter of another shape."""
     shape = xp.shape(slope)
     if not _floats(xp, x, slope) or not all(known(n) for n in shape):
@@ -103,7 +101,7 @@ def prelu(xp: TorchNamespace, x: Tensor, slope: Tensor) -> Tensor:
 
 
 @pytorch_native.op("Gather", versions=(1, 11, 13))
-def gather(xp: TorchNamespace, x: Tensor, indices: Known, *, axis: int = 0) -> Tensor:
+def gather(xp: TorchNamespace, x: TorchTensor, indices: Known, *, axis: int = 0) -> TorchTensor:
     """An embedding, or torch's own indexing, which counts negative indices from the end."""
     axis = resolved(axis, xp.ndim(x)) if axis < 0 else axis
     lead = (slice(None),) * axis
@@ -117,19 +115,21 @@ def gather(xp: TorchNamespace, x: Tensor, indices: Known, *, axis: int = 0) -> T
 
 
 @pytorch_native.op("GatherElements", versions=(11, 13))
-def gather_elements(xp: TorchNamespace, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+def gather_elements(xp: TorchNamespace, x: TorchTensor, indices: TorchTensor, *, axis: int = 0) -> TorchTensor:
     """torch's gather, negative indices counted from the end."""
     return xp.call(functions.gather_elements, x, indices, resolved(axis, xp.ndim(x)))
 
 
 @pytorch_native.op("GatherND", versions=(11, 12, 13))
-def gather_nd(xp: TorchNamespace, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+def gather_nd(xp: TorchNamespace, x: TorchTensor, indices: TorchTensor, *, batch_dims: int = 0) -> TorchTensor:
     """torch's own indexing, whatever the length of the index tuples."""
     return xp.call(functions.gather_nd, x, indices, batch_dims)
 
 
 @pytorch_native.op("ScatterND", versions=(11, 13, 16, 18))
-def scatter_nd(xp: TorchNamespace, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+def scatter_nd(
+    xp: TorchNamespace, x: TorchTensor, indices: TorchTensor, updates: TorchTensor, *, reduction: str = "none"
+) -> TorchTensor:
     """Slices replaced, whatever the length of the index tuples."""
     return xp.call(functions.scatter_nd, x, indices, updates, reduction)
 
@@ -140,15 +140,15 @@ def scatter_nd(xp: TorchNamespace, x: Tensor, indices: Tensor, updates: Tensor, 
 @pytorch_native.op("Gemm", versions=(7, 9, 11, 13))
 def gemm(
     xp: TorchNamespace,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor | None = None,
+    a: TorchTensor,
+    b: TorchTensor,
+    c: TorchTensor | None = None,
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
     transA: int = 0,
     transB: int = 0,
-) -> Tensor:
+) -> TorchTensor:
     """torch's linear."""
     vector = c is None or xp.ndim(c) == 1
     if alpha != 1 or beta != 1 or transA or not vector or not _floats(xp, a, b, c):
@@ -164,9 +164,9 @@ def gemm(
 @pytorch_native.op("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(
     xp: TorchNamespace,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
+    x: TorchTensor,
+    w: TorchTensor,
+    b: TorchTensor | None = None,
     *,
     auto_pad: str = "NOTSET",
     dilations: Sequence[int] | None = None,
@@ -176,9 +176,9 @@ def conv_transpose(
     output_shape: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
-) -> Tensor:
+) -> TorchTensor:
     """torch's transposed convolution, where the padding is the same on both sides but for the output padding."""
-    kernel = tuple(kernel_shape or xp.shape(w)[2:])
+    kernel = kernel_size(xp, w, kernel_shape)
     rank = len(kernel)
     step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
     if auto_pad != "NOTSET" or output_shape or not 1 <= rank <= 3:
@@ -196,7 +196,10 @@ def conv_transpose(
     )
     extra = tuple(output_padding or (0,) * rank)
     pairs = [(before, before - after + more) for (before, after), more in zip(cuts, extra, strict=True)]
-    fits = all(before >= 0 and 0 <= more < max(s, d) for (before, more), s, d in zip(pairs, step, spread, strict=True))
+    fits = all(
+        known(before) and known(more) and before >= 0 and 0 <= more < max(s, d)
+        for (before, more), s, d in zip(pairs, step, spread, strict=True)
+    )
     if not fits:
         return NotImplemented
     function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
@@ -216,7 +219,7 @@ def _symmetric(pads: Sequence[int] | None, kernel: Sequence[int]) -> list[int] |
 @pytorch_native.op("MaxPool", versions=(1, 8, 10, 11, 12, 22))
 def max_pool(
     xp: TorchNamespace,
-    x: Tensor,
+    x: TorchTensor,
     *,
     kernel_shape: Sequence[int],
     auto_pad: str = "NOTSET",
@@ -225,7 +228,7 @@ def max_pool(
     pads: Sequence[int] | None = None,
     storage_order: int = 0,
     strides: Sequence[int] | None = None,
-) -> Tensor:
+) -> TorchTensor:
     """torch's max_pool."""
     rank = len(kernel_shape)
     padding = _symmetric(pads, kernel_shape)
@@ -246,7 +249,7 @@ def max_pool(
 @pytorch_native.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
 def average_pool(
     xp: TorchNamespace,
-    x: Tensor,
+    x: TorchTensor,
     *,
     kernel_shape: Sequence[int],
     auto_pad: str = "NOTSET",
@@ -255,7 +258,7 @@ def average_pool(
     dilations: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
-) -> Tensor:
+) -> TorchTensor:
     """torch's avg_pool."""
     rank = len(kernel_shape)
     padding = _symmetric(pads, kernel_shape)
@@ -274,17 +277,17 @@ def average_pool(
 @pytorch_native.op("BatchNormalization", versions=(7, 9, 14, 15))
 def batch_normalization(
     xp: TorchNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    var: Tensor,
+    x: TorchTensor,
+    scale: TorchTensor,
+    bias: TorchTensor,
+    mean: TorchTensor,
+    var: TorchTensor,
     *,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
     training_mode: int = 0,
     spatial: int = 1,
-) -> Tensor:
+) -> TorchTensor:
     """torch's batch_norm in inference."""
     training = training_mode if xp.version >= 14 else xp.output_count > 1
     if training or not spatial or not _floats(xp, x, scale, bias, mean, var):
@@ -296,8 +299,8 @@ def batch_normalization(
 
 @pytorch_native.op("InstanceNormalization", versions=(6, 22))
 def instance_normalization(
-    xp: TorchNamespace, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5
-) -> Tensor:
+    xp: TorchNamespace, x: TorchTensor, scale: TorchTensor, bias: TorchTensor, *, epsilon: float = 1e-5
+) -> TorchTensor:
     """torch's instance_norm, which refuses images of one element."""
     sizes = xp.shape(x)[2:]
     if not _floats(xp, x, scale, bias) or not sizes or all(known(n) and n == 1 for n in sizes):
@@ -308,14 +311,14 @@ def instance_normalization(
 @pytorch_native.op("GroupNormalization", versions=(21,))
 def group_normalization(
     xp: TorchNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
+    x: TorchTensor,
+    scale: TorchTensor,
+    bias: TorchTensor,
     *,
     num_groups: int,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Tensor:
+) -> TorchTensor:
     """torch's group_norm."""
     return xp.call(F.group_norm, x, num_groups, scale, bias, epsilon) if _floats(xp, x, scale, bias) else NotImplemented
 
@@ -323,14 +326,14 @@ def group_normalization(
 @pytorch_native.op("LayerNormalization", versions=(17,))
 def layer_normalization(
     xp: TorchNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor | None = None,
+    x: TorchTensor,
+    scale: TorchTensor,
+    bias: TorchTensor | None = None,
     *,
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Tensor:
+) -> TorchTensor:
     """torch's layer_norm, where the scale has the shape of what is normalised."""
     rank = xp.ndim(x)
     shape = xp.shape(scale)
@@ -345,8 +348,14 @@ def layer_normalization(
 
 @pytorch_native.op("RMSNormalization", versions=(23,))
 def rms_normalization(
-    xp: TorchNamespace, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Tensor:
+    xp: TorchNamespace,
+    x: TorchTensor,
+    scale: TorchTensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> TorchTensor:
     """torch's rms_norm in single and double precision."""
     rank, shape = xp.ndim(x), xp.shape(scale)
     if (
@@ -373,7 +382,7 @@ _INTERPOLATION = {
 @pytorch_native.op("Resize", versions=(11, 13, 18, 19))
 def resize(
     xp: TorchNamespace,
-    x: Tensor,
+    x: TorchTensor,
     roi: Host | None = None,
     scales: Host | None = None,
     wanted: Host | None = None,
@@ -387,7 +396,7 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
     extrapolation_value: float = 0.0,
-) -> Tensor:
+) -> TorchTensor:
     """torch's interpolate, where the modes mean the same and sizes are whole multiples by their scales."""
     rank = xp.ndim(x)
     form = _interpolation(
@@ -431,13 +440,13 @@ def _interpolation(
 @pytorch_native.op("GridSample", versions=(16, 20, 22))
 def grid_sample(
     xp: TorchNamespace,
-    x: Tensor,
-    grid: Tensor,
+    x: TorchTensor,
+    grid: TorchTensor,
     *,
     align_corners: int = 0,
     mode: str = "linear",
     padding_mode: str = "zeros",
-) -> Tensor:
+) -> TorchTensor:
     """torch's grid_sample, of images with two or three axes."""
     rank = xp.ndim(x)
     form = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
@@ -466,13 +475,13 @@ def attend(
 @pytorch_native.op("Attention", versions=(23, 24, 25))
 def attention(
     xp: TorchNamespace,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None = None,
-    past_key: Tensor | None = None,
-    past_value: Tensor | None = None,
-    valid: Tensor | None = None,
+    q: TorchTensor,
+    k: TorchTensor,
+    v: TorchTensor,
+    mask: TorchTensor | None = None,
+    past_key: TorchTensor | None = None,
+    past_value: TorchTensor | None = None,
+    valid: TorchTensor | None = None,
     *,
     is_causal: int = 0,
     kv_num_heads: int | None = None,

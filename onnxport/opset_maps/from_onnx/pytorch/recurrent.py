@@ -14,12 +14,10 @@ import torch
 from torch import fx
 
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.values import known
 from onnxport.opset_maps.maps import pytorch_native
-
-Tensor = Any
 
 # ONNX's order of gates in torch's: LSTM has i, o, f, c for torch's i, f, c, o; GRU z, r, h for torch's r, z, h.
 _GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -60,7 +58,9 @@ class _Weights:
         self.labels: dict[str, torch.Tensor] = {}
         self.seen: dict[fx.Node, Any] = {}
 
-    def torch_rows(self, x: Tensor, direction: int, order: Sequence[int], hidden: int, first: int = 0) -> Tensor:
+    def torch_rows(
+        self, x: TorchTensor, direction: int, order: Sequence[int], hidden: int, first: int = 0
+    ) -> TorchTensor:
         """Gate blocks `first`, first + 1, ... of one direction of a weight, in torch's order."""
         blocks = [(first + gate) * hidden for gate in order]
         recorder = self.xp.recorder
@@ -77,8 +77,8 @@ class _Weights:
 
 
 def _flat_weights(
-    xp: TorchNamespace, kind: str, w: Tensor, r: Tensor, b: Tensor | None, directions: int, hidden: int
-) -> list[Tensor]:
+    xp: TorchNamespace, kind: str, w: TorchTensor, r: TorchTensor, b: TorchTensor | None, directions: int, hidden: int
+) -> list[TorchTensor]:
     order = _GATES[kind]
     weights = _Weights(xp)
     found = []
@@ -90,7 +90,12 @@ def _flat_weights(
 
 
 def _covered(
-    kind: str, xp: TorchNamespace, x: Tensor, lengths: Tensor | None, attributes: dict[str, Any], directions: int
+    kind: str,
+    xp: TorchNamespace,
+    x: TorchTensor,
+    lengths: TorchTensor | None,
+    attributes: dict[str, Any],
+    directions: int,
 ) -> bool:
     """Whether torch's function means the same."""
     names = [str(name).lower() for name in attributes.get("activations") or _DEFAULTS[kind] * directions]
@@ -103,12 +108,12 @@ def _covered(
 def _run(
     xp: TorchNamespace,
     kind: str,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
-    lengths: Tensor | None,
-    states: Sequence[Tensor | None],
+    x: TorchTensor,
+    w: TorchTensor,
+    r: TorchTensor,
+    b: TorchTensor | None,
+    lengths: TorchTensor | None,
+    states: Sequence[TorchTensor | None],
     attributes: dict[str, Any],
 ) -> Any:
     directions = {"bidirectional": 2}.get(attributes.get("direction", "forward"), 1)
@@ -138,14 +143,14 @@ def _run(
 @pytorch_native.op("LSTM", versions=(7, 14, 22))
 def lstm(
     xp: TorchNamespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    peepholes: Tensor | None = None,
+    x: TorchTensor,
+    w: TorchTensor,
+    r: TorchTensor,
+    b: TorchTensor | None = None,
+    lengths: TorchTensor | None = None,
+    initial_h: TorchTensor | None = None,
+    initial_c: TorchTensor | None = None,
+    peepholes: TorchTensor | None = None,
     **attributes: Any,
 ) -> Any:
     """torch's lstm, which has no peepholes."""
@@ -157,12 +162,12 @@ def lstm(
 @pytorch_native.op("GRU", versions=(7, 14, 22))
 def gru(
     xp: TorchNamespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
+    x: TorchTensor,
+    w: TorchTensor,
+    r: TorchTensor,
+    b: TorchTensor | None = None,
+    lengths: TorchTensor | None = None,
+    initial_h: TorchTensor | None = None,
     **attributes: Any,
 ) -> Any:
     """torch's gru, which resets after the product with the recurrent weight."""
@@ -172,12 +177,12 @@ def gru(
 @pytorch_native.op("RNN", versions=(7, 14, 22))
 def rnn(
     xp: TorchNamespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
+    x: TorchTensor,
+    w: TorchTensor,
+    r: TorchTensor,
+    b: TorchTensor | None = None,
+    lengths: TorchTensor | None = None,
+    initial_h: TorchTensor | None = None,
     **attributes: Any,
 ) -> Any:
     """torch's rnn_tanh or rnn_relu."""

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.elementwise import Elementwise
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor, known
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
+from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, known
 
 
 class Shapes(Elementwise):
@@ -23,34 +24,34 @@ class Shapes(Elementwise):
 
     # -- shape ---------------------------------------------------------------------------------------------------------
 
-    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def reshape(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
         return self.call(torch.reshape, x, tuple(shape))
 
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: TorchTensor, axes: Sequence[int]) -> TorchTensor:
         if tuple(axes) == tuple(range(len(axes))):
             return x
         return self.call(torch.permute, x, tuple(axes))
 
-    def expand_dims(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def expand_dims(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
         for item in sorted(axis):
             x = self.call(torch.unsqueeze, x, item)
         return x
 
-    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def squeeze(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
         if not axis:
             return x
         return self.call(torch.squeeze, x, axis[0] if len(axis) == 1 else tuple(axis))
 
-    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    def concat(self, xs: Sequence[TorchTensor], axis: int) -> TorchTensor:
         return xs[0] if len(xs) == 1 else self.call(torch.cat, list(xs), axis)
 
-    def stack(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    def stack(self, xs: Sequence[TorchTensor], axis: int) -> TorchTensor:
         return self.call(torch.stack, list(xs), axis)
 
-    def broadcast_to(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def broadcast_to(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
         return self.call(torch.broadcast_to, x, tuple(shape))
 
-    def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def expand(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
         ours = self.shape(x)
         if len(shape) >= len(ours):
             aligned = (1,) * (len(shape) - len(ours)) + tuple(ours)
@@ -58,22 +59,22 @@ class Shapes(Elementwise):
                 return self.call(torch.broadcast_to, x, tuple(shape))
         return self.call(functions.expand, x, tuple(shape))
 
-    def flip(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def flip(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
         return self.call(torch.flip, x, tuple(axis))
 
-    def tile(self, x: Tensor, repeats: Sequence[Int]) -> Tensor:
+    def tile(self, x: TorchTensor, repeats: Sequence[Int]) -> TorchTensor:
         return self.call(torch.tile, x, tuple(repeats))
 
-    def split(self, x: Tensor, sizes: Sequence[Int], axis: int) -> list[Tensor]:
+    def split(self, x: TorchTensor, sizes: Sequence[Int], axis: int) -> list[TorchTensor]:
         return list(self.call(torch.split, x, list(sizes), axis))
 
-    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
+    def slice(self, x: TorchTensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> TorchTensor:
         if step < 0:
             return self.call(functions.reverse_slice, x, axis, start, stop, step)
         bounds = slice(start, stop, None if step == 1 else step)
         return self.call(operator.getitem, x, (slice(None),) * axis + (bounds,))
 
-    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+    def pad(self, x: TorchTensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> TorchTensor:
         if mode != "constant":
             return self.call(functions.pad_by_index, x, [tuple(pair) for pair in pads], mode)
         if self.is_tensor(value):
@@ -86,14 +87,14 @@ class Shapes(Elementwise):
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def _axes(self, x: Tensor, axis: Axes) -> tuple[int, ...]:
+    def _axes(self, x: TorchTensor, axis: Axes) -> tuple[int, ...]:
         return tuple(range(self.ndim(x))) if axis is None else tuple(axis)
 
-    def _reduces_none(self, x: Tensor, axes: Sequence[int]) -> bool:
+    def _reduces_none(self, x: TorchTensor, axes: Sequence[int]) -> bool:
         shape = self.shape(x)
         return any(not known(shape[i]) or shape[i] == 0 for i in axes)
 
-    def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def sum(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         axes = self._axes(x, axis)
         if not axes:
             return x
@@ -101,11 +102,11 @@ class Shapes(Elementwise):
             return self.call(torch.sum, x, axes, keepdims)
         return self.call(torch.sum, x, axes, keepdims, dtype=TORCH[self.dtype(x)])
 
-    def prod(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def prod(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         axes = self._axes(x, axis)
         return self.call(functions.reduce_prod, x, axes, keepdims) if axes else x
 
-    def mean(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def mean(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         axes = self._axes(x, axis)
         if not axes:
             return x
@@ -113,38 +114,38 @@ class Shapes(Elementwise):
             return self.call(torch.mean, x, axes, keepdims)
         return self.call(functions.reduce_mean, x, axes, keepdims)
 
-    def max(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def max(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         return self._extreme(functions.reduce_max, torch.amax, x, axis, keepdims)
 
-    def min(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def min(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         return self._extreme(functions.reduce_min, torch.amin, x, axis, keepdims)
 
     def _extreme(
-        self, guarded: Callable[..., Any], native: Callable[..., Any], x: Tensor, axis: Axes, keepdims: bool
-    ) -> Tensor:
+        self, guarded: Callable[..., Any], native: Callable[..., Any], x: TorchTensor, axis: Axes, keepdims: bool
+    ) -> TorchTensor:
         """torch's own function refuses an axis without elements, which `guarded` takes."""
         axes = self._axes(x, axis)
         if not axes:
             return x
         return self.call(guarded if self._reduces_none(x, axes) else native, x, axes, keepdims)
 
-    def argmax(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    def argmax(self, x: TorchTensor, axis: int, keepdims: bool = False) -> TorchTensor:
         return self.call(torch.argmax, x, axis, keepdims)
 
-    def argmin(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    def argmin(self, x: TorchTensor, axis: int, keepdims: bool = False) -> TorchTensor:
         return self.call(torch.argmin, x, axis, keepdims)
 
-    def cumulative_sum(self, x: Tensor, axis: int) -> Tensor:
+    def cumulative_sum(self, x: TorchTensor, axis: int) -> TorchTensor:
         return self.call(torch.cumsum, x, axis, dtype=TORCH[self.dtype(x)])
 
-    def cumulative_prod(self, x: Tensor, axis: int) -> Tensor:
+    def cumulative_prod(self, x: TorchTensor, axis: int) -> TorchTensor:
         return self.call(torch.cumprod, x, axis, dtype=TORCH[self.dtype(x)])
 
-    def logsumexp(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def logsumexp(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         return self.call(torch.logsumexp, x, self._axes(x, axis), keepdims)
 
-    def softmax(self, x: Tensor, axis: int) -> Tensor:
+    def softmax(self, x: TorchTensor, axis: int) -> TorchTensor:
         return self.call(F.softmax, x, axis)
 
-    def log_softmax(self, x: Tensor, axis: int) -> Tensor:
+    def log_softmax(self, x: TorchTensor, axis: int) -> TorchTensor:
         return self.call(F.log_softmax, x, axis)

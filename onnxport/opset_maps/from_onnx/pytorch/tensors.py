@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -19,10 +19,10 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, holds_traced, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced, holds_traced, leaves
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, host_array, known
 
 _INT_OPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -62,7 +62,7 @@ _MINIFLOAT = {
 }
 
 
-def _bounded(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Refuses a call on constants whose result is too large to be computed while a model is read."""
     given = sum(item.numel() for item in leaves((list(args), kwargs)) if isinstance(item, torch.Tensor))
     try:
@@ -95,7 +95,7 @@ class Tensors(Namespace):
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._parameters: dict[int, Any] = {}
 
-    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """`function` on the arguments: recorded where one of them is traced, else executed."""
         if self.recorder is not None and (holds_traced(args) or holds_traced(kwargs)):
             if text.is_text(args):
@@ -114,35 +114,35 @@ class Tensors(Namespace):
         """Where new tensors are made."""
         return self.recorder.device if self.recorder is not None else self.run_time_device
 
-    def _make(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _make(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         if self.recorder is None or holds_traced(args):
             kwargs["device"] = self.device
         return self.call(function, *args, **kwargs)
 
     # -- what is known of a tensor -------------------------------------------------------------------------------------
 
-    def shape(self, x: Tensor) -> tuple[Int, ...]:
+    def shape(self, x: TorchTensor) -> tuple[Int, ...]:
         if isinstance(x, Traced):
             assert self.recorder is not None
             return tuple(self.recorder.size(x, axis) for axis in range(self.ndim(x)))
         return tuple(x.shape)
 
-    def ndim(self, x: Tensor) -> int:
+    def ndim(self, x: TorchTensor) -> int:
         if isinstance(x, Traced):
             return x.tensors()[0].dim()
         return int(x.ndim)
 
-    def dtype(self, x: Tensor) -> ir.DataType:
+    def dtype(self, x: TorchTensor) -> ir.DataType:
         if isinstance(x, np.ndarray):
             return ir.DataType.STRING
         return ONNX[(x.tensors()[0] if isinstance(x, Traced) else x).dtype]
 
-    def is_tensor(self, x: Any) -> bool:
+    def is_tensor(self, x: object) -> TypeGuard[TorchTensor]:
         return isinstance(x, (torch.Tensor, Traced)) or (isinstance(x, np.ndarray) and x.dtype == object)
 
     # -- between Python and tensors ------------------------------------------------------------------------------------
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> TorchTensor:
         found = self._constants.get(id(array))
         if found is None or self.recorder is None:
             if dtype == ir.DataType.STRING or array.dtype.kind in "OUS":
@@ -155,7 +155,7 @@ class Tensors(Namespace):
             self._constants[id(array)] = found
         return found[1]
 
-    def parameter(self, value: ir.Value) -> Tensor:
+    def parameter(self, value: ir.Value) -> TorchTensor:
         assert self.recorder is not None
         found = self._parameters.get(id(value))
         if found is None:
@@ -178,10 +178,10 @@ class Tensors(Namespace):
         assert isinstance(recorder, RootRecorder)
         return recorder
 
-    def from_host(self, array: Host, dtype: ir.DataType) -> Tensor:
+    def from_host(self, array: Host, dtype: ir.DataType) -> TorchTensor:
         return self._make(functions.tensor_of, array.tolist(), TORCH[dtype])
 
-    def to_host(self, x: Tensor) -> Host:
+    def to_host(self, x: TorchTensor) -> Host:
         if isinstance(x, Traced):
             if self.ndim(x) == 0:
                 return host_array(self.call(functions.item, x))
@@ -204,12 +204,14 @@ class Tensors(Namespace):
 
     # -- making --------------------------------------------------------------------------------------------------------
 
-    def full(self, shape: Sequence[Int], fill_value: Any, dtype: ir.DataType) -> Tensor:
+    def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> TorchTensor:
         if self.is_tensor(fill_value):
             return self.broadcast_to(self.astype(fill_value, dtype), shape)
         return self._make(torch.full, tuple(shape), fill_value, dtype=TORCH[dtype])
 
-    def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: ir.DataType = ir.DataType.INT64) -> Tensor:
+    def arange(
+        self, start: object, stop: object = None, step: object = 1, dtype: ir.DataType = ir.DataType.INT64
+    ) -> TorchTensor:
         if stop is None:
             start, stop = 0, start
         bounds = [
@@ -219,23 +221,29 @@ class Tensors(Namespace):
 
     def random_uniform(
         self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
-    ) -> Tensor:
+    ) -> TorchTensor:
         return self._random(functions.random_uniform, shape, low, high, dtype, seed)
 
     def random_normal(
         self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
-    ) -> Tensor:
+    ) -> TorchTensor:
         return self._random(functions.random_normal, shape, mean, scale, dtype, seed)
 
     def _random(
-        self, function: Any, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
-    ) -> Tensor:
+        self,
+        function: Callable[..., torch.Tensor],
+        shape: Sequence[Int],
+        a: float,
+        b: float,
+        dtype: ir.DataType,
+        seed: float | None,
+    ) -> TorchTensor:
         args = (tuple(shape), a, b, TORCH[dtype], seed, self.device)
         return function(*args) if self.recorder is None else self.recorder.record(function, args, {})
 
     # -- element types -------------------------------------------------------------------------------------------------
 
-    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
+    def astype(self, x: TorchTensor, dtype: ir.DataType, saturate: bool = True) -> TorchTensor:
         source = self.dtype(x)
         if ir.DataType.STRING in (source, dtype):
             return self._text(text.cast, x, source, dtype)
@@ -256,27 +264,27 @@ class Tensors(Namespace):
             return self.call(functions.truncate, x, wanted)
         return self.call(torch.Tensor.to, x, wanted)
 
-    def _text(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _text(self, function: Callable[..., Any], *args: object) -> Any:
         if holds_traced(args):
             raise UnknownUntilRun("strings are there only when the model runs")
         return function(*args)
 
-    def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
+    def bitcast(self, x: TorchTensor, dtype: ir.DataType) -> TorchTensor:
         source = self.input_dtype(0)
         if source in _SAME_BITS and self.dtype(x) == ONNX[TORCH[source]]:
             x = self.call(torch.Tensor.to, x, _SAME_BITS[source])
         found = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
         return self.astype(found, dtype) if dtype in _SAME_BITS else found
 
-    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+    def complex(self, real: TorchTensor, imag: TorchTensor) -> TorchTensor:
         return self.call(torch.complex, real, imag)
 
-    def real(self, x: Tensor) -> Tensor:
+    def real(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.real, x)
 
-    def imag(self, x: Tensor) -> Tensor:
+    def imag(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.imag, x)
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> bool:
     return not isinstance(item, Traced) or item.is_tensor

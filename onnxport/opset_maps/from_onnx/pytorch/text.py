@@ -20,12 +20,12 @@ from onnxport.opset_maps.from_onnx.pytorch.traced import leaves
 _NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})
 
 
-def is_text(item: Any) -> bool:
+def is_text(item: object) -> bool:
     """Whether an argument is or holds an array of strings."""
     return any(isinstance(part, np.ndarray) and part.dtype == object for part in leaves(item))
 
 
-def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """A structural function or comparison on strings: run on their places in the sorted vocabulary."""
     texts = [part for part in leaves([args, kwargs]) if isinstance(part, np.ndarray)]
     # not by NumPy's own strings, which lose the NULs at their end
@@ -33,7 +33,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     vocabulary = np.asarray(known, object)
     places = {item: place for place, item in enumerate(known)}
 
-    def coded(item: Any) -> Any:
+    def coded(item: object) -> Any:
         if isinstance(item, np.ndarray):
             codes = [places[str(part)] for part in item.reshape(-1)]
             return torch.tensor(codes, dtype=torch.int64).reshape(item.shape)
@@ -113,7 +113,7 @@ def lookup(x: Text, keys: Text) -> torch.Tensor:
     return torch.tensor(flat, dtype=torch.int64).reshape(x.shape)
 
 
-def cast(x: Any, source: ir.DataType, dtype: ir.DataType) -> Any:
+def cast(x: torch.Tensor, source: ir.DataType, dtype: ir.DataType) -> torch.Tensor | Text:
     """Numbers written as strings, or read from them."""
     if source == ir.DataType.STRING:
         held = TORCH[dtype]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # What a value is in one world: a meta tensor, a Python number, a device, or a tuple or list of such.
 World: TypeAlias = "torch.Tensor | torch.device | float | tuple[World, ...] | list[World]"
 Worlds: TypeAlias = tuple[World, World]
+TensorWorlds: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class Traced(fx.Proxy):
@@ -54,7 +55,7 @@ class Traced(fx.Proxy):
             raise UnknownUntilRun(f"the type of {self.node.name!r} is known only when the model runs")
         return self.worlds[0]
 
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def tensors(self) -> TensorWorlds:
         """The meta tensors of both worlds.
 
         Raises:
@@ -67,7 +68,7 @@ class Traced(fx.Proxy):
             raise UnknownUntilRun(f"{self.node.name!r} is a sequence, which has no type or rank")
         return small, large
 
-    def _unknown(self, *_: Any) -> Any:
+    def _unknown(self, *_: object) -> Any:
         raise UnknownUntilRun(f"the value of {self.node.name!r} is known only when the model runs")
 
     __bool__ = __iter__ = __len__ = __int__ = __float__ = __index__ = __contains__ = _unknown
@@ -76,28 +77,28 @@ class Traced(fx.Proxy):
     def __hash__(self) -> int:
         return id(self)
 
-    def _recorded(self, function: Callable[..., Any], *operands: Any) -> Any:
+    def _recorded(self, function: Callable[..., Any], *operands: object) -> Any:
         return self.recorder.record(function, operands, {})
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return self._recorded(operator.add, self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Any:
         return self._recorded(operator.add, other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return self._recorded(operator.sub, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return self._recorded(operator.sub, other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return self._recorded(operator.mul, self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Any:
         return self._recorded(operator.mul, other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         return self._recorded(operator.floordiv, self, other)
 
     def __neg__(self) -> Any:
@@ -109,7 +110,7 @@ class Traced(fx.Proxy):
         return self.worlds is not None and isinstance(self.worlds[0], torch.Tensor)
 
 
-def holds_traced(item: Any) -> bool:
+def holds_traced(item: object) -> bool:
     """Whether a (nested) argument has a traced value in it."""
     if isinstance(item, Traced):
         return True
@@ -120,7 +121,7 @@ def holds_traced(item: Any) -> bool:
     return False
 
 
-def leaves(item: Any) -> Iterator[Any]:
+def leaves(item: object) -> Iterator[Any]:
     """The parts of a nested argument that are no lists, tuples or dicts."""
     if isinstance(item, (list, tuple)):
         for part in item:
@@ -129,3 +130,7 @@ def leaves(item: Any) -> Iterator[Any]:
         yield from leaves(list(item.values()))
     else:
         yield item
+
+
+# What torch's namespace computes with: recorded while importing, real when executed.
+TorchTensor: TypeAlias = Traced | torch.Tensor

@@ -65,7 +65,7 @@ class Recorder(TracerBase):
         self._last_placeholder = node
         return Traced(node, self, worlds, opaque)
 
-    def attribute(self, target: str, value: Any) -> Traced:
+    def attribute(self, target: str, value: object) -> Traced:
         """A parameter, buffer or other object that the module holds as `target`."""
         self.attributes[target] = value
         node = self._get_attr(target)
@@ -92,7 +92,7 @@ class Recorder(TracerBase):
         """`base`, numbered where an attribute has that name or lies below it; it is taken then."""
         return self.paths.take(base)
 
-    def constant(self, value: Any) -> fx.Node:
+    def constant(self, value: object) -> fx.Node:
         """The node of a constant tensor or other object, a buffer that the state dict leaves out."""
         found = self._constants.get(id(value))
         if found is None:
@@ -134,7 +134,7 @@ class Recorder(TracerBase):
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def create_arg(self, a: Any) -> Any:
+    def create_arg(self, a: object) -> Any:
         """An argument in the form that a graph holds."""
         if isinstance(a, Traced):
             return a.node if a.recorder is self else self.capture(a).node
@@ -159,7 +159,7 @@ class Recorder(TracerBase):
         )
         return self._wrapped(node, propagate(function, args, kwargs, self.sizes))
 
-    def module(self, target: str, module: torch.nn.Module, args: Sequence[Any], worlds: Any) -> Any:
+    def module(self, target: str, module: torch.nn.Module, args: Sequence[Any], worlds: Worlds | None) -> Any:
         """The result of calling a submodule; `worlds` says what it is in both worlds (see `Traced`)."""
         self.attributes.setdefault(target, module)
         node = self.graph.call_module(target, tuple(self.create_arg(a) for a in args))
@@ -215,7 +215,7 @@ class Recorder(TracerBase):
             if node.op not in ("placeholder", "get_attr") and not node.users:
                 self.graph.erase_node(node)
 
-    def finish(self, outputs: Any) -> None:
+    def finish(self, outputs: object) -> None:
         """Ends the graph with its outputs and drops what is not used."""
         self.graph.output(self.create_arg(outputs))
         for node in reversed(self.graph.nodes):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import onnx_ir as ir
 import torch
@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.indexing import Indexing
-from onnxport.opset_maps.from_onnx.values import Pads, Tensor, known
+from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, all_known
 
 _CONV = (F.conv1d, F.conv2d, F.conv3d)
 _CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
@@ -25,30 +26,28 @@ _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 class Windows(Indexing):
     """Products, and what slides over images."""
 
-    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+    def matmul(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         return self.call(torch.matmul, a, b)
 
-    def einsum(self, equation: str, *xs: Tensor) -> Tensor:
+    def einsum(self, equation: str, *xs: TorchTensor) -> TorchTensor:
         return self.call(torch.einsum, equation, *xs)
 
-    def det(self, x: Tensor) -> Tensor:
+    def det(self, x: TorchTensor) -> TorchTensor:
         return self.call(torch.linalg.det, x)
 
     def conv(
         self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        pads: Pads,
-        dilations: Sequence[int],
-        groups: int = 1,
-    ) -> Tensor:
+        x: TorchTensor,
+        weight: TorchTensor,
+        bias: TorchTensor | None = None,
+        **form: Unpack[PaddedStrides],
+    ) -> TorchTensor:
+        strides, pads, dilations, groups = form["strides"], form["pads"], form["dilations"], form.get("groups", 1)
         spatial = _spatial(strides, "convolves")
         padding: Any = [0] * spatial
-        if all(known(a) and known(b) and a == b for a, b in pads):
-            padding = [int(a) for a, _ in pads]
+        befores, afters = [before for before, _ in pads], [after for _, after in pads]
+        if all_known(befores) and all_known(afters) and befores == afters:
+            padding = [int(n) for n in befores]
         else:
             x = self.pad(x, [(0, 0), (0, 0), *pads])
         return self.call(
@@ -57,30 +56,28 @@ class Windows(Indexing):
 
     def conv_transpose(
         self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        groups: int = 1,
-    ) -> Tensor:
+        x: TorchTensor,
+        weight: TorchTensor,
+        bias: TorchTensor | None = None,
+        **form: Unpack[GroupedStrides],
+    ) -> TorchTensor:
+        strides, dilations, groups = form["strides"], form["dilations"], form.get("groups", 1)
         spatial = _spatial(strides, "convolves")
         return self.call(_CONV_TRANSPOSE[spatial - 1], x, weight, bias, list(strides), 0, 0, groups, list(dilations))
 
-    def max_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+    def max_pool(self, x: TorchTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> TorchTensor:
         spatial = _spatial(kernel, "pools")
         dtype = self.dtype(x)
         if not dtype.is_floating_point():
-            wide = self.max_pool(self.astype(x, ir.DataType.DOUBLE), kernel, strides=strides, dilations=dilations)
+            wide = self.max_pool(self.astype(x, ir.DataType.DOUBLE), kernel, **form)
             return self.astype(wide, dtype)
-        return self.call(_MAX_POOL[spatial - 1], x, list(kernel), list(strides), 0, list(dilations))
+        return self.call(_MAX_POOL[spatial - 1], x, list(kernel), list(form["strides"]), 0, list(form["dilations"]))
 
-    def sum_pool(self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+    def sum_pool(self, x: TorchTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> TorchTensor:
         _spatial(kernel, "pools")
-        return self.call(functions.sum_pool, x, list(kernel), list(strides), list(dilations))
+        return self.call(functions.sum_pool, x, list(kernel), list(form["strides"]), list(form["dilations"]))
 
-    def fft(self, x: Tensor, axis: int, inverse: bool = False) -> Tensor:
+    def fft(self, x: TorchTensor, axis: int, inverse: bool = False) -> TorchTensor:
         return self.call(torch.fft.ifft if inverse else torch.fft.fft, x, dim=axis)
 
 

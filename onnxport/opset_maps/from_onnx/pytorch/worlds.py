@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 import torch.nn.functional as F
 
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, Worlds, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, Traced, Worlds, leaves
 
 META = torch.device("meta")
 # Example sizes of dynamic dimensions in the two worlds: primes, so that no product of sizes is another size by chance.
@@ -86,7 +86,7 @@ def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> Worlds | None
 _PLAIN = (int, float, str)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return isinstance(a, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape
 
 
@@ -119,7 +119,9 @@ def propagate(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return (found[0], found[0]) if same else (found[0], found[1])
 
 
-def _evaluate(function: Callable[..., Any], args: Any, kwargs: Any, world: int, fresh: tuple[int, int]) -> Any:
+def _evaluate(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], world: int, fresh: tuple[int, int]
+) -> Any:
     special = _RULES.get(function)
     with torch.no_grad():
         if special is not None:
@@ -127,7 +129,7 @@ def _evaluate(function: Callable[..., Any], args: Any, kwargs: Any, world: int, 
         return function(*args, **kwargs)
 
 
-def in_world(item: Any, world: int) -> Any:
+def in_world(item: object, world: int) -> Any:
     """An argument as it is in one of the two worlds, its tensors without content."""
     if isinstance(item, Traced):
         return item.worlds[world]  # type: ignore[index]
@@ -164,7 +166,7 @@ def _fallback(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
 
 
-def example(dtype: torch.dtype, dims: Sequence[int | str | None], sizes: Sizes) -> Worlds:
+def example(dtype: torch.dtype, dims: Sequence[int | str | None], sizes: Sizes) -> TensorWorlds:
     """A tensor in both worlds: sizes that are fixed, named, or unknown (None)."""
     if all(isinstance(dim, int) for dim in dims):
         twin = torch.empty([int(dim) for dim in dims if dim is not None], dtype=dtype, device=META)
@@ -174,18 +176,16 @@ def example(dtype: torch.dtype, dims: Sequence[int | str | None], sizes: Sizes) 
     return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
 
 
-def merged(x: Any, y: Any, sizes: Sizes) -> Worlds | None:
+def merged(x: TensorWorlds | None, y: TensorWorlds | None, sizes: Sizes) -> TensorWorlds | None:
     """What is known of a value that is `x` or `y`: sizes that differ become dynamic; None where type or rank differ."""
     if x is None or y is None or not all(isinstance(item, torch.Tensor) for item in (x[0], y[0])):
         return None
     if x[0].dtype != y[0].dtype or x[0].dim() != y[0].dim():
         return None
-    dims: list[Any] = []
     pairs = []
     for axis in range(x[0].dim()):
         ours, theirs = (x[0].shape[axis], x[1].shape[axis]), (y[0].shape[axis], y[1].shape[axis])
         pairs.append(ours if ours == theirs else sizes.pair(None))
-    del dims
     if all(a == b for a, b in pairs):
         twin = torch.empty([a for a, _ in pairs], dtype=x[0].dtype, device=META)
         return twin, twin

@@ -7,9 +7,10 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.opset_maps.from_onnx.axes import size_operand
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Scalar, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -40,30 +41,26 @@ def repeated_heads(xp: Namespace, x: Tensor, queries: Int) -> Tensor:
     return xp.reshape(spread, (batch, queries, length, size))
 
 
-def _offset(xp: Namespace, q: Tensor, past: Tensor | None, valid: Tensor | None) -> Any:
-    """How many keys precede the queries: a size, or a tensor (batch, 1, 1, 1)."""
+def _offset(xp: Namespace, q: Tensor, past: Tensor | None, valid: Tensor | None) -> Scalar:
+    """How many keys precede the queries, one number or a tensor (batch, 1, 1, 1)."""
     if past is not None:
-        return xp.shape(past)[2]
+        return size_operand(xp, xp.shape(past)[2])
     if valid is None:
         return 0
     ours = xp.shape(q)[2]
-    counts = xp.subtract(xp.astype(valid, ir.DataType.INT64), _tensor(xp, ours))
+    counts = xp.subtract(xp.astype(valid, ir.DataType.INT64), size_operand(xp, ours))
     return xp.expand_dims(xp.reshape(counts, (-1,)), [1, 2, 3])
 
 
-def _tensor(xp: Namespace, size: Int) -> Any:
-    return size if known(size) else xp.from_host(host_array(size), ir.DataType.INT64)
-
-
 def _allowed(
-    xp: Namespace, q: Tensor, k: Tensor, offset: Any, causal: bool, left: int, right: int, valid: Tensor | None
+    xp: Namespace, q: Tensor, k: Tensor, offset: Scalar, causal: bool, left: int, right: int, valid: Tensor | None
 ) -> Tensor | None:
     """Which keys each query may attend by place; None where all."""
     keys = xp.expand_dims(xp.arange(0, xp.shape(k)[2]), [0])
     found: Tensor | None = None
     if causal or left >= 0 or right >= 0:
         queries = xp.expand_dims(xp.arange(0, xp.shape(q)[2]), [1])
-        place = xp.add(queries, offset if xp.is_tensor(offset) else _tensor(xp, offset))
+        place = xp.add(queries, offset)
         ahead = xp.subtract(keys, place)
         if causal or right >= 0:
             found = xp.less_equal(ahead, 0 if causal else right)

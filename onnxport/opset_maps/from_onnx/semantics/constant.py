@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, all_known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -38,7 +38,7 @@ def constant_of_shape(xp: Namespace, shape: Host, *, value: HostValue | None = N
     dtype = value.dtype if value is not None else ir.DataType.FLOAT
     fill = value.array.reshape(-1)[0] if value is not None else np.float32(0)
     dims = sizes(shape)
-    if dtype == ir.DataType.INT64 and all(known(n) for n in dims) and len(dims) <= 1 and math.prod(dims) <= 64:
+    if dtype == ir.DataType.INT64 and all_known(dims) and len(dims) <= 1 and math.prod(dims) <= 64:
         return HostValue(np.full(dims, fill), dtype)
     return xp.full(dims, fill.item() if dtype.bitwidth >= 8 else float(fill), dtype)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
@@ -16,25 +17,21 @@ from onnxport.opset_maps.maps import onnx
 @onnx.op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(xp: Namespace, condition: Number, *, then_branch: Body, else_branch: Body) -> Any:
     """The outputs of one branch; of the only one that can be taken where the condition is known."""
-    if isinstance(condition, (bool, int)):
+    if isinstance(condition, (bool, int, float)):
         return (then_branch if condition else else_branch)()
     return xp.cond(condition, then_branch, else_branch)
 
 
 @onnx.op("Loop", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
-def loop(xp: Namespace, trips: Host | None = None, condition: Number = None, *carried: Tensor, body: Body) -> Any:
+def loop(
+    xp: Namespace, trips: Host | None = None, condition: Number | None = None, *carried: Tensor, body: Body
+) -> Any:
     """Values carried through iterations, and what each iteration gives, stacked."""
     limit = None if trips is None else scalar(trips)
-    if condition is True:
-        condition = None
-    elif condition is False:
-        condition = xp.constant(_false(), ir.DataType.BOOL)
+    if isinstance(condition, (bool, int, float)):  # a condition that holds is none
+        condition = None if condition else xp.constant(host_array(False, bool), ir.DataType.BOOL)
     scan_count = len(body.outputs) - 1 - len(carried)
     return xp.loop(limit, condition, carried, body, scan_count, list(body.inputs[2:]))
-
-
-def _false() -> Host:
-    return host_array(False, bool)
 
 
 @onnx.op("Scan", versions=(9, 11, 16, 19, 21, 23, 24, 25))
@@ -92,8 +89,6 @@ def batched_scan(
     directions: tuple[int, ...] | None = None,
 ) -> Any:
     """Opset 8: axis 0 is a batch, each element of which is scanned along axis 1."""
-    from onnxport.errors import UnsupportedOperator
-
     if lengths is not None and lengths.size:
         raise UnsupportedOperator("Scan-8 with sequence_lens has no mapping")
     batch = xp.shape(operands[0])[0]

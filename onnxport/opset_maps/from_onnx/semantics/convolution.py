@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import number, per_axis, sizes
+from onnxport.opset_maps.from_onnx.axes import number, per_axis, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, InvalidOperand, Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import windows
 from onnxport.opset_maps.maps import onnx
+
+
+def kernel_size(xp: Namespace, w: Tensor, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Size of the windows: the attribute, or that of the weight.
+
+    Raises:
+        UnknownUntilRun: the weight is computed, and its size known only when the model runs.
+    """
+    return tuple(kernel_shape) if kernel_shape else tuple(number(k) for k in xp.shape(w)[2:])
 
 
 @onnx.op("Conv", versions=(1, 11, 22))
@@ -27,7 +39,7 @@ def conv(
     strides: tuple[int, ...] | None = None,
 ) -> Tensor:
     """Cross-correlation."""
-    kernel = kernel_shape or xp.shape(w)[2:]
+    kernel = kernel_size(xp, w, kernel_shape)
     ours = xp.shape(x)[2:] if auto_pad.startswith("SAME") else (0,) * len(kernel)
     form = windows(xp, ours, kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
     return xp.conv(x, w, b, strides=form.strides, pads=form.pads, dilations=form.dilations, groups=group)
@@ -50,7 +62,7 @@ def conv_transpose(
     strides: tuple[int, ...] | None = None,
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
-    kernel = tuple(kernel_shape or xp.shape(w)[2:])
+    kernel = kernel_size(xp, w, kernel_shape)
     rank = len(kernel)
     step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
     cuts = transposed_pads(
@@ -144,7 +156,7 @@ def deform_conv(
     """
     n, c, h, wide = xp.shape(x)
     outs = xp.shape(w)[0]
-    kernel = tuple(kernel_shape or xp.shape(w)[2:])
+    kernel = kernel_size(xp, w, kernel_shape)
     form = windows(xp, (h, wide), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
     rows, columns = form.counts
     taps = kernel[0] * kernel[1]
@@ -152,7 +164,8 @@ def deform_conv(
     moved = xp.reshape(offset, (n, offset_group, taps, 2, rows, columns))
     places = []
     for i, count in enumerate(form.counts):
-        start = xp.subtract(xp.multiply(xp.arange(0, count), form.strides[i]), form.pads[i][0])
+        start = xp.multiply(xp.arange(0, count), form.strides[i])
+        start = xp.subtract(start, size_operand(xp, form.pads[i][0]))
         tap = xp.multiply(xp.arange(0, kernel[i]), form.dilations[i])
         tap = xp.broadcast_to(xp.expand_dims(tap, [1 - i]), kernel)
         grid = xp.expand_dims(start, [0, 2 if i == 0 else 1])
@@ -184,10 +197,12 @@ def _bilinear(
     """Elements of images flattened to (N, groups, channels, H W) at fractional places (N, groups, ...)."""
     dtype = xp.dtype(flat)
     floors = [xp.floor(place) for place in places]
-    total = None
+    total: Tensor | None = None
     for corner in range(4):
         steps = (corner // 2, corner % 2)
-        weight = inside = index = None
+        weight: Tensor | None = None
+        inside: Tensor | None = None
+        index: Tensor | None = None
         for i in range(2):
             base = xp.add(floors[i], float(steps[i]))
             share = xp.subtract(1.0, xp.abs(xp.subtract(places[i], base)))
@@ -198,11 +213,15 @@ def _bilinear(
             weight = share if weight is None else xp.multiply(weight, share)
             inside = valid if inside is None else xp.logical_and(inside, valid)
             index = position if index is None else xp.add(xp.multiply(index, bound), position)
+        assert weight is not None
+        assert inside is not None
+        assert index is not None
         weight = xp.multiply(weight, xp.astype(inside, dtype))
         n, groups, depth = lead
         chosen = xp.broadcast_to(xp.reshape(index, (n, groups, 1, count)), (n, groups, depth, count))
         part = xp.multiply(xp.take_along_axis(flat, chosen, 3), xp.reshape(weight, (n, groups, 1, count)))
         total = part if total is None else xp.add(total, part)
+    assert total is not None
     return total
 
 
@@ -226,21 +245,22 @@ def col2im(
     blocks = product(xp, form.counts)
     if known(blocks) and known(columns) and blocks != columns:
         raise InvalidOperand(f"{columns} columns for {blocks} blocks of the image")
-    if known(channels) and channels % taps:
+    if known(channels) and channels % math.prod(block):
         raise InvalidOperand(f"{channels} rows for blocks of {taps} elements")
     depth = int_op(xp, "floor_div", channels, taps)
     padded = [int_op(xp, "add", size, a + b) for size, (a, b) in zip(image, form.pads, strict=True)]
-    index = None
+    index: Tensor | None = None
     for i in range(rank):
         inside = xp.multiply(xp.arange(0, block[i]), form.dilations[i])
         starts = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
         inside = xp.expand_dims(inside, [j for j in range(2 * rank) if j != i])
         starts = xp.expand_dims(starts, [j for j in range(2 * rank) if j != rank + i])
         place = xp.add(inside, starts)
-        index = place if index is None else xp.add(xp.multiply(index, padded[i]), place)
+        index = place if index is None else xp.add(xp.multiply(index, size_operand(xp, padded[i])), place)
     total = product(xp, padded)
     elements = product(xp, (taps, *form.counts))
     flat = xp.reshape(x, (n, depth, elements))
+    assert index is not None
     chosen = xp.broadcast_to(xp.reshape(index, (1, 1, elements)), (n, depth, elements))
     filled = xp.scatter_elements(xp.zeros((n, depth, total), xp.dtype(x)), chosen, flat, 2, "add")
     found = xp.reshape(filled, (n, depth, *padded))

@@ -166,8 +166,8 @@ def is_inf(xp: Namespace, x: Tensor, *, detect_negative: int = 1, detect_positiv
 def clip(
     xp: Namespace,
     x: Tensor,
-    low: Number = None,
-    high: Number = None,
+    low: Number | None = None,
+    high: Number | None = None,
     *,
     min: float | None = None,
     max: float | None = None,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import real, resolved, sizes
+from onnxport.opset_maps.from_onnx.axes import real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, all_known, host_array, known
 from onnxport.opset_maps.maps import onnx
+
+# A number where it is known at import, else a scalar tensor.
+Factor: TypeAlias = float | Tensor
 
 _DOUBLE = ir.DataType.DOUBLE
 _INT64 = ir.DataType.INT64
@@ -29,20 +32,20 @@ def _ratio(xp: Namespace, a: Int, b: Int) -> Any:
     return a / b if known(a) and known(b) else xp.divide(_number(xp, a), _number(xp, b))
 
 
-def _minus(xp: Namespace, a: Any, b: float) -> Any:
+def _minus(xp: Namespace, a: Factor, b: float) -> Any:
     return a - b if isinstance(a, (int, float)) else xp.subtract(a, b)
 
 
-def _times(xp: Namespace, a: Any, b: float) -> Any:
+def _times(xp: Namespace, a: Factor, b: float) -> Any:
     return a * b if isinstance(a, (int, float)) else xp.multiply(a, b)
 
 
-def _gaps(xp: Namespace, width: Any) -> Any:
+def _gaps(xp: Namespace, width: Factor) -> Any:
     """Distances between `width` points; of a single point, which lies at 0, any number."""
     return width - 1 if isinstance(width, float) else xp.maximum(xp.subtract(width, 1.0), 1.0)
 
 
-def _places(xp: Namespace, ours: Int, wanted: Int, scale: Any, mode: str, roi: tuple[float, float] | None) -> Tensor:
+def _places(xp: Namespace, ours: Int, wanted: Int, scale: Factor, mode: str, roi: tuple[float, float] | None) -> Tensor:
     """Where along an axis of `ours` elements each of `wanted` results lies.
 
     Source: ONNX operator specification, Resize-19, coordinate_transformation_mode.
@@ -79,7 +82,7 @@ def _places(xp: Namespace, ours: Int, wanted: Int, scale: Any, mode: str, roi: t
                 return centred if int(wanted) > 1 else xp.multiply(x, 0.0)
             return xp.where(xp.equal(_number(xp, wanted), 1.0), 0.0, centred)
         case "half_pixel_symmetric":
-            if not (isinstance(width, float) and known(wanted)):
+            if not (isinstance(width, float) and known(wanted) and known(ours)):
                 raise UnknownUntilRun("how far a size is from its scale is known only when the model runs")
             return xp.add(centred, ours / 2 * (1 - wanted / width))
     raise UnsupportedOperator(f"coordinate_transformation_mode={mode!r} is none of ONNX's")
@@ -108,7 +111,7 @@ def _cubic(xp: Namespace, x: Tensor, a: float) -> Tensor:
 
 
 def _taps(
-    xp: Namespace, places: Tensor, ours: Int, mode: str, scale: Any, a: float, exclude_outside: bool, antialias: bool
+    xp: Namespace, places: Tensor, ours: Int, mode: str, scale: Factor, a: float, exclude_outside: bool, antialias: bool
 ) -> list[tuple[Tensor, Tensor]]:
     """For each element of the filter its index (clamped into the axis) and weight along the results."""
     shrink = 1.0
@@ -132,7 +135,7 @@ def _taps(
             weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), _DOUBLE))
         total = weight if total is None else xp.add(total, weight)
         found.append((xp.astype(inside, _INT64), weight))
-    if exclude_outside or antialias:
+    if (exclude_outside or antialias) and total is not None:
         found = [(index, xp.divide(weight, total)) for index, weight in found]
     return found
 
@@ -142,7 +145,7 @@ def resample(
     x: Tensor,
     axis: int,
     wanted: Int,
-    scale: Any,
+    scale: Factor,
     *,
     mode: str,
     transform: str,
@@ -167,6 +170,7 @@ def resample(
         for index, weight in _taps(xp, places, ours, mode, scale, a, exclude_outside, antialias):
             part = xp.multiply(xp.take(wide, index, axis), _along(xp, xp.astype(weight, width), xp.ndim(x), axis))
             total = part if total is None else xp.add(total, part)
+        assert total is not None
         found = xp.astype(total, dtype)
     if transform == "tf_crop_and_resize":
         outside = xp.logical_or(xp.less(places, 0.0), xp.greater(places, last))
@@ -202,7 +206,7 @@ def targets(
     asked = sizes(wanted)
     if policy == "stretch":
         return [(size, _ratio(xp, size, n)) for size, n in zip(asked, ours, strict=True)]
-    if not all(known(size) and known(n) for size, n in zip(asked, ours, strict=True)):
+    if not (all_known(asked) and all_known(ours)):
         raise UnknownUntilRun("the aspect ratio is known only when the model runs")
     ratios = [size / n for size, n in zip(asked, ours, strict=True)]
     factor = min(ratios) if policy == "not_larger" else max(ratios)
@@ -259,7 +263,7 @@ def resize(
     return x
 
 
-def _shrinks(scale: Any) -> bool:
+def _shrinks(scale: Factor) -> bool:
     return isinstance(scale, float) and scale < 1
 
 
@@ -278,7 +282,7 @@ def upsample(
     return x
 
 
-def _reflected(xp: Namespace, x: Tensor, low: Any, span: Any) -> Tensor:
+def _reflected(xp: Namespace, x: Tensor, low: Factor, span: Factor) -> Tensor:
     """Coordinates mirrored at `low` and `low` + `span` into between them."""
     distance = xp.abs(xp.subtract(x, low))
     flips = xp.floor(xp.divide(distance, span))
@@ -287,7 +291,7 @@ def _reflected(xp: Namespace, x: Tensor, low: Any, span: Any) -> Tensor:
     return xp.where(odd, xp.add(xp.subtract(span, rest), low), xp.add(rest, low))
 
 
-def _bounded(xp: Namespace, x: Tensor, length: Any, padding: str, align: bool) -> Tensor:
+def _bounded(xp: Namespace, x: Tensor, length: Factor, padding: str, align: bool) -> Tensor:
     """Coordinates outside an axis moved into it, as `padding` says."""
     last = _minus(xp, length, 1.0)
     if padding == "reflection":
@@ -318,7 +322,8 @@ def grid_sample(
     for i in range(rank):
         last = xp.ndim(grid) - 1
         g = xp.reshape(xp.slice(grid, last, rank - 1 - i, rank - i), (ours[0], count))
-        length = float(ours[2 + i]) if known(ours[2 + i]) else xp.astype(_number(xp, ours[2 + i]), width)
+        size = ours[2 + i]
+        length = float(size) if known(size) else xp.astype(_number(xp, size), width)
         if align_corners:
             place = xp.multiply(xp.divide(xp.add(g, 1.0), 2.0), _minus(xp, length, 1.0))
         else:
@@ -327,10 +332,10 @@ def grid_sample(
     total: Tensor | None = None
     combos: list[tuple[Any, Any]] = [(None, None)]
     for i, taps in enumerate(axes):
-        size = ours[2 + i] if known(ours[2 + i]) else xp.from_host(host_array(ours[2 + i]), _INT64)
+        extent = size_operand(xp, ours[2 + i])
         combos = [
             (
-                index if before is None else xp.add(xp.multiply(before, size), index),
+                index if before is None else xp.add(xp.multiply(before, extent), index),
                 weight if factor is None else xp.multiply(factor, weight),
             )
             for before, factor in combos
@@ -341,11 +346,12 @@ def grid_sample(
         part = xp.take_along_axis(flat, chosen, 2)
         part = xp.multiply(part, xp.expand_dims(xp.astype(weight, dtype), [1]))
         total = part if total is None else xp.add(total, part)
+    assert total is not None
     return xp.reshape(total, (*ours[:2], *outs))
 
 
 def _grid_taps(
-    xp: Namespace, place: Tensor, length: Any, mode: str, padding: str, align: bool
+    xp: Namespace, place: Tensor, length: Factor, mode: str, padding: str, align: bool
 ) -> list[tuple[Tensor, Tensor]]:
     """Index and weight of each element of the filter around fractional places."""
     last = _minus(xp, length, 1.0)

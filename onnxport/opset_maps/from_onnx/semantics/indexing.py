@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import resolved, scalar
+from onnxport.opset_maps.from_onnx.axes import resolved, scalar, size_operand
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
@@ -23,11 +21,7 @@ def non_negative(xp: Namespace, indices: Known, size: Int) -> Tensor:
         if known(size):
             return xp.constant(np.where(indices < 0, indices + size, indices).astype(np.int64))
         indices = xp.constant(indices.astype(np.int64))
-    return xp.where(xp.less(indices, 0), xp.add(indices, _scalar(xp, size, indices)), indices)
-
-
-def _scalar(xp: Namespace, size: Int, like: Tensor) -> Any:
-    return size if known(size) else xp.from_host(HostValue.of(size).array, xp.dtype(like))
+    return xp.where(xp.less(indices, 0), xp.add(indices, size_operand(xp, size, xp.dtype(indices))), indices)
 
 
 @onnx.op("Gather", versions=(1, 11, 13))
@@ -96,7 +90,7 @@ def tensor_scatter(
     if write is not None:
         steps = xp.add(steps, xp.expand_dims(xp.astype(write, ir.DataType.INT64), list(range(1, rank))))
     if mode == "circular":
-        steps = xp.floor_mod(steps, _scalar(xp, ours[axis], steps))
+        steps = xp.floor_mod(steps, size_operand(xp, ours[axis], xp.dtype(steps)))
     return xp.scatter_elements(cache, xp.broadcast_to(steps, theirs), update, axis)
 
 
@@ -150,7 +144,7 @@ def one_hot(xp: Namespace, indices: Tensor, depth: Host, values: Tensor, *, axis
     n = int(n) if isinstance(n, float) else n
     rank = xp.ndim(indices) + 1
     index = xp.astype(indices, ir.DataType.INT64)
-    index = xp.where(xp.less(index, 0), xp.add(index, _scalar(xp, n, index)), index)
+    index = xp.where(xp.less(index, 0), xp.add(index, size_operand(xp, n, xp.dtype(index))), index)
     chosen = xp.one_hot(index, n, resolved(axis, rank))
     off, on = (xp.squeeze(xp.slice(values, 0, i, i + 1), (0,)) for i in (0, 1))
     return xp.where(chosen, on, off)

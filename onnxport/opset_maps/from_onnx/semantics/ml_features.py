@@ -120,7 +120,7 @@ def _mapped(
     keys: np.ndarray[Any, Any],
     values: np.ndarray[Any, Any],
     dtype: ir.DataType,
-    default: Any,
+    default: object,
 ) -> Tensor:
     """For each element of x the value that belongs to its key, or the default: the last of the values."""
     place = xp.lookup(x, keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -244,23 +245,14 @@ def _coupled(xp: Namespace, chances: Tensor, pairs: Sequence[tuple[int, int]], c
         r[j, i] = xp.subtract(one, r[i, j])
     q: dict[tuple[int, int], Tensor] = {}
     for i in range(classes):
-        diagonal = None
-        for j in range(classes):
-            if j == i:
-                continue
-            square = xp.square(r[j, i])
-            diagonal = square if diagonal is None else xp.add(diagonal, square)
-            q[i, j] = xp.negative(xp.multiply(r[j, i], r[i, j]))
-        q[i, i] = diagonal
+        others = [j for j in range(classes) if j != i]
+        q[i, i] = reduce(xp.add, [xp.square(r[j, i]) for j in others])
+        q.update({(i, j): xp.negative(xp.multiply(r[j, i], r[i, j])) for j in others})
     columns = [xp.concat([q[i, j] for i in range(classes)], 1) for j in range(classes)]
     tolerance = 0.005 / classes
 
     def product(p: Tensor) -> Tensor:
-        total = None
-        for j in range(classes):
-            term = xp.multiply(columns[j], xp.slice(p, 1, j, j + 1))
-            total = term if total is None else xp.add(total, term)
-        return total
+        return reduce(xp.add, [xp.multiply(columns[j], xp.slice(p, 1, j, j + 1)) for j in range(classes)])
 
     def converged(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         qp = product(p)

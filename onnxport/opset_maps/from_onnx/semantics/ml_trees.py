@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -121,10 +122,10 @@ class _Tables:
             goes = self._holds(self.used[0], seen, limit, at)
         else:
             modes = xp.take(self.modes, at, 0)
-            goes = None
-            for mode in self.used:
-                here = xp.logical_and(xp.equal(modes, mode), self._holds(mode, seen, limit, at))
-                goes = here if goes is None else xp.logical_or(goes, here)
+            goes = reduce(
+                xp.logical_or,
+                (xp.logical_and(xp.equal(modes, mode), self._holds(mode, seen, limit, at)) for mode in self.used),
+            )
         if self.missing is not None:
             goes = xp.logical_or(goes, xp.logical_and(xp.isnan(seen), xp.take(self.missing, at, 0)))
         return xp.where(goes, xp.take(self.true, at, 0), xp.take(self.false, at, 0))
@@ -201,7 +202,7 @@ def _extreme(xp: Namespace, forest: Forest, scores: Tensor, at: Tensor, how: str
 # -- the operators -------------------------------------------------------------------------------------------------------
 
 
-def _base(base_values: Sequence[float], as_tensor: HostValue | None, dtype: Any) -> Array | None:
+def _base(base_values: Sequence[float], as_tensor: HostValue | None, dtype: np.dtype) -> Array | None:
     found = np.asarray(base_values, dtype) if as_tensor is None else as_tensor.array.astype(dtype)
     return found if found.size else None
 

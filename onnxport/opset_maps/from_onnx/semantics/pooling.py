@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.opset_maps.from_onnx.axes import size_operand
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Tensor, known
 from onnxport.opset_maps.from_onnx.windows import Windows, extracted, windows
 from onnxport.opset_maps.maps import onnx
 
@@ -54,19 +56,18 @@ def _flat_index(xp: Namespace, x: Tensor, form: Windows, place: Tensor, storage_
         inside = xp.floor_mod(rest, form.kernel[i])
         rest = xp.divide(xp.subtract(rest, inside), form.kernel[i])
         start = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
-        start = xp.subtract(xp.expand_dims(start, [j for j in range(2 + rank) if j != 2 + i]), form.pads[i][0])
+        start = xp.subtract(
+            xp.expand_dims(start, [j for j in range(2 + rank) if j != 2 + i]), size_operand(xp, form.pads[i][0])
+        )
         positions.insert(0, xp.add(xp.multiply(inside, form.dilations[i]), start))
     order = range(rank) if storage_order == 0 else reversed(range(rank))
     flat = None
     for i in order:
-        flat = positions[i] if flat is None else xp.add(xp.multiply(flat, _size(xp, ours[2 + i])), positions[i])
+        flat = positions[i] if flat is None else xp.add(xp.multiply(flat, size_operand(xp, ours[2 + i])), positions[i])
     images = xp.expand_dims(xp.arange(0, int_op(xp, "mul", ours[0], ours[1])), list(range(1, 1 + rank)))
-    images = xp.multiply(xp.reshape(images, (*ours[:2], *[1] * rank)), _size(xp, product(xp, ours[2:])))
+    images = xp.multiply(xp.reshape(images, (*ours[:2], *[1] * rank)), size_operand(xp, product(xp, ours[2:])))
+    assert flat is not None
     return xp.add(flat, images)
-
-
-def _size(xp: Namespace, size: Any) -> Any:
-    return size if known(size) else xp.from_host(host_array(size), ir.DataType.INT64)
 
 
 @onnx.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
@@ -78,7 +79,7 @@ def average_pool(
     padded = xp.pad(x, form.padded) if form.has_padding else x
     total = xp.sum_pool(padded, form.kernel, strides=form.strides, dilations=form.dilations)
     if not form.has_padding or (count_include_pad and all(known(e) and e == 0 for e in form.extra)):
-        return xp.divide(total, float(product(xp, form.kernel)))
+        return xp.divide(total, float(math.prod(form.kernel)))
     ours = xp.shape(x)[2:]
     ones = xp.ones((1, 1, *ours), xp.dtype(x))
     explicit = [(0, 0), (0, 0), *form.pads]

@@ -16,7 +16,7 @@ from onnxport.opset_maps.maps import onnx
 _MOST_PIECES = 1 << 14
 
 
-def _listed(sequence: Any) -> list[Any]:
+def _listed(sequence: object) -> list[Any]:
     if not isinstance(sequence, list):
         raise UnknownUntilRun("what a sequence holds is known only when the model runs")
     return sequence
@@ -101,24 +101,24 @@ def split_to_sequence(
 
 
 @onnx.op("Optional", versions=(15, 28))
-def optional(xp: Namespace, item: Any = None, *, type: Any = None) -> Any:
+def optional(xp: Namespace, item: object = None, *, type: object = None) -> Any:
     """The value, or nothing."""
     return item
 
 
-def _is_known(xp: Namespace, item: Any) -> None:
-    if item is not None and not isinstance(item, list):
+def _is_known(xp: Namespace, item: object) -> None:
+    if xp.is_tensor(item):
         xp.dtype(item)
 
 
 @onnx.op("OptionalHasElement", versions=(15, 18, 28))
-def optional_has_element(xp: Namespace, item: Any = None) -> HostValue:
+def optional_has_element(xp: Namespace, item: object = None) -> HostValue:
     """Whether there is a value."""
     _is_known(xp, item)
     return HostValue.of(item is not None, ir.DataType.BOOL)
 
 
 @onnx.op("OptionalGetElement", versions=(15, 18, 28))
-def optional_get_element(xp: Namespace, item: Any) -> Any:
+def optional_get_element(xp: Namespace, item: object) -> Any:
     """The value."""
     return item

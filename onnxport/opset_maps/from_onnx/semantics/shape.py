@@ -193,7 +193,7 @@ def pad(
     xp: Namespace,
     x: Tensor,
     pads: Host | None = None,
-    value: Number = None,
+    value: Number | None = None,
     axes: Host | None = None,
     *,
     mode: str = "constant",

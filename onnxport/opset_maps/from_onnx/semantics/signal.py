@@ -97,9 +97,12 @@ def stft(
 ) -> Tensor:
     """Fourier transforms of the windowed frames of a signal (batch, time, 1 or 2)."""
     hop = number(scalar(step))
-    if length is None and window is None:
+    if length is not None:
+        size = scalar(length)
+    elif window is not None:
+        size = xp.shape(window)[0]
+    else:
         raise UnsupportedOperator("neither window nor frame_length is given")
-    size = scalar(length) if length is not None else xp.shape(window)[0]
     dtype = xp.dtype(signal)
     z = _as_complex(xp, signal)
     total = xp.shape(z)[1]

@@ -17,7 +17,7 @@ from onnxport.graph.guard import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
 from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Int, known
 
 _NO_LIMIT = (1 << 63) - 1
 # Iterations that are written into a graph one after the other.
@@ -34,9 +34,9 @@ class Control(Windows):
         """What stands around the tracing of a body."""
         return nullcontext()
 
-    def cond(self, condition: Tensor, then_branch: Body, else_branch: Body) -> tuple[Tensor, ...]:
-        def traced(branch: Body) -> Callable[[], tuple[Tensor, ...]]:
-            def run() -> tuple[Tensor, ...]:
+    def cond(self, condition: tf.Tensor, then_branch: Body, else_branch: Body) -> tuple[tf.Tensor, ...]:
+        def traced(branch: Body) -> Callable[[], tuple[tf.Tensor, ...]]:
+            def run() -> tuple[tf.Tensor, ...]:
                 with self.inner_graph():
                     return tuple(branch())
 
@@ -54,18 +54,18 @@ class Control(Windows):
     def loop(
         self,
         trip_count: Int | None,
-        condition: Tensor | None,
-        carried: Sequence[Tensor],
+        condition: tf.Tensor | None,
+        carried: Sequence[tf.Tensor],
         body: Step,
         scan_count: int,
         formal: Sequence[ir.Value | None],
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[tf.Tensor, ...]:
         carried = tuple(carried)
         if tf.executing_eagerly() or (any(isinstance(item, list) or item is None for item in carried)):
             return self._unrolled(trip_count, condition, carried, body, scan_count)
 
         def step(
-            i: Tensor, going: Tensor, values: tuple[Any, ...]
+            i: tf.Tensor, going: tf.Tensor, values: tuple[Any, ...]
         ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
             with self.inner_graph():
                 found = body(i, going, *values)
@@ -81,7 +81,7 @@ class Control(Windows):
         )
 
         def iterate(
-            i: Tensor, going: Tensor, values: tuple[Any, ...], stacks: tuple[tf.TensorArray, ...]
+            i: tf.Tensor, going: tf.Tensor, values: tuple[Any, ...], stacks: tuple[tf.TensorArray, ...]
         ) -> tuple[Any, ...]:
             following, results, scanned = step(i, going, values)
             place = tf.cast(i, tf.int32)
@@ -102,12 +102,12 @@ class Control(Windows):
         return (*finals, *stacked)
 
     def _unrolled(
-        self, trip_count: Int | None, condition: Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int
-    ) -> tuple[Tensor, ...]:
+        self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int
+    ) -> tuple[tf.Tensor, ...]:
         """The loop as its iterations one after the other: where values are at hand, or sequences are carried."""
         going: Any = True if condition is None else _value(condition)
         limit = _NO_LIMIT if trip_count is None else int(_value(trip_count))
-        scanned: list[list[Tensor]] = [[] for _ in range(scan_count)]
+        scanned: list[list[tf.Tensor]] = [[] for _ in range(scan_count)]
         i = 0
         while going and i < limit:
             if i == _MOST_UNROLLED and not tf.executing_eagerly():
@@ -125,7 +125,7 @@ class Control(Windows):
         return (*carried, *(tf.stack(stack) for stack in scanned))
 
 
-def _value(x: Any) -> Any:
+def _value(x: object) -> Any:
     """A scalar's value, which must be known while the graph is made."""
     if known(x) or isinstance(x, bool):
         return x
@@ -137,7 +137,7 @@ def _value(x: Any) -> Any:
     return static.reshape(-1)[0] if static.ndim else static[()]
 
 
-def _settled(step: Step, carried: tuple[Tensor, ...]) -> tuple[list[tf.TensorSpec], list[tf.TensorSpec]]:
+def _settled(step: Step, carried: tuple[tf.Tensor, ...]) -> tuple[list[tf.TensorSpec], list[tf.TensorSpec]]:
     """Types of the carried values that hold in every iteration, and of one iteration's scanned elements.
 
     The body is traced until the shapes that it gives agree with those it was given; a size that changes becomes unknown, and each

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Int, PadMode, Pads, Reduction, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Int, PadMode, Pads, Reduction, known
 
 _INDICES = (tf.int32, tf.int64)
 
@@ -23,7 +21,7 @@ def _index(x: tf.Tensor) -> tf.Tensor:
 class Indexing(Shapes):
     """Elements picked, placed and ordered."""
 
-    def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: Any = 0) -> Tensor:
+    def pad(self, x: tf.Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> tf.Tensor:
         if all(known(n) and n == 0 for pair in pads for n in pair):
             return x
         if mode == "constant":
@@ -52,17 +50,17 @@ class Indexing(Shapes):
                 with_shape(x, shape)
         return x
 
-    def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    def take(self, x: tf.Tensor, indices: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.gather(x, _index(indices), axis=axis)
 
-    def take_along_axis(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    def take_along_axis(self, x: tf.Tensor, indices: tf.Tensor, axis: int) -> tf.Tensor:
         rank = self.ndim(x)
         same = [a is not None and a == b for a, b in zip(x.shape.as_list(), indices.shape.as_list(), strict=True)]
         if axis == rank - 1 and all(same[:-1]):
             return tf.gather(x, _index(indices), axis=axis, batch_dims=rank - 1)
         return tf.gather_nd(x, self._grid(indices, axis))
 
-    def _grid(self, indices: Tensor, axis: int) -> Tensor:
+    def _grid(self, indices: tf.Tensor, axis: int) -> tf.Tensor:
         """For each element of `indices` the index tuple in which it stands for the coordinate along `axis`."""
         indices = tf.cast(indices, tf.int64)
         shape = self.shape(indices)
@@ -76,15 +74,17 @@ class Indexing(Shapes):
             coordinates.append(tf.broadcast_to(steps, size_vector(shape)))
         return tf.stack(coordinates, -1)
 
-    def gather_nd(self, x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    def gather_nd(self, x: tf.Tensor, indices: tf.Tensor, batch_dims: int = 0) -> tf.Tensor:
         return tf.gather_nd(x, _index(indices), batch_dims=batch_dims)
 
     def scatter_elements(
-        self, x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: Reduction = "none"
-    ) -> Tensor:
+        self, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor, axis: int, reduction: Reduction = "none"
+    ) -> tf.Tensor:
         return self.scatter_nd(x, self._grid(indices, axis), updates, reduction)
 
-    def scatter_nd(self, x: Tensor, indices: Tensor, updates: Tensor, reduction: Reduction = "none") -> Tensor:
+    def scatter_nd(
+        self, x: tf.Tensor, indices: tf.Tensor, updates: tf.Tensor, reduction: Reduction = "none"
+    ) -> tf.Tensor:
         places = _index(indices)
         if reduction == "mul":
             return _scatter_product(x, places, updates)
@@ -96,13 +96,13 @@ class Indexing(Shapes):
         }[reduction]
         return with_shape(scatter(x, places, updates), x.shape.as_list())
 
-    def nonzero(self, x: Tensor) -> Tensor:
+    def nonzero(self, x: tf.Tensor) -> tf.Tensor:
         return tf.transpose(tf.where(x if x.dtype == tf.bool else tf.not_equal(x, tf.zeros([], x.dtype))))
 
-    def compress(self, x: Tensor, condition: Tensor, axis: int) -> Tensor:
+    def compress(self, x: tf.Tensor, condition: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.gather(x, tf.squeeze(tf.where(condition), [1]), axis=axis)
 
-    def unique(self, x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def unique(self, x: tf.Tensor, axis: int | None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         if x.dtype == tf.string and axis is not None:  # slices of strings as those of their places among all strings
             vocabulary, _, codes, _ = self.unique(x, None)
             places, first, inverse, counts = self.unique(tf.reshape(codes, tf.shape(x)), axis)
@@ -124,7 +124,7 @@ class Indexing(Shapes):
         first = tf.math.unsorted_segment_min(tf.range(tf.size(inverse, tf.int64)), inverse, count)
         return values, first, inverse, counts
 
-    def _row_order(self, x: Tensor, axis: int) -> Tensor:
+    def _row_order(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         """The lexicographic order of the slices along `axis`: stable sorting by each of their elements, the last one first."""
         rank = self.ndim(x)
         rows = tf.transpose(x, [axis, *(i for i in range(rank) if i != axis)])
@@ -139,7 +139,7 @@ class Indexing(Shapes):
         shapes = (tf.TensorShape([]), tf.TensorShape([None]))
         return tf.while_loop(lambda i, _: i < width, step, start, shape_invariants=shapes)[1]
 
-    def top_k(self, x: Tensor, k: Int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    def top_k(self, x: tf.Tensor, k: Int, axis: int, largest: bool) -> tuple[tf.Tensor, tf.Tensor]:
         rank = self.ndim(x)
         swap = [i for i in range(rank) if i != axis] + [axis]
         back = [swap.index(i) for i in range(rank)]
@@ -153,7 +153,7 @@ class Indexing(Shapes):
         places = places if axis == rank - 1 else tf.transpose(places, back)
         return self.take_along_axis(x, places, axis), places
 
-    def argsort(self, x: Tensor, axis: int, descending: bool = False) -> Tensor:
+    def argsort(self, x: tf.Tensor, axis: int, descending: bool = False) -> tf.Tensor:
         return tf.cast(
             tf.argsort(x, axis, direction="DESCENDING" if descending else "ASCENDING", stable=True), tf.int64
         )

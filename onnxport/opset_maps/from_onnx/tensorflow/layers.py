@@ -7,22 +7,21 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
-from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import tensorflow_native
 
 
 @tensorflow_native.op("BatchNormalization", versions=(9, 14, 15))
 def batch_normalization(
     xp: TensorFlowNamespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
+    x: tf.Tensor,
+    scale: tf.Tensor,
+    bias: tf.Tensor,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
     *,
     epsilon: float = 1e-5,
     training_mode: int = 0,
-    **_: Any,
+    **_: object,
 ) -> Any:
     """FusedBatchNormV3 for images of single precision; inference with statistics as they are."""
     statistics = (scale, bias, mean, variance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.tensorflow.control import Control
 from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, tensor_of, widened
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size_vector
-from onnxport.opset_maps.from_onnx.values import Tensor, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 
 class TensorFlowArrays(Control):
@@ -33,7 +34,7 @@ class TensorFlowArrays(Control):
         self.deferred = 0
         self._reads: dict[tuple[ir.Value, tf.Graph | None], tf.Tensor] = {}
 
-    def parameter(self, value: ir.Value) -> Tensor:
+    def parameter(self, value: ir.Value) -> tf.Tensor:
         held = self.parameters[value]
         if isinstance(held, tf.Tensor):
             return held
@@ -44,54 +45,56 @@ class TensorFlowArrays(Control):
 
     # -- elementwise ---------------------------------------------------------------------------------------------------
 
-    def elementwise(self, name: str, *xs: Tensor) -> Tensor:
+    def elementwise(self, name: str, *xs: tf.Tensor) -> tf.Tensor:
         return elementwise(name, *_tensors(xs))
 
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
+    def add(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self.elementwise("Add", _as_bias(a, b), _as_bias(b, a))
 
-    def _apply(self, key: str, function: Callable[..., Tensor], *xs: Any, exact: bool = True) -> Tensor:
+    def _apply(
+        self, key: str, function: Callable[..., tf.Tensor], *xs: tf.Tensor | complex, exact: bool = True
+    ) -> tf.Tensor:
         tensors = _tensors(xs)
         return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
 
-    def divide(self, a: Tensor, b: Tensor) -> Tensor:
+    def divide(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self._apply("divide", raw_op("Div"), a, b)
 
-    def floor_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def floor_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self._apply("floor_mod", raw_op("FloorMod"), a, b)
 
-    def trunc_mod(self, a: Tensor, b: Tensor) -> Tensor:
+    def trunc_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self._apply("trunc_mod", raw_op("TruncateMod"), a, b)
 
-    def pow(self, a: Tensor, b: Tensor) -> Tensor:
+    def pow(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return _power(a, b)
 
-    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    def where(self, condition: tf.Tensor, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return tf.where(condition, *_tensors([a, b]))
 
-    def bitwise_left_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_left_shift(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return _shifted(tf.bitwise.left_shift, a, b)
 
-    def bitwise_right_shift(self, a: Tensor, b: Tensor) -> Tensor:
+    def bitwise_right_shift(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return _shifted(tf.bitwise.right_shift, a, b)
 
-    def bitwise_invert(self, x: Tensor) -> Tensor:
+    def bitwise_invert(self, x: tf.Tensor) -> tf.Tensor:
         return tf.bitwise.invert(x)
 
-    def logical_not(self, x: Tensor) -> Tensor:
+    def logical_not(self, x: tf.Tensor) -> tf.Tensor:
         return tf.logical_not(x)
 
-    def isnan(self, x: Tensor) -> Tensor:
+    def isnan(self, x: tf.Tensor) -> tf.Tensor:
         if not x.dtype.is_floating:
             return tf.zeros_like(x, tf.bool)
         return self._apply("isnan", tf.math.is_nan, x)
 
-    def isinf(self, x: Tensor) -> Tensor:
+    def isinf(self, x: tf.Tensor) -> tf.Tensor:
         if not x.dtype.is_floating:
             return tf.zeros_like(x, tf.bool)
         return self._apply("isinf", tf.math.is_inf, x)
 
-    def equal(self, a: Tensor, b: Tensor) -> Tensor:
+    def equal(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         tensors = _tensors([a, b])
         if tensors[0].dtype == tf.string:
             return tf.equal(*tensors)
@@ -99,22 +102,24 @@ class TensorFlowArrays(Control):
 
     # -- what only the running model knows ------------------------------------------------------------------------------
 
-    def defer(self, call: Any, operands: Any, outputs: Any, error: UnknownUntilRun) -> Any:
+    def defer(
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    ) -> Any:
         self.deferred += 1
         return super().defer(call, operands, outputs, error)
 
     # -- strings -------------------------------------------------------------------------------------------------------
 
-    def string_case(self, x: Tensor, upper: bool) -> Tensor:
+    def string_case(self, x: tf.Tensor, upper: bool) -> tf.Tensor:
         return (tf.strings.upper if upper else tf.strings.lower)(x, encoding="utf-8")
 
-    def string_concat(self, a: Tensor, b: Tensor) -> Tensor:
+    def string_concat(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         if a.shape.as_list() != b.shape.as_list() or None in a.shape.as_list():
             shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
             a, b = tf.broadcast_to(a, shape), tf.broadcast_to(b, shape)
         return tf.strings.join([a, b])
 
-    def string_split(self, x: Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[Tensor, Tensor]:
+    def string_split(self, x: tf.Tensor, delimiter: str | None, maxsplit: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         flat = tf.reshape(x, [-1])
         shape = self.shape(x)
         if delimiter:
@@ -129,7 +134,7 @@ class TensorFlowArrays(Control):
             table, tf.concat([size_vector(shape), tf.shape(table, out_type=tf.int64)[1:]], 0)
         ), tf.reshape(counts, size_vector(shape))
 
-    def regex_full_match(self, x: Tensor, pattern: str) -> Tensor:
+    def regex_full_match(self, x: tf.Tensor, pattern: str) -> tf.Tensor:
         with tf.init_scope():
             try:
                 tf.strings.regex_full_match(tf.constant(""), pattern)
@@ -138,7 +143,7 @@ class TensorFlowArrays(Control):
                 raise UnsupportedOperator(f"RegexFullMatch: pattern={pattern[:80]!r}: {reason[:80]}") from error
         return tf.strings.regex_full_match(x, pattern)
 
-    def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
+    def lookup(self, x: tf.Tensor, keys: np.ndarray[Any, Any]) -> tf.Tensor:
         if keys.dtype.kind == "f" or len(keys) <= _FEW:
             return super().lookup(x, keys)
         text = keys.dtype.kind == "O"
@@ -179,13 +184,13 @@ def _hashed(x: tf.Tensor) -> tf.Tensor:
     return tf.strings.to_hash_bucket_strong(x, (1 << 63) - 1, key=[0x5DEECE66D, 0xB])
 
 
-def _tensors(xs: Any) -> list[tf.Tensor]:
+def _tensors(xs: Sequence[tf.Tensor | complex]) -> list[tf.Tensor]:
     """Operands of one element type: Python numbers take that of the first tensor."""
     dtype = next(x.dtype for x in xs if isinstance(x, (tf.Tensor, tf.Variable)))
     return [x if isinstance(x, (tf.Tensor, tf.Variable)) else tf.cast(x, dtype) for x in xs]
 
 
-def _as_bias(x: Any, other: Any) -> Any:
+def _as_bias(x: object, other: object) -> Any:
     """A row [1, n] added to a matrix as a vector: TensorFlow 2.21 fuses a product and the row, and then refuses the row."""
     if not isinstance(x, tf.Tensor) or not isinstance(other, tf.Tensor):
         return x
@@ -193,11 +198,11 @@ def _as_bias(x: Any, other: Any) -> Any:
     return tf.reshape(x, [x.shape[1]]) if row and x.shape[1] else x
 
 
-def _power(a: Any, b: Any) -> tf.Tensor:
+def _power(a: tf.Tensor | complex, b: tf.Tensor | complex) -> tf.Tensor:
     """a to the b in the type of a; integers to a floating-point power go through double precision, as C's pow does."""
     if not isinstance(a, (tf.Tensor, tf.Variable)):
-        a = tf.cast(a, b.dtype)
-    if not isinstance(b, (tf.Tensor, tf.Variable)):
+        a, b = _tensors([a, b])
+    elif not isinstance(b, (tf.Tensor, tf.Variable)):
         b = tf.constant(b, tf.float64 if isinstance(b, float) and not a.dtype.is_floating else a.dtype)
     if a.dtype.is_floating:
         return widened("pow", raw_op("Pow"), [[1], [1]], [a, tf.cast(b, a.dtype)])

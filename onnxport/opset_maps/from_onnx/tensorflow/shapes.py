@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +22,7 @@ from onnxport.opset_maps.from_onnx.tensorflow.elements import (
     tensor_of,
     widened,
 )
-from onnxport.opset_maps.from_onnx.values import Axes, Host, Int, IntOp, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Axes, Host, Int, IntOp, UnknownUntilRun, all_known, host_array, known
 
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,
@@ -33,16 +33,16 @@ _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
 }
 
 
-def size(n: Int) -> tf.Tensor:
+def size(n: Int | tf.Tensor) -> tf.Tensor:
     """A size as an INT64 scalar; a dynamic truth value as it is."""
-    if known(n):
-        return tf.constant(int(n), tf.int64)
+    if not isinstance(n, tf.Tensor):
+        return tf.constant(n, tf.int64)
     return n if n.dtype in (tf.bool, tf.int64) else tf.cast(n, tf.int64)
 
 
 def size_vector(shape: Sequence[Int]) -> tf.Tensor:
     """Sizes as an INT64 vector: a constant where all are known."""
-    if all(known(n) for n in shape):
+    if all_known(shape):
         return tf.constant([int(n) for n in shape], tf.int64, shape=[len(shape)])
     return tf.stack([size(n) for n in shape])
 
@@ -94,16 +94,16 @@ class Shapes(Namespace):
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
-    def is_tensor(self, x: Any) -> bool:
+    def is_tensor(self, x: object) -> TypeGuard[tf.Tensor]:
         return isinstance(x, (tf.Tensor, tf.Variable))
 
-    def ndim(self, x: Tensor) -> int:
+    def ndim(self, x: tf.Tensor) -> int:
         rank = x.shape.rank
         if rank is None:
             raise UnknownUntilRun("a rank is not known before the model runs")
         return int(rank)
 
-    def shape(self, x: Tensor) -> tuple[Int, ...]:
+    def shape(self, x: tf.Tensor) -> tuple[Int, ...]:
         self.ndim(x)
         static = x.shape.as_list()
         if None not in static:
@@ -116,24 +116,24 @@ class Shapes(Namespace):
     def is_size(self, n: Int) -> bool:
         return any(n is size for size in self._sizes)
 
-    def static_shape(self, x: Tensor) -> tuple[int | None, ...] | None:
+    def static_shape(self, x: tf.Tensor) -> tuple[int | None, ...] | None:
         return None if x.shape.rank is None else tuple(x.shape.as_list())
 
-    def dtype(self, x: Tensor) -> ir.DataType:
+    def dtype(self, x: tf.Tensor) -> ir.DataType:
         return OF_TF[x.dtype]
 
     # -- between Python and tensors ------------------------------------------------------------------------------------
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
         return tensor_of(np.asarray(array), dtype)
 
-    def from_host(self, array: Host, dtype: ir.DataType) -> Tensor:
+    def from_host(self, array: Host, dtype: ir.DataType) -> tf.Tensor:
         held = held_in(dtype)
         if array.dtype != object or dtype == ir.DataType.STRING:
             return tensor_of(array, dtype)
         return tf.reshape(tf.stack([tf.cast(item, held) for item in array.ravel()]), array.shape)
 
-    def to_host(self, x: Tensor) -> Host:
+    def to_host(self, x: tf.Tensor) -> Host:
         static = tf.get_static_value(x)
         if static is not None:
             return np.asarray(static)
@@ -148,12 +148,14 @@ class Shapes(Namespace):
 
     # -- making --------------------------------------------------------------------------------------------------------
 
-    def full(self, shape: Sequence[Int], fill_value: Any, dtype: ir.DataType) -> Tensor:
+    def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> tf.Tensor:
         held = held_in(dtype)
         value = tf.reshape(tf.cast(fill_value, held), []) if held != tf.string else tf.convert_to_tensor(fill_value)
         return with_shape(tf.fill(size_vector(shape), value), shape)
 
-    def arange(self, start: Any, stop: Any = None, step: Any = 1, dtype: ir.DataType = ir.DataType.INT64) -> Tensor:
+    def arange(
+        self, start: object, stop: object = None, step: object = 1, dtype: ir.DataType = ir.DataType.INT64
+    ) -> tf.Tensor:
         if stop is None:
             start, stop = 0, start
         held = held_in(dtype)
@@ -164,115 +166,115 @@ class Shapes(Namespace):
 
     def random_uniform(
         self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
-    ) -> Tensor:
+    ) -> tf.Tensor:
         number = None if seed is None else int(np.float32(seed).view(np.int32))
         return with_shape(tf.random.uniform(size_vector(shape), low, high, held_in(dtype), seed=number), shape)
 
     def random_normal(
         self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
-    ) -> Tensor:
+    ) -> tf.Tensor:
         number = None if seed is None else int(np.float32(seed).view(np.int32))
         return with_shape(tf.random.normal(size_vector(shape), mean, scale, held_in(dtype), seed=number), shape)
 
     # -- element types -------------------------------------------------------------------------------------------------
 
-    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
+    def astype(self, x: tf.Tensor, dtype: ir.DataType, saturate: bool = True) -> tf.Tensor:
         return converted(x, dtype, saturate)
 
-    def bitcast(self, x: Tensor, dtype: ir.DataType) -> Tensor:
+    def bitcast(self, x: tf.Tensor, dtype: ir.DataType) -> tf.Tensor:
         if dtype == ir.DataType.FLOAT8E8M0:
             return power_of_two(x)
         bits = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
         return tf.cast(bits, tf.bool) if dtype == ir.DataType.BOOL else tf.bitcast(bits, held_in(dtype))
 
-    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+    def complex(self, real: tf.Tensor, imag: tf.Tensor) -> tf.Tensor:
         return tf.complex(real, imag)
 
-    def real(self, x: Tensor) -> Tensor:
+    def real(self, x: tf.Tensor) -> tf.Tensor:
         return tf.math.real(x)
 
-    def imag(self, x: Tensor) -> Tensor:
+    def imag(self, x: tf.Tensor) -> tf.Tensor:
         return tf.math.imag(x)
 
     # -- shape ---------------------------------------------------------------------------------------------------------
 
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: tf.Tensor, axes: Sequence[int]) -> tf.Tensor:
         return tf.transpose(x, list(axes))
 
-    def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def reshape(self, x: tf.Tensor, shape: Sequence[Int]) -> tf.Tensor:
         return with_shape(tf.reshape(x, size_vector(shape)), shape)
 
-    def expand_dims(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def expand_dims(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
         for place in sorted(axis):
             x = tf.expand_dims(x, place)
         return x
 
-    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def squeeze(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
         return tf.squeeze(x, sorted(axis)) if len(axis) else x
 
-    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    def concat(self, xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
         return tf.concat(list(xs), axis)
 
-    def stack(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    def stack(self, xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
         return tf.stack(list(xs), axis)
 
-    def broadcast_to(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def broadcast_to(self, x: tf.Tensor, shape: Sequence[Int]) -> tf.Tensor:
         return with_shape(tf.broadcast_to(x, size_vector(shape)), shape)
 
-    def expand(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
+    def expand(self, x: tf.Tensor, shape: Sequence[Int]) -> tf.Tensor:
         own = self.shape(x)
-        if all(known(n) for n in (*own, *shape)):
+        if all_known(own) and all_known(shape):
             return tf.broadcast_to(x, np.broadcast_shapes(tuple(map(int, own)), tuple(map(int, shape))))
         target = tf.broadcast_dynamic_shape(size_vector(own), size_vector(shape))
         rank = max(len(own), len(shape))
         pairs = zip([1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True)
         return with_shape(tf.broadcast_to(x, target), [_joint(a, b) for a, b in pairs])
 
-    def flip(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def flip(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
         return tf.reverse(x, list(axis))
 
-    def tile(self, x: Tensor, repeats: Sequence[Int]) -> Tensor:
+    def tile(self, x: tf.Tensor, repeats: Sequence[Int]) -> tf.Tensor:
         return tf.tile(x, size_vector(repeats))
 
-    def split(self, x: Tensor, sizes: Sequence[Int], axis: int) -> list[Tensor]:
+    def split(self, x: tf.Tensor, sizes: Sequence[Int], axis: int) -> list[tf.Tensor]:
         return list(tf.split(x, size_vector(sizes), axis, num=len(sizes)))
 
-    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
+    def slice(self, x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> tf.Tensor:
         return _sliced(x, axis, start, stop, step)
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def sum(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         return _reduce("sum", x, axis, keepdims)
 
-    def prod(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def prod(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         return _reduce("prod", x, axis, keepdims)
 
-    def mean(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def mean(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         return _reduce("mean", x, axis, keepdims)
 
-    def max(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def max(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         return _reduce("max", x, axis, keepdims)
 
-    def min(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    def min(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         return _reduce("min", x, axis, keepdims)
 
-    def argmax(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    def argmax(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
         return _place("argmax", tf.argmax, x, axis, keepdims)
 
-    def argmin(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    def argmin(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
         return _place("argmin", tf.argmin, x, axis, keepdims)
 
-    def cumulative_sum(self, x: Tensor, axis: int) -> Tensor:
+    def cumulative_sum(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return widened("cumulative sum", lambda y: tf.cumsum(y, axis), [[1] * self.ndim(x)], [x])
 
-    def cumulative_prod(self, x: Tensor, axis: int) -> Tensor:
+    def cumulative_prod(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return widened("cumulative product", lambda y: tf.math.cumprod(y, axis), [[1] * self.ndim(x)], [x])
 
-    def softmax(self, x: Tensor, axis: int) -> Tensor:
+    def softmax(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.nn.softmax(x, axis)
 
-    def log_softmax(self, x: Tensor, axis: int) -> Tensor:
+    def log_softmax(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.nn.log_softmax(x, axis)
 
 

@@ -18,13 +18,13 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Int, Pads, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Int, Pads, known
 
 
 class Windows(Indexing):
     """Products, and what slides over images."""
 
-    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+    def matmul(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         left, right = self.ndim(a) == 1, self.ndim(b) == 1
         x = tf.expand_dims(a, 0) if left else a
         y = tf.expand_dims(b, 1) if right else b
@@ -35,13 +35,13 @@ class Windows(Indexing):
         dropped = ([-2] if left else []) + ([-1] if right else [])
         return tf.squeeze(product, dropped) if dropped else product
 
-    def einsum(self, equation: str, *xs: Tensor) -> Tensor:
+    def einsum(self, equation: str, *xs: tf.Tensor) -> tf.Tensor:
         return tf.einsum(equation, *xs)
 
-    def det(self, x: Tensor) -> Tensor:
+    def det(self, x: tf.Tensor) -> tf.Tensor:
         return widened("det", tf.linalg.det, [[1, 1]], [x])
 
-    def fft(self, x: Tensor, axis: int, inverse: bool = False) -> Tensor:
+    def fft(self, x: tf.Tensor, axis: int, inverse: bool = False) -> tf.Tensor:
         if x.dtype == tf.complex64:  # kernels of single precision lose half of its digits
             return tf.cast(self.fft(tf.cast(x, tf.complex128), axis, inverse), tf.complex64)
         rank = self.ndim(x)
@@ -55,15 +55,15 @@ class Windows(Indexing):
 
     def conv_last(
         self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
+        x: tf.Tensor,
+        weight: tf.Tensor,
+        bias: tf.Tensor | None = None,
         *,
         strides: Sequence[int],
         pads: Pads,
         dilations: Sequence[int],
         groups: int = 1,
-    ) -> Tensor:
+    ) -> tf.Tensor:
         """`conv` of a channels-last image; the weight stays as ONNX has it."""
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
@@ -75,14 +75,14 @@ class Windows(Indexing):
 
     def conv_transpose_last(
         self,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
+        x: tf.Tensor,
+        weight: tf.Tensor,
+        bias: tf.Tensor | None = None,
         *,
         strides: Sequence[int],
         dilations: Sequence[int],
         groups: int = 1,
-    ) -> Tensor:
+    ) -> tf.Tensor:
         """`conv_transpose` of a channels-last image; the weight stays as ONNX has it."""
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
@@ -110,38 +110,38 @@ class Windows(Indexing):
     # -- pooling -------------------------------------------------------------------------------------------------------
 
     def max_pool_last(
-        self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
-    ) -> Tensor:
+        self, x: tf.Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    ) -> tf.Tensor:
         """`max_pool` of a channels-last image."""
         return self._pooled(x, kernel, strides, dilations, _max_pool, self.maximum)
 
     def sum_pool_last(
-        self, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
-    ) -> Tensor:
+        self, x: tf.Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    ) -> tf.Tensor:
         """`sum_pool` of a channels-last image."""
         return self._pooled(x, kernel, strides, dilations, _sum_pool, self.add)
 
     def _pooled(
         self,
-        x: Tensor,
+        x: tf.Tensor,
         kernel: Sequence[int],
         strides: Sequence[int],
         dilations: Sequence[int],
         native: Callable[..., tf.Tensor],
-        combine: Callable[[Tensor, Tensor], Tensor],
-    ) -> Tensor:
+        combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
         if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in (tf.float32, tf.float64):
             return native(x, list(kernel), list(strides))
         return self._pooled_by_shifts(x, kernel, strides, dilations, combine)
 
     def _pooled_by_shifts(
         self,
-        last: Tensor,
+        last: tf.Tensor,
         kernel: Sequence[int],
         strides: Sequence[int],
         dilations: Sequence[int],
-        combine: Callable[[Tensor, Tensor], Tensor],
-    ) -> Tensor:
+        combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
         """Pooling that TensorFlow has no kernel for: the shifted images of each place in the window, combined."""
         counts: list[Int] = []
         for n, k, s, d in zip(self.shape(last)[1:-1], kernel, strides, dilations, strict=True):
