@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from onnxport.converters.convert import convert
     from onnxport.converters.validate import validate
     from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError
+    from onnxport.frameworks import Framework, register_framework
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.extending import register_from_onnx, register_to_onnx
     from onnxport.validation.report import Report
@@ -21,6 +22,8 @@ _HOME = {
     "validate": "onnxport.converters.validate",
     "OnnxModel": "onnxport.model",
     "Report": "onnxport.validation.report",
+    "Framework": "onnxport.frameworks",
+    "register_framework": "onnxport.frameworks",
     "register_to_onnx": "onnxport.opset_maps.extending",
     "register_from_onnx": "onnxport.opset_maps.extending",
     "OnnxportError": "onnxport.errors",
@@ -30,6 +33,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Framework",
     "OnnxModel",
     "OnnxportError",
     "Report",
@@ -37,6 +41,7 @@ __all__ = [
     "UnsupportedOperator",
     "ValidationError",
     "convert",
+    "register_framework",
     "register_from_onnx",
     "register_to_onnx",
     "validate",

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from onnxport.cli.ops import FRAMEWORKS, TITLES, lowerings, meanings, page
+from onnxport.cli.ops import FRAMEWORKS, lowerings, meanings, page
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -19,8 +19,8 @@ SUPPORT = ROOT / "docs" / "support.md"
 def summary() -> str:
     """How many operators each framework has in either direction."""
     rows = [
-        f"| {TITLES[name]} | {sum(1 for _ in lowerings(name))} | {sum(1 for _ in meanings(name))} |\n"
-        for name in FRAMEWORKS
+        f"| {item.title} | {sum(1 for _ in lowerings(item))} | {sum(1 for _ in meanings(item))} |\n"
+        for item in FRAMEWORKS
     ]
     return "| framework | operators to ONNX | ONNX operators from it |\n|---|---|---|\n" + "".join(rows)
 

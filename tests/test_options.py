@@ -8,10 +8,12 @@ import onnx.helper as make
 import pytest
 
 import onnxport
+from onnxport import frameworks
 from onnxport.errors import InvalidInputError
-from onnxport.options import OPTIONS, TARGETS, check, check_sides, kind_of
+from onnxport.options import OPTIONS, check, check_sides
 
-KINDS = sorted({kind for option in OPTIONS for kind in option.targets})
+TARGETS = frameworks.BUILT_IN
+KINDS = [kind for framework in frameworks.BUILT_IN for kind in framework.kinds]
 
 
 def linear() -> onnx.ModelProto:
@@ -23,14 +25,14 @@ def linear() -> onnx.ModelProto:
     return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda item: item.name)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda item: item.title)
 def test_every_option_is_taken_or_refused_by_name(kind, target):
     for option in OPTIONS:
-        if option.means(kind, target):
+        if kind.takes(option.name, target):
             check([option.name], kind, target)
             continue
-        with pytest.raises(InvalidInputError, match=f"^{option.name}= means nothing for .*: {option.instead}"):
+        with pytest.raises(InvalidInputError, match=f"^{option.name}= means nothing for .*: {option.instead(kind)}"):
             check([option.name], kind, target)
 
 
@@ -104,24 +106,25 @@ def test_a_validation_refuses_likewise(given, message):
 
 
 def test_an_option_of_either_side_is_taken():
-    check_sides(["methods"], "onnx", "sklearn")
-    check_sides(["signature"], "tensorflow", "onnx")
+    onnx, tensorflow, sklearn = (frameworks.get(name).kinds[-1] for name in ("onnx", "tensorflow", "sklearn"))
+    check_sides(["methods"], onnx, sklearn)
+    check_sides(["signature"], tensorflow, onnx)
     with pytest.raises(InvalidInputError, match="kwargs="):
-        check_sides(["kwargs"], "sklearn", "onnx")
+        check_sides(["kwargs"], sklearn, onnx)
 
 
 @pytest.mark.parametrize(
     ("path", "framework", "kind"),
     [
-        ("a.pt2", "pytorch", "program"),
-        ("frozen.pb", "tensorflow", "graph_def"),
-        ("folder", "tensorflow", "tensorflow"),
-        ("folder/saved_model.pb", "tensorflow", "tensorflow"),
-        ("a.onnx", "onnx", "onnx"),
+        ("a.pt2", "pytorch", "an exported program of PyTorch"),
+        ("frozen.pb", "tensorflow", "a frozen graph of TensorFlow"),
+        ("folder", "tensorflow", "a TensorFlow model"),
+        ("folder/saved_model.pb", "tensorflow", "a TensorFlow model"),
+        ("a.onnx", "onnx", "an ONNX model"),
     ],
 )
 def test_the_kind_of_a_path(path, framework, kind):
-    assert kind_of(path, framework) == kind
+    assert frameworks.get(framework).kind_of(path).title == kind
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ CONVERTERS = {
 
 # Which rooms a file in a room may know; everyone knows the plain modules errors, frameworks, model, options and request.
 ROOMS = {
+    "frameworks": set(),
     "graph": {"graph"},
     "opset_maps": {"opset_maps", "graph"},
     "tracing": {"tracing", "graph"},

@@ -33,6 +33,8 @@ from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.graph.runtimes import Runtime
 
+_NAMES = [item.name for item in frameworks.registered()]
+
 
 @dataclass(frozen=True)
 class Order:
@@ -44,7 +46,7 @@ class Order:
 
     source: SourceArgument
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or directory to write.")] = None
-    to: Annotated[str | None, typer.Option(help="onnx, pytorch, tensorflow, keras or sklearn.")] = None
+    to: Annotated[str | None, typer.Option(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.")] = None
     opset: Opset = None
     input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
@@ -80,12 +82,10 @@ class Order:
     allow_code: AllowCode = False
     allow_unproved: AllowUnproved = False
     as_json: Json = False
-    expected: Framework | None = None
+    expected: str | None = None
 
 
-def command(
-    expected: Framework | None = None, target: Framework | None = None, *, about: str = ""
-) -> Callable[..., None]:
+def command(expected: str | None = None, target: str | None = None, *, about: str = "") -> Callable[..., None]:
     """A conversion as a command: its options are the fields of `Order`; an alias has its two frameworks fixed.
 
     Args:
@@ -99,6 +99,7 @@ def command(
         _perform(Order(**given, **fixed))
 
     types = get_type_hints(Order, include_extras=True)
+    route = [None if name is None else frameworks.get(name) for name in (expected, target)]
     options = [
         inspect.Parameter(
             item.name,
@@ -107,7 +108,7 @@ def command(
             annotation=types[item.name],
         )
         for item in fields(Order)
-        if item.name not in fixed and shown(item.name, expected, target)
+        if item.name not in fixed and shown(item.name, *route)
     ]
     convert.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     convert.__annotations__ = {item.name: item.annotation for item in options}
@@ -117,12 +118,13 @@ def command(
 
 def _perform(order: Order) -> None:
     with outcome(order.as_json, f"converting {order.source} ..."):
-        found = carry_out(order)
+        summary = carry_out(order)
+    report = summary["validation"]
     if order.as_json:
-        print_json({**found, "validation": found["validation"].to_dict() if found["validation"] else None})
+        print_json({**summary, "validation": report.to_dict() if report else None})
     else:
-        _show(found)
-    settle([found["validation"]], allow_unproved=order.allow_unproved)
+        _show(summary)
+    settle([report], allow_unproved=order.allow_unproved)
 
 
 def carry_out(order: Order) -> dict[str, Any]:
@@ -137,11 +139,11 @@ def carry_out(order: Order) -> dict[str, Any]:
     if order.output is not None:
         _check_output(order.output, target)
     model = resolve(order.source, weights=order.weights, inputs=order.inputs, input_shapes=order.input_shape or ())
-    if order.expected is not None and model.framework != order.expected:
-        raise InvalidModelError(f"{order.source!r} is a model of {model.framework}, not of {order.expected}")
-    if model.framework == "pytorch" and model.model is not order.source and model.inputs is None:
+    if order.expected is not None and model.framework.name != order.expected:
+        raise InvalidModelError(f"{order.source!r} is a model of {model.framework.name}, not of {order.expected}")
+    if not model.kind.carries_signature and model.inputs is None:
         raise InvalidInputError(
-            f"a PyTorch model carries no signature: give example inputs with --inputs or --input-shape, or let "
+            f"{model.kind.title} carries no signature: give example inputs with --inputs or --input-shape, or let "
             f"{order.source!r} return (model, inputs)"
         )
     refuse(_chosen(order), model, target)
@@ -149,7 +151,7 @@ def carry_out(order: Order) -> dict[str, Any]:
     started = time.perf_counter()
     result = convert_model(
         model.model,
-        target,
+        target.name,
         inputs=model.inputs,
         dynamic_shapes=dynamic_shapes(order.dynamic),
         target_opset=order.opset,
@@ -169,14 +171,14 @@ def carry_out(order: Order) -> dict[str, Any]:
         rtol=order.rtol,
         atol=order.atol,
     )
-    report = getattr(result, "onnxport_report" if target != "onnx" else "report", None)
+    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     return {
         "source": order.source,
-        "from": model.framework,
-        "to": target,
+        "from": model.framework.name,
+        "to": target.name,
         "output": str(place),
         "seconds": round(time.perf_counter() - started, 3),
-        **(describe.signature(result) if target == "onnx" else {}),
+        **(describe.signature(result) if target.is_hub else {}),
         "notes": list(getattr(result, "notes", ())),
         "validation": report,
     }
@@ -191,19 +193,23 @@ def _target(order: Order) -> Framework:
     """The framework that --to names, else the one whose files end as --output does, else ONNX."""
     if order.to is not None:
         try:
-            return frameworks.canonical(order.to)
+            return frameworks.get(order.to)
         except InvalidInputError as error:
             raise InvalidInputError(f"--to: {error}") from None
     if order.output is None:
-        return "onnx"
+        return frameworks.get(frameworks.HUB)
     suffix = order.output.suffix.lower()
-    for framework, suffixes in frameworks.WRITTEN.items():
-        if suffix in suffixes:
+    for framework in (*frameworks.registered(), *frameworks.discover()):
+        if suffix in framework.files.writes:
             return framework
-    known = ", ".join(item for suffixes in frameworks.WRITTEN.values() for item in suffixes)
+    known = ", ".join(item for framework in frameworks.registered() for item in framework.files.writes)
+    folders = [
+        f"a {item.files.folder.title}'s folder needs --to {item.name}"
+        for item in frameworks.registered()
+        if item.files.folder is not None
+    ]
     raise InvalidInputError(
-        f"--output: {str(order.output)!r} does not say what to convert to: it ends in none of {known}; a SavedModel's folder "
-        "needs --to tensorflow"
+        f"--output: {str(order.output)!r} does not say what to convert to: it ends in none of {'; '.join([known, *folders])}"
     )
 
 
@@ -216,21 +222,24 @@ def _check_output(place: Path, target: Framework) -> None:
 
 def _free_place(model: Source, target: Framework) -> Path:
     """A place named after the model; a name that the user did not choose never replaces a file."""
-    suffix = next(iter(frameworks.WRITTEN[target]), "_saved_model")
-    place = Path(f"{model.name}{suffix}")
+    folder = target.files.folder
+    endings = (*target.files.writes, *([folder.ending] if folder is not None else []))
+    if not endings:
+        raise InvalidInputError(f"results in {target.name} are not written to files")
+    place = Path(f"{model.name}{endings[0]}")
     if place.exists():
         raise InvalidInputError(f"{str(place)!r} exists: name the result with --output")
     return place
 
 
-def _show(found: dict[str, Any]) -> None:
-    opset = f", opset {found['opsets'].get('', '?')}" if "opsets" in found else ""
-    say(f"{found['output']}  ({found['from']} to {found['to']}{opset}, {found['seconds']:.1f} s)")
-    if "inputs" in found:
-        describe.show_signature(found)
-    if found["validation"] is None:
-        for note in found["notes"]:
+def _show(summary: dict[str, Any]) -> None:
+    opset = f", opset {summary['opsets'].get('', '?')}" if "opsets" in summary else ""
+    say(f"{summary['output']}  ({summary['from']} to {summary['to']}{opset}, {summary['seconds']:.1f} s)")
+    if "inputs" in summary:
+        describe.show_signature(summary)
+    if summary["validation"] is None:
+        for note in summary["notes"]:
             say(f"  note: {note}")
         say("not validated")
     else:
-        describe.show_report(found["validation"])
+        describe.show_report(summary["validation"])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
 from onnxport.cli.options import Inputs, InputShape, Signature, Weights, refuse
@@ -28,7 +29,11 @@ def inspect(
         from onnxport.converters.convert import convert
 
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
-        refuse({"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code}, source, "onnx")
+        refuse(
+            {"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code},
+            source,
+            frameworks.get(frameworks.HUB),
+        )
         hub = convert(
             source.model,
             inputs=source.inputs,
@@ -37,18 +42,18 @@ def inspect(
             allow_pickle=allow_pickle,
             allow_code=allow_code,
         )
-        found = {
+        contents = {
             "model": model,
-            "framework": source.framework,
+            "framework": source.framework.name,
             "file_bytes": os.path.getsize(model) if os.path.isfile(model) else None,
             **describe.signature(hub),
             **describe.contents(hub),
         }
     if as_json:
-        print_json(found)
+        print_json(contents)
         return
-    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found["opsets"].items())
-    file = f", file {describe.size(found['file_bytes'])}" if found["file_bytes"] is not None else ""
-    say(f"{model}  ({source.framework}, {opsets}, IR {found['ir_version']}, {found['nodes']} nodes{file})")
-    describe.show_signature(found)
-    describe.show_contents(found)
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in contents["opsets"].items())
+    file = f", file {describe.size(contents['file_bytes'])}" if contents["file_bytes"] is not None else ""
+    say(f"{model}  ({source.framework.name}, {opsets}, IR {contents['ir_version']}, {contents['nodes']} nodes{file})")
+    describe.show_signature(contents)
+    describe.show_contents(contents)

@@ -10,22 +10,18 @@ from typing import Annotated
 import typer
 
 import onnxport
+from onnxport import frameworks
 from onnxport.cli.convert import command
 from onnxport.cli.inspect import inspect
 from onnxport.cli.ops import ops
 from onnxport.cli.roundtrip import roundtrip
 from onnxport.cli.validate import validate
-from onnxport.frameworks import Framework
 
-ALIASES: dict[str, tuple[Framework, Framework]] = {
-    "torch2onnx": ("pytorch", "onnx"),
-    "tf2onnx": ("tensorflow", "onnx"),
-    "keras2onnx": ("keras", "onnx"),
-    "sklearn2onnx": ("sklearn", "onnx"),
-    "onnx2torch": ("onnx", "pytorch"),
-    "onnx2tf": ("onnx", "tensorflow"),
-    "onnx2keras": ("onnx", "keras"),
-    "onnx2sklearn": ("onnx", "sklearn"),
+_NAMED = [item for item in frameworks.registered() if item.command]
+# Commands with source and target fixed: torch2onnx ... onnx2torch ...
+ALIASES: dict[str, tuple[str, str]] = {
+    **{f"{item.command}2onnx": (item.name, frameworks.HUB) for item in _NAMED},
+    **{f"onnx2{item.command}": (frameworks.HUB, item.name) for item in _NAMED},
 }
 
 app = typer.Typer(

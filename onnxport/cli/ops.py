@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -14,13 +14,9 @@ from onnxport.cli.console import Json, err, out, outcome, print_json, say
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 
-FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "tensorflow", "keras", "sklearn")
-TITLES: dict[Framework, str] = {
-    "pytorch": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "keras": "Keras",
-    "sklearn": "scikit-learn",
-}
+# The frameworks of the package; ONNX's operators stand in each one's table.
+FRAMEWORKS = tuple(item for item in frameworks.BUILT_IN if not item.is_hub)
+_NAMES = [item.name for item in FRAMEWORKS]
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Meaning:
 
 def ops(
     framework: Annotated[
-        str | None, typer.Argument(help="pytorch, tensorflow, keras or sklearn; all if left out.")
+        str | None, typer.Argument(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; all if left out.")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the page docs/support.md.")] = False,
     as_json: Json = False,
@@ -66,44 +62,37 @@ def ops(
     with outcome(as_json, "reading the maps ..."):
         chosen = _chosen(framework)
         text = page(chosen) if markdown else ""
-        found = {} if markdown else {name: (tuple(lowerings(name)), tuple(meanings(name))) for name in chosen}
+        tables = [] if markdown else [(item, tuple(lowerings(item)), tuple(meanings(item))) for item in chosen]
     if markdown:
         typer.echo(text, nl=False)
     elif as_json:
         print_json(
             {
-                name: {"to_onnx": [asdict(item) for item in to], "from_onnx": [asdict(item) for item in back]}
-                for name, (to, back) in found.items()
+                item.name: {"to_onnx": [asdict(row) for row in to], "from_onnx": [asdict(row) for row in back]}
+                for item, to, back in tables
             }
         )
     else:
-        for name, (to, back) in found.items():
-            _show(name, to, back)
+        for item, to, back in tables:
+            _show(item, to, back)
 
 
 def _chosen(framework: str | None) -> tuple[Framework, ...]:
-    from onnxport.converters.convert import require
-
     if framework is None:
-        chosen = FRAMEWORKS
+        chosen = tuple(item for item in frameworks.discover() if not item.is_hub)
     else:
-        try:
-            chosen = (frameworks.canonical(framework),)
-        except ValueError as error:
-            raise InvalidInputError(str(error)) from None
-    if chosen == ("onnx",):
-        raise InvalidInputError("ops: name a framework; ONNX operators are in every framework's table")
-    for name in chosen:
-        require(name)
+        chosen = (frameworks.get(framework),)
+        if chosen[0].is_hub:
+            raise InvalidInputError("ops: name a framework; ONNX operators are in every framework's table")
+    for item in chosen:
+        frameworks.require(item)
     return chosen
 
 
 def lowerings(framework: Framework) -> Iterator[Lowering]:
     """The operators of a framework that convert to ONNX; an operator with a complex form too is listed once."""
-    from onnxport.opset_maps.maps import TO_ONNX
-
     rows: dict[str, Lowering] = {}
-    for entry in TO_ONNX[framework]:
+    for entry in () if framework.to_onnx_map is None else framework.to_onnx_map():
         seen = rows.get(entry.name)
         cases = len(entry.cases) + (seen.cases if seen else 0)
         about = seen.about if seen else entry.summary
@@ -113,19 +102,19 @@ def lowerings(framework: Framework) -> Iterator[Lowering]:
 
 def meanings(framework: Framework) -> Iterator[Meaning]:
     """The ONNX operators that convert to a framework."""
-    from onnxport.opset_maps.maps import FROM_ONNX, onnx
+    from onnxport.opset_maps.maps import onnx
 
-    native = {(entry.domain, entry.op_type) for entry in FROM_ONNX[framework]}
-    shared = () if framework == "sklearn" else onnx
+    table = () if framework.from_onnx_map is None else tuple(framework.from_onnx_map())
+    native = {(entry.domain, entry.op_type) for entry in table}
     versions: dict[tuple[str, str], set[int]] = {}
-    for entry in (*shared, *FROM_ONNX[framework]):
+    for entry in (*(onnx if framework.shares_semantics else ()), *table):
         versions.setdefault((entry.domain, entry.op_type), set()).update(entry.versions)
     for (domain, op_type), since in sorted(versions.items()):
         op = f"{domain}::{op_type}" if domain else op_type
         yield Meaning(op, tuple(sorted(since)), (domain, op_type) in native)
 
 
-def page(chosen: tuple[Framework, ...] = FRAMEWORKS) -> str:
+def page(chosen: Sequence[Framework] = FRAMEWORKS) -> str:
     """The tables as a Markdown page."""
     head = (
         "# Supported operators\n\n"
@@ -135,18 +124,29 @@ def page(chosen: tuple[Framework, ...] = FRAMEWORKS) -> str:
         "and runs on both sides.\n"
     )
     parts = [head]
-    for name in chosen:
-        to, back = list(lowerings(name)), list(meanings(name))
-        parts.append(f"\n## {TITLES[name]} to ONNX: {len(to)} operators\n\n")
-        if name == "keras":
-            parts.append("A Keras model is traced to TensorFlow's operators: the table is TensorFlow's.\n")
+    for item in chosen:
+        to, back = list(lowerings(item)), list(meanings(item))
+        parts.append(f"\n## {item.title} to ONNX: {len(to)} operators\n\n")
+        owner = _owner_of_map(item)
+        if owner is not item:
+            parts.append(
+                f"A {item.title} model is traced to {owner.title}'s operators: the table is {owner.title}'s.\n"
+            )
         else:
             parts.append("| operator | how | least opset | cases |\n|---|---|---|---|\n")
             parts += [f"| `{row.op}` | {_cell(row.about)} | {row.min_opset} | {row.cases} |\n" for row in to]
-        parts.append(f"\n## ONNX to {TITLES[name]}: {len(back)} operators\n\n")
+        parts.append(f"\n## ONNX to {item.title}: {len(back)} operators\n\n")
         parts.append("| operator | schema versions | native |\n|---|---|---|\n")
         parts += [f"| `{row.op}` | {_versions(row)} | {'yes' if row.native else ''} |\n" for row in back]
     return "".join(parts)
+
+
+def _owner_of_map(framework: Framework) -> Framework:
+    """The framework whose operators its models are traced to: the first with the same map."""
+    if framework.to_onnx_map is None:
+        return framework
+    operators = framework.to_onnx_map()
+    return next(item for item in (*FRAMEWORKS, framework) if item.to_onnx_map and item.to_onnx_map() is operators)
 
 
 def _versions(row: Meaning) -> str:
@@ -157,13 +157,15 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _show(name: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:
-    table = Table("operator", "how", "opset", "cases", title=f"{TITLES[name]} to ONNX", title_justify="left", box=None)
+def _show(framework: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:
+    table = Table(
+        "operator", "how", "opset", "cases", title=f"{framework.title} to ONNX", title_justify="left", box=None
+    )
     for row in to:
         table.add_row(row.op, row.about, f">= {row.min_opset}", str(row.cases))
     out.print(table)
-    table = Table("operator", "versions", "native", title=f"ONNX to {TITLES[name]}", title_justify="left", box=None)
+    table = Table("operator", "versions", "native", title=f"ONNX to {framework.title}", title_justify="left", box=None)
     for item in back:
         table.add_row(item.op, _versions(item), "yes" if item.native else "")
     out.print(table)
-    say(f"{TITLES[name]}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it", to=err)
+    say(f"{framework.title}: {len(to)} operators to ONNX, {len(back)} ONNX operators from it", to=err)

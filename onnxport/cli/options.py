@@ -10,7 +10,7 @@ import typer
 
 from onnxport.cli.source import Source
 from onnxport.frameworks import Framework
-from onnxport.options import check, check_sides, check_tolerances, kind_of, takes
+from onnxport.options import check, check_sides, check_tolerances, takes
 
 SourceArgument = Annotated[
     str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")
@@ -34,16 +34,14 @@ Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedM
 
 # The parameters of commands whose names are not those of the arguments of `onnxport.convert`.
 _ARGUMENTS = {"opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
-# Weights go into what a factory makes; a file holds its own.
-_FACTORIES: tuple[Framework, ...] = ("pytorch", "keras")
 
 
 def shown(parameter: str, source: Framework | None, target: Framework | None) -> bool:
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
-    if parameter == "weights":
-        return source in _FACTORIES
+    if parameter == "weights":  # they go into what a factory returns; a file holds its own
+        return source.files.load_weights is not None
     return takes(_ARGUMENTS.get(parameter, parameter), source, target)
 
 
@@ -53,7 +51,7 @@ def refuse(given: Mapping[str, object], source: Source, target: Framework) -> No
     Raises:
         InvalidInputError: there are such; the message names them as they read on the command line.
     """
-    check(_set(given), kind_of(source.model, source.framework), target, _flag)
+    check(_set(given), source.kind, target, _flag)
     _check_tolerances(given)
 
 
@@ -63,8 +61,7 @@ def refuse_between(given: Mapping[str, object], source: Source, converted: Sourc
     Raises:
         InvalidInputError: there are such.
     """
-    left, right = (kind_of(side.model, side.framework) for side in (source, converted))
-    check_sides(_set(given), left, right, _flag)
+    check_sides(_set(given), source.kind, converted.kind, _flag)
     _check_tolerances(given)
 
 

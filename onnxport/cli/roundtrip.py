@@ -47,7 +47,7 @@ def roundtrip(
             "rtol": rtol,
             "atol": atol,
         }
-        refuse(given, source, "onnx")
+        refuse(given, source, frameworks.get(frameworks.HUB))
         legs = travel(
             source,
             through,
@@ -59,8 +59,8 @@ def roundtrip(
             allow_code=allow_code,
         )
     if as_json:
-        found = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
-        print_json({"model": model, "through": through, "legs": found})
+        reports = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
+        print_json({"model": model, "through": through, "legs": reports})
     else:
         for leg, report in legs:
             say(f"{leg}: {report if report else 'nothing to convert'}")
@@ -78,24 +78,24 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
     from onnxport.converters.validate import validate
 
     try:
-        framework = frameworks.canonical(through)
+        framework = frameworks.get(through)
     except InvalidInputError as error:
         raise InvalidInputError(f"--through: {error}") from None
-    if framework == "onnx":
+    if framework.is_hub:
         raise InvalidInputError("--through: name a framework; the trip begins and ends in ONNX")
-    untouched = source.framework == "onnx" and options.get("target_opset") is None
+    untouched = source.framework.is_hub and options.get("target_opset") is None
     hub: OnnxModel = convert(source.model, inputs=source.inputs, **{**options, **(_UNPROVED if untouched else {})})
     tolerances: dict[str, Any] = {"rtol": options.get("rtol"), "atol": options.get("atol")}
-    foreign = convert(hub, framework, **tolerances)
+    foreign = convert(hub, framework.name, **tolerances)
     back: OnnxModel = convert(
         foreign, inputs=_example(source, hub), target_opset=options.get("target_opset"), **tolerances
     )
     report = validate(hub, back, **tolerances)
-    first = [] if source.framework == "onnx" else [(f"{source.framework} to onnx", hub.report)]
+    first = [] if source.framework.is_hub else [(f"{source.framework.name} to onnx", hub.report)]
     return [
         *first,
-        (f"onnx to {framework}", getattr(foreign, "onnxport_report", None)),
-        (f"{framework} to onnx", back.report),
+        (f"onnx to {framework.name}", getattr(foreign, "onnxport_report", None)),
+        (f"{framework.name} to onnx", back.report),
         ("onnx to onnx", report),
     ]
 
@@ -104,6 +104,6 @@ def _example(source: Source, hub: OnnxModel) -> Any:
     """Positional inputs in graph order: the user's where the source is the graph itself, else drawn from its signature."""
     from onnxport.validation.input_sets.drawn import DrawnInputs
 
-    if source.framework == "onnx" and isinstance(source.inputs, tuple):
+    if source.framework.is_hub and isinstance(source.inputs, tuple):
         return source.inputs
     return next(DrawnInputs(hub.model).first()).leaves

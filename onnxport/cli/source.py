@@ -16,6 +16,7 @@ from onnxport import frameworks
 from onnxport.cli.inputs import draw_inputs, read_inputs
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
+from onnxport.frameworks.descriptor import SourceKind
 from onnxport.validation.values import leaves_of
 
 _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*(?:\.\w+)*)")
@@ -29,13 +30,18 @@ class Source:
         model: a live model, or the path of a file that the converters load themselves.
         framework: whose it is.
         inputs: example inputs, or None where neither the command line nor the model's factory gave any.
-        name: what files made from it are called after.
+        name: what files written from it are named after.
     """
 
     model: Any
     framework: Framework
     inputs: Any
     name: str
+
+    @property
+    def kind(self) -> SourceKind:
+        """The kind of the model."""
+        return self.framework.kind_of(self.model)
 
 
 def resolve(
@@ -64,18 +70,17 @@ def resolve(
         raise InvalidInputError("--inputs and --input-shape exclude each other")
     reference = None if os.path.exists(text) else _REFERENCE.fullmatch(text)
     if reference is None:
-        framework = frameworks.of_path(text)
+        framework = frameworks.get(frameworks.of_path(text))
         if weights is not None:
             raise InvalidInputError(f"--weights belongs to package.module:factory; {text!r} holds its own")
         return Source(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
     model, examples = _called(_object(reference))
     named = _named_inputs(inputs)
     examples = examples if named is None else named
-    framework = frameworks.of_object(model, leaves_of(examples))
+    framework = frameworks.get(frameworks.of_object(model, leaves_of(examples)))
     if weights is not None:
         _load_weights(model, framework, weights)
-    if framework == "pytorch" and hasattr(model, "eval"):
-        model.eval()
+    framework.to_inference(model)
     if input_shapes or (inputs is not None and named is None):
         examples = _examples(inputs, input_shapes, framework)
     return Source(model, framework, examples, reference["name"].rpartition(".")[2])
@@ -84,11 +89,11 @@ def resolve(
 def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:
     if shapes:
         drawn = draw_inputs(shapes)
-        return drawn[0] if framework == "sklearn" and isinstance(drawn, tuple) and len(drawn) == 1 else drawn
+        return drawn[0] if framework.takes_table and isinstance(drawn, tuple) and len(drawn) == 1 else drawn
     named = _named_inputs(inputs)
     if named is not None or inputs is None:
         return named
-    return read_inputs(Path(inputs), table=framework == "sklearn")
+    return read_inputs(Path(inputs), table=framework.takes_table)
 
 
 def _named_inputs(inputs: str | None) -> Any:
@@ -96,8 +101,8 @@ def _named_inputs(inputs: str | None) -> Any:
     reference = None if inputs is None or os.path.exists(inputs) else _REFERENCE.fullmatch(inputs)
     if reference is None:
         return None
-    found = _object(reference)
-    return _call(found, reference.group()) if callable(found) else found
+    value = _object(reference)
+    return _call(value, reference.group()) if callable(value) else value
 
 
 def _object(reference: re.Match[str]) -> Any:
@@ -106,23 +111,23 @@ def _object(reference: re.Match[str]) -> Any:
         sys.path.insert(0, os.getcwd())
     module = reference["module"]
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
     except Exception as error:  # whatever the user's module raises when it is imported
         raise InvalidModelError(f"importing {module!r} failed: {type(error).__name__}: {error}") from error
     for name in reference["name"].split("."):
-        if not hasattr(found, name):
-            raise InvalidModelError(f"{reference.group()!r}: {getattr(found, '__name__', found)!r} has no {name!r}")
-        found = getattr(found, name)
-    return found
+        if not hasattr(value, name):
+            raise InvalidModelError(f"{reference.group()!r}: {getattr(value, '__name__', value)!r} has no {name!r}")
+        value = getattr(value, name)
+    return value
 
 
-def _called(found: Any) -> tuple[Any, Any]:
-    """The model and its example inputs, if any, made by calling `found` where it is a factory."""
-    if inspect.isclass(found) or (inspect.isroutine(found) and not _needs_arguments(found)):
-        found = _call(found, getattr(found, "__qualname__", repr(found)))
-    if isinstance(found, tuple) and len(found) == 2:
-        return found
-    return found, None
+def _called(value: Any) -> tuple[Any, Any]:
+    """The model and its example inputs, if any: `value` itself, or what it returns where it is a factory."""
+    if inspect.isclass(value) or (inspect.isroutine(value) and not _needs_arguments(value)):
+        value = _call(value, getattr(value, "__qualname__", repr(value)))
+    if isinstance(value, tuple) and len(value) == 2:
+        return value
+    return value, None
 
 
 def _needs_arguments(function: Any) -> bool:
@@ -144,13 +149,6 @@ def _call(function: Any, name: str) -> Any:
 def _load_weights(model: Any, framework: Framework, path: Path) -> None:
     if not path.is_file():
         raise InvalidModelError(f"no weights file {str(path)!r}")
-    if framework == "pytorch":
-        from onnxport.tracing.pytorch_weights import load_weights
-
-        load_weights(model, path)
-    elif framework == "keras":
-        from onnxport.tracing.keras import load_weights as load_keras_weights
-
-        load_keras_weights(model, path)
-    else:
-        raise InvalidInputError(f"--weights: {framework} models hold their own")
+    if framework.files.load_weights is None:
+        raise InvalidInputError(f"--weights: {framework.name} models hold their own")
+    framework.files.load_weights(model, path)

@@ -7,31 +7,24 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from onnxport import frameworks
 from onnxport.converters.foreign_keywords import explained
 from onnxport.converters.from_onnx.blame import attributed
 from onnxport.converters.isolation import isolated
+from onnxport.converters.to_onnx.onnx import edit
+from onnxport.converters.to_onnx.onnx_edit_checks import check as check_edit
 from onnxport.converters.watching import check_length, watched, watched_inference
-from onnxport.errors import InvalidInputError, MissingDependencyError, UnsupportedOperator
+from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.frameworks import Framework
+from onnxport.frameworks.descriptor import SourceKind
 from onnxport.graph.atomic import check_folder, check_target
 from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
-from onnxport.model import OnnxModel, as_onnx_model
-from onnxport.options import Kind, check, check_tolerances, kind_of
+from onnxport.model import OnnxModel
+from onnxport.options import check, check_tolerances
 from onnxport.request import Optimize, Request
-
-# The package that a framework needs, as it is imported, and its distribution.
-_PACKAGES = {
-    "pytorch": ("torch", "PyTorch"),
-    "tensorflow": ("tensorflow", "TensorFlow"),
-    "keras": ("keras", "Keras"),
-    "sklearn": ("sklearn", "scikit-learn"),
-}
 
 
 @explained
@@ -108,8 +101,9 @@ def convert(
         MissingDependencyError: a framework is not installed.
         SavingError: `output` can't be written; what stood there is untouched.
     """
-    target = frameworks.canonical(to)
-    source = frameworks.of_object(model, _leaves(inputs, kwargs))
+    target = frameworks.get(to)
+    source = frameworks.get(frameworks.of_object(model, _leaves(inputs, kwargs)))
+    kind = source.kind_of(model)
     given = {
         "kwargs": kwargs or None,
         "dynamic_shapes": dynamic_shapes,
@@ -124,9 +118,9 @@ def convert(
         "allow_pickle": True if allow_pickle and isinstance(model, (str, os.PathLike)) else None,
         "allow_code": True if allow_code and isinstance(model, (str, os.PathLike)) else None,
     }
-    check([name for name, value in given.items() if value is not None], kind_of(model, source), target)
+    check([name for name, value in given.items() if value is not None], kind, target)
     check_tolerances(rtol, atol, validate=validate)
-    first, further = _examples(inputs, kind_of(model, source))
+    first, further = _examples(inputs, source, kind)
     request = Request(
         inputs=first,
         examples=further,
@@ -147,37 +141,47 @@ def convert(
         frameworks.check_place(output, target)
         check_output(target, output)
     for framework in (source, target):
-        require(framework)
+        frameworks.require(framework)
     with isolated():
         with _old_objects_left_alone():
-            live = load(model, source, allow_pickle=allow_pickle, allow_code=allow_code)
-            source_model = as_onnx_model(live) if source == "onnx" else None
+            live = load(model, source.name, allow_pickle=allow_pickle, allow_code=allow_code)
+            source_model = live if isinstance(live, OnnxModel) else None
             if source_model is not None and isinstance(model, (str, os.PathLike)):
                 check_length(source_model, target)
             with watched_inference(source_model):
                 if source_model is not None:
                     with attributed("editing the graph"):
-                        edited = _driver("to_onnx", "onnx").edit(source_model, request)
+                        edited = edit(source_model, request)
                     live, hub, request = edited.source, edited.result, edited.request
                 else:
-                    hub = _driver("to_onnx", source).export(live, request)
+                    hub = _exported(live, source, request)
                 if optimize == "inference":
                     bake(hub.model)
-                result = hub if target == "onnx" else _rebuilt(hub, target)
+                result = hub if target.is_hub else _rebuilt(hub, target)
         if validate:
-            with watched([live, hub] if source == "onnx" else [], drawn=inputs is None and not kwargs):
-                if source == "onnx":
-                    import_module("onnxport.converters.to_onnx.onnx_edit_checks").check(edited)
+            with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):
+                if source.is_hub:
+                    check_edit(edited)
                 _prove(live, hub, result, request, rtol, atol)
     if output is not None:
-        save(result, target, output)
+        save(result, target.name, output)
     return result
 
 
+def _exported(live: object, source: Framework, request: Request) -> OnnxModel:
+    if source.export is None:
+        raise UnsupportedOperator(f"models of {source.title} are not converted to ONNX")
+    return source.export(live, request)
+
+
 def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
-    driver = _driver("from_onnx", target)
-    with attributed(f"rebuilding the graph in {target}"):
-        return driver.build(hub.model)
+    if target.build is None:
+        others = [item.title for item in frameworks.registered() if item.build is not None]
+        raise UnsupportedOperator(
+            f"ONNX graphs are not yet rebuilt into {target.title}: convert to {', '.join(others[:-1])} or {others[-1]}"
+        )
+    with attributed(f"rebuilding the graph in {target.name}"):
+        return target.build(hub.model)
 
 
 @contextmanager
@@ -193,23 +197,18 @@ def _old_objects_left_alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-def load(model: Any, framework: Framework, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
-    """The live model of a path; anything else as it is. Boosters of scikit-learn's neighbours become estimators.
+def load(model: Any, framework: str, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
+    """The live model of a path or object, as the driver of its framework takes it.
 
     Raises:
         InvalidModelError: the file is corrupt or of another kind.
         UntrustedFileError: the file would run code, and the consent that the error names is not given.
     """
-    if isinstance(model, (str, os.PathLike)) and framework != "onnx":
-        if framework == "keras":
-            _module(
-                "onnxport.opset_maps.from_onnx.keras.primitives", framework
-            )  # the layers of models that were ONNX before
-        tracing = _module(f"onnxport.tracing.{framework}", framework)
-        model = tracing.load(model, allow_pickle=allow_pickle, allow_code=allow_code)
-    if framework == "sklearn":
-        return _module("onnxport.tracing.sklearn_boosters", framework).as_estimator(model)
-    return model
+    owner = frameworks.get(framework)
+    frameworks.require(owner)
+    if isinstance(model, (str, os.PathLike)) and owner.files.load is not None:
+        model = owner.files.load(model, allow_pickle=allow_pickle, allow_code=allow_code)
+    return owner.adopt(model)
 
 
 def check_output(framework: Framework, path: str | os.PathLike[str]) -> None:
@@ -218,37 +217,44 @@ def check_output(framework: Framework, path: str | os.PathLike[str]) -> None:
     Raises:
         SavingError: its folder is missing or can't be written to, or something of another kind stands there.
     """
-    if framework == "tensorflow":
-        check_folder(path, marks=frameworks.SAVED_MODEL_FILES)
+    folder = framework.files.folder
+    if folder is not None and not framework.files.writes:
+        check_folder(path, marks=folder.marks)
     else:
         check_target(path)
 
 
-def save(result: Any, framework: Framework, path: str | os.PathLike[str]) -> None:
+def save(result: Any, framework: str, path: str | os.PathLike[str]) -> None:
     """Writes a converted model in its framework's own format, in one step.
 
     Raises:
         SavingError: it can't be written; what stood there is untouched.
     """
-    if framework == "onnx":
-        result.save(path)
+    owner = frameworks.get(framework)
+    if owner.files.save is None:
+        raise UnsupportedOperator(f"models of {owner.title} are not written to files")
+    if owner.is_hub:
+        owner.files.save(result, path)
         return
     with isolated(), _old_objects_left_alone():  # the frameworks trace once more to save
-        _driver("from_onnx", framework).save(result, path)
+        owner.files.save(result, path)
 
 
-def _examples(inputs: Any, kind: Kind) -> tuple[Any, tuple[Any, ...]]:
+def _examples(inputs: Any, source: Framework, kind: SourceKind) -> tuple[Any, tuple[Any, ...]]:
     """The example inputs, and further ones where a list holds several calls.
 
     Raises:
         InvalidInputError: there are several, and the source's signature says which dimensions vary.
     """
     several = isinstance(inputs, list) and len(inputs) > 1 and all(isinstance(item, tuple) for item in inputs)
-    if not several or kind == "sklearn":
+    if not several or source.takes_table:
         return inputs, ()
-    if kind != "pytorch":
+    if not kind.several_examples:
+        others = [
+            item.title for framework in frameworks.registered() for item in framework.kinds if item.several_examples
+        ]
         raise InvalidInputError(
-            f"inputs= holds {len(inputs)} examples; only modules and functions of PyTorch take several: give one, and name "
+            f"inputs= holds {len(inputs)} examples; only {' or '.join(others)} takes several: give one, and name "
             "the dimensions that vary in dynamic_shapes="
         )
     return inputs[0], tuple(inputs[1:])
@@ -266,39 +272,8 @@ def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float
         object.__setattr__(result, "onnxport_report", hub.report)
 
 
-def _driver(direction: str, framework: Framework) -> ModuleType:
-    try:
-        return _module(f"onnxport.converters.{direction}.{framework}", framework)
-    except ModuleNotFoundError as error:
-        if error.name != f"onnxport.converters.{direction}.{framework}":
-            raise
-        raise UnsupportedOperator(
-            f"ONNX graphs are not yet rebuilt into {_PACKAGES[framework][1]}: convert to PyTorch or TensorFlow"
-        ) from error
-
-
-def require(framework: Framework) -> None:
-    """Imports the package of `framework`.
-
-    Raises:
-        MissingDependencyError: it is not installed.
-    """
-    if framework == "onnx":
-        return
-    package, title = _PACKAGES[framework]
-    try:
-        import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError.for_extra(title, framework) from error
-
-
-def _module(name: str, framework: Framework) -> ModuleType:
-    require(framework)
-    return import_module(name)
-
-
 def _leaves(inputs: Any, kwargs: Mapping[str, Any] | None) -> list[Any]:
-    found: list[Any] = []
+    leaves: list[Any] = []
     stack = [inputs, dict(kwargs or {})]
     while stack:
         item = stack.pop()
@@ -307,5 +282,5 @@ def _leaves(inputs: Any, kwargs: Mapping[str, Any] | None) -> list[Any]:
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
         else:
-            found.append(item)
-    return found
+            leaves.append(item)
+    return leaves

@@ -13,10 +13,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from onnxport.frameworks import registered
 
 _lock = threading.RLock()
 
@@ -30,21 +31,14 @@ if hasattr(os, "register_at_fork"):
     # A child of fork has one thread, and a lock that another one held would never be released in it.
     os.register_at_fork(after_in_child=_new_lock)
 
-# What is imported where a framework's state has to be given back.
-_STATES = {
-    "torch": "onnxport.tracing.pytorch_state",
-    "tensorflow": "onnxport.tracing.tensorflow_state",
-    "keras": "onnxport.tracing.keras_state",
-}
-
 
 @contextmanager
 def isolated() -> Iterator[None]:
     """No other conversion runs during the block, and random states, name counters and logs are after it as before."""
     with _lock, ExitStack() as states, _random_unchanged():
-        for package, module in _STATES.items():
-            if package in sys.modules:
-                states.enter_context(import_module(module).unchanged())
+        for framework in registered():
+            if framework.unchanged is not None and framework.package in sys.modules:
+                states.enter_context(framework.unchanged())
         yield
 
 

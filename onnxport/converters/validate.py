@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxport import frameworks
-from onnxport.converters.convert import load, require
+from onnxport.converters.convert import load
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError, InvalidModelError
-from onnxport.model import as_onnx_model
-from onnxport.options import check_sides, check_tolerances, kind_of
+from onnxport.frameworks import Framework
+from onnxport.model import OnnxModel
+from onnxport.options import check_sides, check_tolerances
 from onnxport.validation.parties import Party, Tolerance
 from onnxport.validation.proof import compare
 from onnxport.validation.runners import Binding
@@ -70,24 +70,26 @@ def validate(
         "allow_pickle": True if allow_pickle and named else None,
         "allow_code": True if allow_code and named else None,
     }
-    kinds = [frameworks.of_object(model, examples) for model in (source, converted)]
+    sides = [frameworks.get(frameworks.of_object(model, examples)) for model in (source, converted)]
     check_sides(
         [name for name, value in given.items() if value is not None],
-        kind_of(source, kinds[0]),
-        kind_of(converted, kinds[1]),
+        sides[0].kind_of(source),
+        sides[1].kind_of(converted),
     )
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InvalidInputError(f"seed={seed!r}: a whole number, 0 or more")
-    for framework in kinds:
-        require(framework)
+    for framework in sides:
+        frameworks.require(framework)
     with isolated():
-        if "pytorch" in kinds:
-            import_module("onnxport.tracing.pytorch_classes").register(inputs, kwargs)
-        left = _party(source, examples, allow_pickle, allow_code)
-        right = _party(converted, examples, allow_pickle, allow_code)
-        hub = next((party.model for party in (right, left) if party.framework == "onnx"), None)
-        files = [party.model for party in (left, right) if party.framework == "onnx"] if named else []
-        with watched(files, drawn=inputs is None and not kwargs):
+        for framework in sides:
+            framework.register_inputs(inputs, kwargs)
+        left, right = (
+            _party(model, framework, allow_pickle, allow_code)
+            for model, framework in zip((source, converted), sides, strict=True)
+        )
+        graphs = [party.model for party in (left, right) if isinstance(party.model, OnnxModel)]
+        hub = graphs[-1] if graphs else None  # the converted one where both are
+        with watched(graphs if named else [], drawn=inputs is None and not kwargs):
             return compare(
                 left,
                 right,
@@ -99,12 +101,9 @@ def validate(
             )
 
 
-def _party(model: Any, examples: Sequence[Any], allow_pickle: bool, allow_code: bool) -> Party:
-    framework = frameworks.of_object(model, examples)
-    live = load(model, framework, allow_pickle=allow_pickle, allow_code=allow_code)
+def _party(model: Any, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:
+    live = load(model, framework.name, allow_pickle=allow_pickle, allow_code=allow_code)
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    if framework == "onnx":
-        live = as_onnx_model(live)
     if live is None:
         raise InvalidModelError(f"{model!r} holds no model")
-    return Party(live, framework, title)
+    return Party(live, framework.name, title)

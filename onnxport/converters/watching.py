@@ -13,8 +13,7 @@ from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import guarded
 from onnxport.model import OnnxModel
 
-# Bytes that a node without weights takes in a framework, and those that all nodes may take for nothing.
-_NODE_BYTES: dict[Framework, int] = {"pytorch": 20 << 10, "tensorflow": 30 << 10, "keras": 30 << 10}
+# Bytes that all nodes of a file may take, and further ones for each byte of its weights.
 _NODES_BYTES, _BYTES_PER_MODEL_BYTE = 240 << 20, 4
 
 
@@ -24,14 +23,13 @@ def check_length(model: OnnxModel, target: Framework) -> None:
     Raises:
         InvalidModelError: they do.
     """
-    each = _NODE_BYTES.get(target)
-    if each is None:
+    if target.node_bytes is None:
         return
     nodes = inference_cost(model.model).nodes
-    most = (_NODES_BYTES + _BYTES_PER_MODEL_BYTE * weight_bytes(model.model)) // each
+    most = (_NODES_BYTES + _BYTES_PER_MODEL_BYTE * weight_bytes(model.model)) // target.node_bytes
     if nodes > most:
         raise InvalidModelError(
-            f"the model comes to {nodes:,} nodes; of a file with as few weights {target} takes at most {most:,}: "
+            f"the model comes to {nodes:,} nodes; of a file with as few weights {target.name} takes at most {most:,}: "
             "to convert it all the same, load it with onnx_ir.load and pass the model"
         )
 

@@ -14,12 +14,3 @@ onnx = Semantics(f"{_HOME}.from_onnx.semantics")
 pytorch_native = Semantics(f"{_HOME}.from_onnx.pytorch")
 tensorflow_native = Semantics(f"{_HOME}.from_onnx.tensorflow")
 keras_native = Semantics(f"{_HOME}.from_onnx.keras")
-sklearn_native = Semantics(f"{_HOME}.from_onnx.sklearn")
-
-TO_ONNX: dict[str, OpsetMap] = {"pytorch": aten, "tensorflow": tensorflow, "keras": tensorflow, "sklearn": sklearn}
-FROM_ONNX: dict[str, Semantics] = {
-    "pytorch": pytorch_native,
-    "tensorflow": tensorflow_native,
-    "keras": keras_native,
-    "sklearn": sklearn_native,
-}

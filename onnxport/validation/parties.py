@@ -8,7 +8,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.frameworks import Framework
 from onnxport.validation.runners import Runner
 from onnxport.validation.runners.base import InputSpec
 
@@ -18,7 +17,7 @@ class Party:
     """One side of a comparison: a live model, its framework, and what to call it in the report (a file's name)."""
 
     model: Any
-    framework: Framework
+    framework: str
     title: str = ""
 
 

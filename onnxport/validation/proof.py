@@ -10,8 +10,8 @@ from importlib import metadata
 import numpy as np
 import onnx_ir as ir
 
+from onnxport import frameworks
 from onnxport.errors import InvalidInputError, OnnxportError, first_line
-from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import OutOfTime, current, timed
 from onnxport.graph.outputs import read
@@ -32,13 +32,6 @@ from onnxport.validation.runners.onnx import OnnxRunner
 _ENOUGH = 2
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
-_PACKAGES = {
-    "onnx": ("onnx", "onnxruntime"),
-    "pytorch": ("torch",),
-    "tensorflow": ("tensorflow", "tensorflow-cpu"),
-    "keras": ("keras", "tensorflow", "tensorflow-cpu", "torch", "jax"),
-    "sklearn": ("scikit-learn",),
-}
 
 
 @np.errstate(all="ignore")  # some sets are made to overflow
@@ -123,16 +116,16 @@ def _about_runtimes(parties: Comparison) -> list[str]:
     return [f"the source ran in {source.session.backend}, not in onnxruntime{f': {reason}' if reason else ''}"]
 
 
-def versions(*frameworks: Framework) -> dict[str, str]:
-    """Versions of onnxport, NumPy, ONNX's packages and the frameworks', as installed."""
-    names = ["onnxport", "numpy", *_PACKAGES["onnx"], *(name for item in frameworks for name in _PACKAGES[item])]
-    found = {}
-    for name in dict.fromkeys(names):
+def versions(*sides: str) -> dict[str, str]:
+    """Versions of onnxport, NumPy, ONNX's packages and those of the frameworks, as installed."""
+    distributions = [name for item in (frameworks.HUB, *sides) for name in frameworks.get(item).distributions]
+    installed = {}
+    for name in dict.fromkeys(["onnxport", "numpy", *distributions]):
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def _side(runner: Runner, title: str) -> Side:
@@ -263,8 +256,8 @@ def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
         return None
     feeds = {spec.name: leaf for spec, leaf in zip(specs, item.leaves, strict=True)}
     inner = parties.source.intermediates(parties.source_leaves(item.leaves))
-    # Two ONNX graphs share the names of their values; another source's are found by where the nodes came from.
-    reference = inner if parties.source.framework == "onnx" else by_source_node(graph, inner)
+    # Two ONNX graphs share the names of their values; another source's values are matched by where the nodes came from.
+    reference = inner if parties.source.graph is not None else by_source_node(graph, inner)
     try:
         return first_divergence(graph, feeds, reference)
     except OnnxportError:  # the search is a service; its failure must not hide the verdict

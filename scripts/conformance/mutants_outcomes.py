@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -15,7 +15,6 @@ import onnxport
 from onnxport import frameworks
 from onnxport.converters.isolation import isolated
 from onnxport.errors import OnnxportError, UnsupportedOperator
-from onnxport.frameworks import Framework
 from onnxport.graph.runtime import Session
 from onnxport.model import OnnxModel, as_onnx_model
 from onnxport.validation.input_sets.drawn import DrawnInputs
@@ -94,7 +93,7 @@ class Cell:
         source = self.subject.model if live else as_onnx_model(self.subject.graph)
         with isolated():
             return compare(
-                Party(source, cast(Framework, self.subject.framework)),
+                Party(source, self.subject.framework),
                 Party(converted, frameworks.of_object(converted)),
                 Binding(),
                 graph=hub.model,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import InvalidInputError, SavingError, UnsupportedOperator
-from onnxport.frameworks import SAVED_MODEL_FILES
+from onnxport.frameworks.tensorflow import SAVED_MODEL_FILES
 from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.names import NameAuthority

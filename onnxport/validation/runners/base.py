@@ -12,7 +12,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
-from onnxport.frameworks import Framework
 from onnxport.graph.outputs import Output
 from onnxport.validation.numerics import Numerics
 
@@ -80,7 +79,7 @@ class Example:
 class Runner(ABC):
     """A model bound to the structure of its inputs: arrays in, arrays out."""
 
-    framework: ClassVar[Framework]
+    framework: ClassVar[str]
     # Element types that this side gives need not be the other's (scikit-learn computes in float64 whatever it gets).
     own_dtypes: ClassVar[bool] = False
     # Columns of an output mean different things, so that each has its own scale.

@@ -11,14 +11,13 @@ import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.frameworks import Framework
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments, top_level
 
 
 class KerasRunner(Runner):
     """Calls a model; leaves are the tensors among its inputs in keras.tree's order."""
 
-    framework: ClassVar[Framework] = "keras"
+    framework: ClassVar[str] = "keras"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
     # A Relu that is fused with the convolution or product before it may make 0 of NaN.

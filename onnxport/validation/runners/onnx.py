@@ -9,7 +9,6 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, OnnxportError
-from onnxport.frameworks import Framework
 from onnxport.graph import rows
 from onnxport.graph.external_data import weight_bytes
 from onnxport.graph.guard import current as current_guard
@@ -28,7 +27,7 @@ _TWIN_LIMIT = 1 << 29
 class OnnxRunner(Runner):
     """Runs a session; leaves are the graph's inputs in order."""
 
-    framework: ClassVar[Framework] = "onnx"
+    framework: ClassVar[str] = "onnx"
 
     def __init__(self, session: Session, title: str, example: Example | None, model: ir.Model | None = None) -> None:
         super().__init__(title, example)

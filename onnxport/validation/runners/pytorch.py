@@ -15,7 +15,6 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from onnxport.frameworks import Framework
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import (
@@ -50,7 +49,7 @@ _NARROW = frozenset(
 class PytorchRunner(Runner):
     """Runs a module or function without gradients, in the mode it stands in; its buffers are left as they were."""
 
-    framework: ClassVar[Framework] = "pytorch"
+    framework: ClassVar[str] = "pytorch"
 
     def __init__(self, call: Callable[..., Any], title: str, arguments: Arguments | None, structured: bool) -> None:
         super().__init__(title, arguments.example if arguments is not None else None)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.frameworks import Framework
 from onnxport.graph import rows
 from onnxport.graph.outputs import Output
 from onnxport.validation.numerics import Numerics
@@ -30,7 +29,7 @@ _BLIND = 2.0**-35
 class SklearnRunner(Runner):
     """Runs an estimator; leaves are the columns of a table, or one matrix."""
 
-    framework: ClassVar[Framework] = "sklearn"
+    framework: ClassVar[str] = "sklearn"
     own_dtypes: ClassVar[bool] = True
     tabular: ClassVar[bool] = True
 

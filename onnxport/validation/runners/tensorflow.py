@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, InvalidModelError, first_line
-from onnxport.frameworks import Framework
 from onnxport.validation.runners.base import (
     Binding,
     Example,
@@ -31,7 +30,7 @@ Path = tuple[str, ...]
 class TensorflowRunner(Runner):
     """Calls a function of tensors; leaves are the tensors among its arguments in tf.nest's order."""
 
-    framework: ClassVar[Framework] = "tensorflow"
+    framework: ClassVar[str] = "tensorflow"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
     # A Relu that is fused with the convolution or product before it may make 0 of NaN.
@@ -90,7 +89,7 @@ class TensorflowRunner(Runner):
 class GraphDefRunner(Runner):
     """Runs a frozen graph in a session of its own; leaves feed the tensors that the converted graph's inputs are named after."""
 
-    framework: ClassVar[Framework] = "tensorflow"
+    framework: ClassVar[str] = "tensorflow"
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
     # A Relu that is fused with the convolution or product before it may make 0 of NaN.

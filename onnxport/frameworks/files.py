@@ -1,0 +1,75 @@
+"""Which framework a file or folder belongs to, and where results may be written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.frameworks.descriptor import Framework
+from onnxport.frameworks.registry import discover, registered
+
+
+def of_path(path: str | os.PathLike[str]) -> str:
+    """The name of the framework that wrote a file or folder, by its suffix or by what the folder holds.
+
+    Raises:
+        InvalidModelError: there is no such file, or nothing says what it is.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InvalidModelError(f"no file or directory {str(path)!r}")
+    framework = _reader(place, registered()) or _reader(place, discover())
+    if framework is not None:
+        return framework.name
+    suffix = place.suffix.lower()
+    if place.is_dir():
+        folders = [item.files.folder for item in registered() if item.files.folder is not None]
+        titles, marks = (
+            " or ".join(names) for names in zip(*((item.title, item.marks[0]) for item in folders), strict=True)
+        )
+        raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}")
+    if any(suffix in item.files.weights_alone for item in registered()):
+        raise InvalidModelError(
+            f"{str(path)!r} holds weights or a pickled module, not a graph: pass the module itself to onnxport.convert, or "
+            f"to the command line a function that makes it: onnxport convert my_package.nets:factory --weights {place.name}"
+        )
+    known = sorted(item for framework in registered() for item in framework.files.reads)
+    raise InvalidModelError(f"{str(path)!r}: the suffix {place.suffix!r} is none of {', '.join(known)}")
+
+
+def _reader(place: Path, frameworks: tuple[Framework, ...]) -> Framework | None:
+    if place.is_dir():
+        return next((item for item in frameworks if _marked(place, item)), None)
+    return next((item for item in frameworks if place.suffix.lower() in item.files.reads), None)
+
+
+def _marked(place: Path, framework: Framework) -> bool:
+    folder = framework.files.folder
+    return folder is not None and any((place / name).exists() for name in folder.marks)
+
+
+def check_place(path: str | os.PathLike[str], target: Framework) -> None:
+    """Refuses a place that no result can be written to in the target's format, before any work is done.
+
+    Raises:
+        InvalidInputError: the suffix is another format's, the folder is missing, or a file and a folder would collide.
+    """
+    place = Path(path)
+    suffix = place.suffix.lower()
+    writes, folder = target.files.writes, target.files.folder
+    if writes and suffix not in writes:
+        raise InvalidInputError(
+            f"{str(path)!r}: a result in {target.name} is written as {', '.join(writes)}, not {suffix!r}"
+        )
+    if not writes and folder is None:
+        raise InvalidInputError(f"{str(path)!r}: results in {target.name} are not written to files")
+    title = "" if folder is None else folder.title
+    if not writes and any(suffix in (*item.files.writes, *item.files.reads) for item in registered()):
+        raise InvalidInputError(f"{str(path)!r}: a {title} is a folder; its name does not end in {suffix!r}")
+    if not place.parent.is_dir():
+        raise InvalidInputError(f"there is no folder {str(place.parent)!r} to write {place.name!r} to")
+    if writes and place.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is a folder: name a file")
+    if not writes and place.exists() and not place.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is a file: a {title} is a folder")

@@ -1,0 +1,46 @@
+"""Keras 3: models and layers, through the backend that they run on."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+
+_load = Lazy("onnxport.tracing.keras:load")
+
+
+def load(path: str | os.PathLike[str], *, allow_pickle: bool, allow_code: bool) -> object:
+    """The model in a file, which may hold the layers of a model that was ONNX before: they are registered first."""
+    import_module("onnxport.opset_maps.from_onnx.keras.primitives")
+    model: object = _load(path, allow_pickle=allow_pickle, allow_code=allow_code)
+    return model
+
+
+FRAMEWORK = Framework(
+    name="keras",
+    title="Keras",
+    kinds=(SourceKind("a Keras model", TENSOR_OPTIONS | {"allow_pickle"}, named_options=frozenset({"output_names"})),),
+    command="keras",
+    package="keras",
+    extra="keras",
+    distributions=("keras", "tensorflow", "tensorflow-cpu", "torch", "jax"),
+    owners=("keras",),
+    files=Files(
+        reads=(".keras", ".h5", ".hdf5"),
+        writes=(".keras",),
+        load=load,
+        save=Lazy("onnxport.converters.from_onnx.keras:save"),
+        load_weights=Lazy("onnxport.tracing.keras:load_weights"),
+    ),
+    node_bytes=30 << 10,
+    unchanged=Lazy("onnxport.tracing.keras_state:unchanged"),
+    export=Lazy("onnxport.converters.to_onnx.keras:export"),
+    build=Lazy("onnxport.converters.from_onnx.keras:build"),
+    bind=Lazy("onnxport.validation.runners.keras:bind"),
+    to_numpy=Lazy("onnxport.validation.runners.tensorflow:to_numpy"),
+    # A Keras model is traced to TensorFlow's operators.
+    to_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow").get,
+    from_onnx_map=Lazy("onnxport.opset_maps.maps:keras_native").get,
+    shares_semantics=True,
+)

@@ -1,0 +1,64 @@
+"""PyTorch: modules, functions of tensors, and exported programs."""
+
+from __future__ import annotations
+
+import os
+
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+
+_OPTIONS = TENSOR_OPTIONS | {"allow_pickle"}
+_NAMED_OPTIONS = frozenset({"output_names"})
+
+
+def _is_program(model: object) -> bool:
+    """Whether the model is traced already: an exported program or a file, each of which holds one."""
+    return isinstance(model, (str, os.PathLike)) or type(model).__name__ == "ExportedProgram"
+
+
+def _to_inference(model: object) -> None:
+    evaluate = getattr(model, "eval", None)
+    if callable(evaluate):
+        evaluate()
+
+
+FRAMEWORK = Framework(
+    name="pytorch",
+    title="PyTorch",
+    kinds=(
+        SourceKind("an exported program of PyTorch", _OPTIONS, named_options=_NAMED_OPTIONS, recognises=_is_program),
+        SourceKind(
+            "a PyTorch module or function",
+            _OPTIONS,
+            named_options=_NAMED_OPTIONS,
+            several_examples=True,
+            carries_signature=False,
+        ),
+    ),
+    aliases=("torch",),
+    command="torch",
+    package="torch",
+    extra="pytorch",
+    distributions=("torch",),
+    owners=("torch",),
+    tensor="torch.Tensor",
+    files=Files(
+        reads=(".pt2",),
+        writes=(".pt2", ".pt", ".pth", ".safetensors"),
+        # What these compute stands in Python code.
+        weights_alone=(".pt", ".pth", ".bin", ".ckpt", ".safetensors"),
+        load=Lazy("onnxport.tracing.pytorch:load"),
+        save=Lazy("onnxport.converters.from_onnx.pytorch:save"),
+        load_weights=Lazy("onnxport.tracing.pytorch_weights:load_weights"),
+    ),
+    node_bytes=20 << 10,
+    to_inference=_to_inference,
+    register_inputs=Lazy("onnxport.tracing.pytorch_classes:register"),
+    unchanged=Lazy("onnxport.tracing.pytorch_state:unchanged"),
+    export=Lazy("onnxport.converters.to_onnx.pytorch:export"),
+    build=Lazy("onnxport.converters.from_onnx.pytorch:build"),
+    bind=Lazy("onnxport.validation.runners.pytorch:bind"),
+    to_numpy=Lazy("onnxport.validation.runners.pytorch:to_numpy"),
+    to_onnx_map=Lazy("onnxport.opset_maps.maps:aten").get,
+    from_onnx_map=Lazy("onnxport.opset_maps.maps:pytorch_native").get,
+    shares_semantics=True,
+)

@@ -1,0 +1,44 @@
+"""scikit-learn and its neighbours: estimators, pipelines and boosters."""
+
+from __future__ import annotations
+
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
+
+
+def _is_estimator(model: object) -> bool:
+    """Whether an object has the protocol of estimators, as CatBoost's have."""
+    return hasattr(model, "fit") and hasattr(model, "get_params")
+
+
+FRAMEWORK = Framework(
+    name="sklearn",
+    title="scikit-learn",
+    kinds=(
+        SourceKind(
+            "an estimator",
+            TENSOR_OPTIONS - {"kwargs", "dynamic_shapes"} | {"methods", "options", "allow_pickle"},
+            named_options=frozenset({"output_names"}),
+            instead={
+                "kwargs": "an estimator takes one table of samples: pass it as inputs",
+                "dynamic_shapes": "the number of samples varies always, the columns never do",
+            },
+        ),
+    ),
+    aliases=("scikit-learn",),
+    command="sklearn",
+    package="sklearn",
+    extra="sklearn",
+    distributions=("scikit-learn",),
+    owners=("sklearn", "lightgbm", "xgboost"),
+    recognises=_is_estimator,
+    files=Files(
+        reads=(".skops", ".pkl", ".pickle", ".joblib", ".txt", ".ubj", ".json"),
+        writes=(".skops",),
+        load=Lazy("onnxport.tracing.sklearn:load"),
+    ),
+    takes_table=True,
+    adopt=Lazy("onnxport.tracing.sklearn_boosters:as_estimator"),
+    export=Lazy("onnxport.converters.to_onnx.sklearn:export"),
+    bind=Lazy("onnxport.validation.runners.sklearn:bind"),
+    to_onnx_map=Lazy("onnxport.opset_maps.maps:sklearn").get,
+)

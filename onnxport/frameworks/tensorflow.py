@@ -1,0 +1,55 @@
+"""TensorFlow: functions, modules, SavedModels, frozen graphs and TFLite files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind
+
+# A folder is a SavedModel where it holds one of these.
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+
+def _is_frozen_graph(model: object) -> bool:
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix.lower() == ".pb" and Path(model).stem != "saved_model"
+    return type(model).__name__ == "GraphDef"
+
+
+FRAMEWORK = Framework(
+    name="tensorflow",
+    title="TensorFlow",
+    kinds=(
+        SourceKind(
+            "a frozen graph of TensorFlow",
+            # It has no signatures; output_names choose the tensors to convert, whatever they are converted to.
+            TENSOR_OPTIONS | {"output_names"},
+            recognises=_is_frozen_graph,
+        ),
+        SourceKind("a TensorFlow model", TENSOR_OPTIONS | {"signature"}, named_options=frozenset({"output_names"})),
+    ),
+    aliases=("tf",),
+    command="tf",
+    package="tensorflow",
+    extra="tensorflow",
+    distributions=("tensorflow", "tensorflow-cpu"),
+    owners=("tensorflow",),
+    tensor="tf.Tensor",
+    files=Files(
+        reads=(".pb", ".tflite"),
+        folder=Folder("SavedModel", SAVED_MODEL_FILES, "_saved_model"),
+        load=Lazy("onnxport.tracing.tensorflow:load"),
+        save=Lazy("onnxport.converters.from_onnx.tensorflow:save"),
+    ),
+    names_outputs=True,
+    node_bytes=30 << 10,
+    unchanged=Lazy("onnxport.tracing.tensorflow_state:unchanged"),
+    export=Lazy("onnxport.converters.to_onnx.tensorflow:export"),
+    build=Lazy("onnxport.converters.from_onnx.tensorflow:build"),
+    bind=Lazy("onnxport.validation.runners.tensorflow:bind"),
+    to_numpy=Lazy("onnxport.validation.runners.tensorflow:to_numpy"),
+    to_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow").get,
+    from_onnx_map=Lazy("onnxport.opset_maps.maps:tensorflow_native").get,
+    shares_semantics=True,
+)
