@@ -79,7 +79,7 @@ def resolve(
     examples = examples if named is None else named
     framework = frameworks.get(frameworks.of_object(model, leaves_of(examples)))
     if weights is not None:
-        _load_weights(model, framework, weights)
+        read_weights(model, framework, weights)
     framework.to_inference(model)
     if input_shapes or (inputs is not None and named is None):
         examples = _examples(inputs, input_shapes, framework)
@@ -146,7 +146,13 @@ def _call(function: Any, name: str) -> Any:
         raise InvalidModelError(f"calling {name!r} failed: {type(error).__name__}: {error}") from error
 
 
-def _load_weights(model: Any, framework: Framework, path: Path) -> None:
+def read_weights(model: object, framework: Framework, path: Path) -> None:
+    """Loads a file of weights into a live model.
+
+    Raises:
+        InvalidModelError: there is no such file, or it does not fit.
+        InvalidInputError: the framework has no such files.
+    """
     if not path.is_file():
         raise InvalidModelError(f"no weights file {str(path)!r}")
     if framework.files.load_weights is None:

@@ -520,8 +520,10 @@ def act(action: str, path: Path, inputs: tuple[str, ...]) -> str:
         from onnxport.cli.inputs import read_inputs
 
         return type(read_inputs(path, table=False)).__name__
-    from onnxport.cli.source import _load_weights
+    from onnxport import frameworks
+    from onnxport.cli.source import read_weights
 
     keras_file = path.name.endswith(".weights.h5")
-    _load_weights(weights_model() if keras_file else weights_module(), "keras" if keras_file else "pytorch", path)
+    owner = frameworks.get("keras" if keras_file else "pytorch")
+    read_weights(weights_model() if keras_file else weights_module(), owner, path)
     return "weights"

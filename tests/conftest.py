@@ -4,12 +4,12 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from onnxport.cli.main import app
-
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Runs the command line in an empty directory: exit code, both outputs, and standard output as JSON where asked."""
+    from onnxport.cli.main import app
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -17,8 +17,8 @@ def run(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, [str(item) for item in arguments])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        found = json.loads(result.stdout) if "--json" in arguments and result.stdout else None
-        return SimpleNamespace(code=result.exit_code, out=result.stdout, err=result.stderr, json=found)
+        parsed = json.loads(result.stdout) if "--json" in arguments and result.stdout else None
+        return SimpleNamespace(code=result.exit_code, out=result.stdout, err=result.stderr, json=parsed)
 
     return call
 
