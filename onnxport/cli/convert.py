@@ -14,7 +14,6 @@ import typer
 from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
-from onnxport.cli.inputs import dynamic_shapes, estimator_options
 from onnxport.cli.options import (
     Atol,
     Inputs,
@@ -25,6 +24,8 @@ from onnxport.cli.options import (
     Signature,
     SourceArgument,
     Weights,
+    dynamic_shapes,
+    estimator_options,
     refuse,
     shown,
 )

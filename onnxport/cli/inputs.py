@@ -13,7 +13,6 @@ from onnxport.errors import InvalidInputError, MissingDependencyError
 from onnxport.tracing.archives import check_zip
 
 _SHAPE = re.compile(r"(?:(?P<name>[^=]+)=)?(?P<dims>\d+(?:x\d+)*|scalar)?(?::(?P<dtype>\w+))?")
-_DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 _MAX_BYTES = 1 << 32
 _SAFE_INTEGER = 3  # drawn integers stay below it, since they may be indices
 
@@ -124,48 +123,3 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> 
     if dtype.kind in "iu":
         return rng.integers(0, _SAFE_INTEGER, shape).astype(dtype)
     return np.asarray(rng.standard_normal(shape)).astype(dtype)
-
-
-def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str | int]] | None:
-    """Dimensions that may vary, from ``x:0=batch``; the name may be left out, a number is a size that does not vary.
-
-    >>> dynamic_shapes(["x:0=batch", "x:2"])
-    {'x': {0: 'batch', 2: 'x_dim_2'}}
-    >>> dynamic_shapes(["x:0=4"])
-    {'x': {0: 4}}
-
-    Raises:
-        InvalidInputError: one can't be understood.
-    """
-    found: dict[str, dict[int, str | int]] = {}
-    for text in given or ():
-        parts = _DYNAMIC.fullmatch(text)
-        if parts is None:
-            raise InvalidInputError(f"dynamic dimension {text!r}: written as INPUT:AXIS=NAME, such as x:0=batch")
-        axis = int(parts["axis"])
-        name = parts["name"] or f"{parts['input']}_dim_{axis}"
-        found.setdefault(parts["input"], {})[axis] = int(name) if name.isdecimal() else name
-    return found or None
-
-
-def estimator_options(given: Iterable[str] | None) -> dict[str, Any] | None:
-    """Options of an estimator's conversion, from ``zipmap=true``; one of a step as ``prep.num.output=scaled``.
-
-    >>> estimator_options(["label=false", "labels=ints", "prep.num.output=scaled"])
-    {'label': False, 'labels': 'ints', 'prep.num': {'output': 'scaled'}}
-
-    Raises:
-        InvalidInputError: one can't be understood.
-    """
-    found: dict[str, Any] = {}
-    for text in given or ():
-        name, sign, said = text.partition("=")
-        if not sign or not name:
-            raise InvalidInputError(f"option {text!r}: written as NAME=VALUE or STEP.NAME=VALUE, such as zipmap=true")
-        value = {"true": True, "false": False}.get(said.lower(), said)
-        step, _, last = name.rpartition(".")
-        if step:
-            found.setdefault(step, {})[last] = value
-        else:
-            found[name] = value
-    return found or None

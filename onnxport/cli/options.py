@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from onnxport.cli.source import Source
+from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, takes
 
@@ -32,6 +34,7 @@ Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of
 Methods = Annotated[list[str] | None, typer.Option(help="Inference methods of an estimator. Repeatable.")]
 Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
 
+_DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 # The parameters of commands whose names are not those of the arguments of `onnxport.convert`.
 _ARGUMENTS = {"opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
 
@@ -78,3 +81,48 @@ def _flag(argument: str) -> str:
     """How an argument of `onnxport.convert` reads on the command line."""
     parameter = next((name for name, known in _ARGUMENTS.items() if known == argument), argument)
     return f"--{parameter.replace('_', '-')}"
+
+
+def dynamic_shapes(given: Iterable[str] | None) -> dict[str, dict[int, str | int]] | None:
+    """Dimensions that may vary, from ``x:0=batch``; the name may be left out, a number is a size that does not vary.
+
+    >>> dynamic_shapes(["x:0=batch", "x:2"])
+    {'x': {0: 'batch', 2: 'x_dim_2'}}
+    >>> dynamic_shapes(["x:0=4"])
+    {'x': {0: 4}}
+
+    Raises:
+        InvalidInputError: one can't be understood.
+    """
+    shapes: dict[str, dict[int, str | int]] = {}
+    for text in given or ():
+        parts = _DYNAMIC.fullmatch(text)
+        if parts is None:
+            raise InvalidInputError(f"dynamic dimension {text!r}: written as INPUT:AXIS=NAME, such as x:0=batch")
+        axis = int(parts["axis"])
+        name = parts["name"] or f"{parts['input']}_dim_{axis}"
+        shapes.setdefault(parts["input"], {})[axis] = int(name) if name.isdecimal() else name
+    return shapes or None
+
+
+def estimator_options(given: Iterable[str] | None) -> dict[str, Any] | None:
+    """Options of an estimator's conversion, from ``zipmap=true``; one of a step as ``prep.num.output=scaled``.
+
+    >>> estimator_options(["label=false", "labels=ints", "prep.num.output=scaled"])
+    {'label': False, 'labels': 'ints', 'prep.num': {'output': 'scaled'}}
+
+    Raises:
+        InvalidInputError: one can't be understood.
+    """
+    options: dict[str, Any] = {}
+    for text in given or ():
+        name, sign, word = text.partition("=")
+        if not sign or not name:
+            raise InvalidInputError(f"option {text!r}: written as NAME=VALUE or STEP.NAME=VALUE, such as zipmap=true")
+        value = {"true": True, "false": False}.get(word.lower(), word)
+        step, _, last = name.rpartition(".")
+        if step:
+            options.setdefault(step, {})[last] = value
+        else:
+            options[name] = value
+    return options or None

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from onnxport import frameworks
-from onnxport.cli.inputs import draw_inputs, read_inputs
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.frameworks.descriptor import SourceKind
@@ -87,6 +86,8 @@ def resolve(
 
 
 def _examples(inputs: str | None, shapes: Sequence[str], framework: Framework) -> Any:
+    from onnxport.cli.inputs import draw_inputs, read_inputs  # NumPy takes a third of the time to start
+
     if shapes:
         drawn = draw_inputs(shapes)
         return drawn[0] if framework.takes_table and isinstance(drawn, tuple) and len(drawn) == 1 else drawn

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnxport.cli.inputs import draw_inputs, dynamic_shapes, read_inputs
+from onnxport.cli.inputs import draw_inputs, read_inputs
+from onnxport.cli.options import dynamic_shapes
 from onnxport.errors import InvalidInputError, MissingDependencyError
 
 
