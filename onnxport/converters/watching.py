@@ -10,7 +10,7 @@ from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.errors import InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.graph.external_data import weight_bytes
-from onnxport.graph.guard import guarded
+from onnxport.graph.guard.bounds import guarded
 from onnxport.model import OnnxModel
 
 # Bytes that all nodes of a file may take, and further ones for each byte of its weights.

@@ -16,8 +16,10 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError, InvalidModelError, first_line
 from onnxport.graph.evaluator import reference_evaluator
 from onnxport.graph.external_data import save, weight_bytes
-from onnxport.graph.guard import Guard, RemoteModel, named_dtype, stored
-from onnxport.graph.guard import current as current_guard
+from onnxport.graph.guard.bounds import Guard
+from onnxport.graph.guard.bounds import current as current_guard
+from onnxport.graph.guard.messages import named_dtype
+from onnxport.graph.guard.requests import RemoteModel, stored
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
 from onnxport.graph.runtimes import Runtime
@@ -70,7 +72,7 @@ class Session:
             self._open_reference(model)
 
     def _open_guarded(self, model: Any, guard: Guard, options: Mapping[str, Any]) -> None:
-        """In the helper process (`graph/guard.py`)."""
+        """In the helper process (`graph/guard`)."""
         remote = RemoteModel(stored(lambda path: _write(model, path)), options, guard)
         self.backend, self.fallback_reason = remote.about["backend"], remote.about["fallback_reason"]
         self.input_names, self.output_names = remote.about["input_names"], remote.about["output_names"]

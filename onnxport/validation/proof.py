@@ -13,7 +13,8 @@ import onnx_ir as ir
 from onnxport import frameworks
 from onnxport.errors import InvalidInputError, OnnxportError, first_line
 from onnxport.graph.external_data import weight_bytes
-from onnxport.graph.guard import OutOfTime, current, timed
+from onnxport.graph.guard.bounds import current
+from onnxport.graph.guard.deadline import OutOfTime, timed
 from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session

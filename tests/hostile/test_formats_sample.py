@@ -24,10 +24,12 @@ def test_damaged_files_give_errors_of_onnxport(family: str, tmp_path: Path, monk
         pytest.importorskip(package)
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import hostile_formats
+    import hostile_formats_damage
+    import hostile_formats_ordinary
 
     ordinary = tmp_path / "ordinary"
     ordinary.mkdir()
-    bases = getattr(hostile_formats, family)(ordinary)
+    bases = getattr(hostile_formats_ordinary, family)(ordinary)
     said: list[tuple[str, str]] = []
     for base in bases:
         for number in range(FAMILIES[family]):
@@ -37,7 +39,7 @@ def test_damaged_files_give_errors_of_onnxport(family: str, tmp_path: Path, monk
             target = place / base.path.name
             shutil.copytree(base.path, target) if base.path.is_dir() else shutil.copyfile(base.path, target)
             try:
-                hostile_formats.changed(target, rng.choice(("bytes", "cut", "structure", "structure")), rng)
+                hostile_formats_damage.changed(target, rng.choice(("bytes", "cut", "structure", "structure")), rng)
             except (ValueError, TypeError, OverflowError):  # the odd value does not fit the field
                 continue
             try:

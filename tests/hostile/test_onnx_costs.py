@@ -13,7 +13,11 @@ from onnxport.converters.from_onnx import walk
 from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.converters.watching import check_length
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
-from onnxport.graph import guard
+from onnxport.graph.guard import bounds, process
+from onnxport.graph.guard.bounds import Guard, guarded
+from onnxport.graph.guard.deadline import OutOfTime, check_time, timed
+from onnxport.graph.guard.requests import with_shapes
+from onnxport.graph.guard.server import MemoryBound
 from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
 from onnxport.tracing.onnx_checks import check_model
@@ -93,18 +97,18 @@ def untyped(op, **attributes):
     ],
 )
 def test_inference_that_crashes_ends_the_helper_alone(model):
-    with guard.guarded(0), pytest.raises(InvalidModelError, match="has ended"):
-        guard.with_shapes(model)
-    with guard.guarded(0):
+    with guarded(0), pytest.raises(InvalidModelError, match="has ended"):
+        with_shapes(model)
+    with guarded(0):
         walk.inferred(from_proto(model))
-        assert guard.with_shapes(chain(2)).graph.value_info
+        assert with_shapes(chain(2)).graph.value_info
 
 
 # -- memory and time -------------------------------------------------------------------------------------------------------
 
 
 def test_runs_of_one_conversion_share_their_memory():
-    requests = guard._Bound()
+    requests = MemoryBound()
     seen = []
     for number in (1, 1, 2):
         with requests.memory(number, 1 << 40):
@@ -115,7 +119,7 @@ def test_runs_of_one_conversion_share_their_memory():
 
 
 def test_drawn_inputs_do_not_raise_what_a_file_may_cost():
-    given, drawn = guard.Guard(0), guard.Guard(0, drawn=True)
+    given, drawn = Guard(0), Guard(0, drawn=True)
     assert given.seconds(16 << 20) > 20 > drawn.seconds(16 << 20) > 0
     assert given.memory(16 << 20) > 300 << 20 > drawn.memory(16 << 20)
 
@@ -151,7 +155,7 @@ SCAN = """g (float[300000, 1] x) => (float[1] s, float[300000, 1] y) { z = Const
 )
 def test_a_rebuilt_loop_that_takes_too_long_is_ended(target, monkeypatch):
     onnxport.convert(chain(1), to=target)
-    monkeypatch.setattr(guard, "_SECONDS", 1.0)
+    monkeypatch.setattr(bounds, "_SECONDS", 1.0)
     started = time.monotonic()
     with pytest.raises(InvalidInputError, match="more time than a file may cost|takes more than"):
         onnxport.convert(parsed(SCAN), to=target)
@@ -160,13 +164,13 @@ def test_a_rebuilt_loop_that_takes_too_long_is_ended(target, monkeypatch):
 
 @pytest.mark.pytorch
 def test_only_a_model_on_drawn_inputs_is_ended():
-    with guard.guarded(0) as given, guard.timed():
+    with guarded(0) as given, timed():
         given.spent = 100.0
-        guard.check_time()
-    with guard.guarded(0, drawn=True) as drawn:
+        check_time()
+    with guarded(0, drawn=True) as drawn:
         drawn.spent = 100.0
-        with pytest.raises(guard.OutOfTime), guard.timed():
-            guard.check_time()
+        with pytest.raises(OutOfTime), timed():
+            check_time()
         assert "rebuilt model" in drawn.stopped
 
 
@@ -294,13 +298,13 @@ def test_float8_inputs_reach_a_module():
 
 
 def test_what_the_helper_takes_to_start_is_not_the_models_time(monkeypatch):
-    monkeypatch.setattr(guard, "_helpers", [])
-    with guard.guarded(0) as bounds:
-        guard.with_shapes(chain(2))
-        first = bounds.spent
-        guard._helpers[-1].end()
-        bounds.spent = guard._SECONDS - 0.2  # less than a start takes
-        assert guard.with_shapes(chain(2)).graph.value_info
+    monkeypatch.setattr(process, "_helpers", [])
+    with guarded(0) as guard:
+        with_shapes(chain(2))
+        first = guard.spent
+        process._helpers[-1].end()
+        guard.spent = bounds._SECONDS - 0.2  # less than a start takes
+        assert with_shapes(chain(2)).graph.value_info
     assert first < 0.5
 
 

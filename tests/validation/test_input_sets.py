@@ -5,26 +5,14 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.to_onnx.finish import finish
-from onnxport.graph.builder import OpBuilder
-from onnxport.model import OnnxModel
 from onnxport.validation.input_sets.domains import index_limit, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import in_order_of, shorter_mask
 from onnxport.validation.input_sets.sizes import plans
+from tests.validation.graphs import graph
 
 FLOAT, INT64, BOOL = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL
 rng = np.random.default_rng(0)
-
-
-def graph(write, *inputs, names=("output",)):
-    """The model that ``write(op, *inputs)`` gives; inputs are (name, dtype, shape)."""
-    op = OpBuilder(21)
-    values = [op.input(*item) for item in inputs]
-    for name in names:
-        op.names.reserve(name)
-    results = write(op, *values)
-    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
 
 
 X = ("x", FLOAT, ["N", 4])

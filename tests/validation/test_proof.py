@@ -7,13 +7,11 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidInputError, ValidationError
-from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
-from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.validation import prove
+from tests.validation.graphs import graph
 
 FLOAT, DOUBLE, INT64, BOOL, STRING = (
     ir.DataType.FLOAT,
@@ -23,16 +21,6 @@ FLOAT, DOUBLE, INT64, BOOL, STRING = (
     ir.DataType.STRING,
 )
 rng = np.random.default_rng(0)
-
-
-def graph(write, *inputs, names=("output",)):
-    """The model that ``write(op, *inputs)`` gives; inputs are (name, dtype, shape)."""
-    op = OpBuilder(21)
-    values = [op.input(*item) for item in inputs]
-    for name in names:
-        op.names.reserve(name)
-    results = write(op, *values)
-    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
 
 
 WEIGHTS = {

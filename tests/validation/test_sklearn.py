@@ -7,11 +7,10 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidInputError
-from onnxport.graph.builder import OpBuilder
 from onnxport.model import OnnxModel
 from onnxport.validation.evidence import Evidence, Pair, jumps
+from tests.validation.graphs import graph
 
 pytestmark = pytest.mark.sklearn
 
@@ -19,14 +18,6 @@ TREES = 18  # TreeEnsembleRegressor went with ai.onnx.ml 5
 rng = np.random.default_rng(0)
 TABLE = rng.standard_normal((60, 3))
 TARGET = TABLE @ [1.0, -2.0, 0.5] + rng.standard_normal(60) * 0.1
-
-
-def graph(write, *inputs, names, opset=21):
-    op = OpBuilder(opset)
-    values = [op.input(*item) for item in inputs]
-    for name in names:
-        op.names.reserve(name)
-    return OnnxModel(finish(op, write(op, *values), list(names)))
 
 
 def trees(op, x, estimators, scale, bias, shift=lambda thresholds: thresholds.astype(np.float32)):

@@ -5,24 +5,13 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.to_onnx.finish import finish
-from onnxport.graph.builder import OpBuilder
-from onnxport.model import OnnxModel
+from tests.validation.graphs import graph
 
 FLOAT, HALF, INT64 = ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT64
 rng = np.random.default_rng(0)
 W1, B1 = rng.standard_normal((8, 6)).astype(np.float32), rng.standard_normal(6).astype(np.float32)
 W2 = rng.standard_normal((6, 4)).astype(np.float32)
 ROWS = rng.standard_normal((5, 8)).astype(np.float32)
-
-
-def graph(write, *inputs, names=("output",), opset=21):
-    op = OpBuilder(opset)
-    values = [op.input(*item) for item in inputs]
-    for name in names:
-        op.names.reserve(name)
-    results = write(op, *values)
-    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
 
 
 X = ("x", FLOAT, ["N", 8])

@@ -8,25 +8,14 @@ import onnx_ir as ir
 import pytest
 
 import onnxport
-from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidInputError
-from onnxport.graph import guard
-from onnxport.graph.builder import OpBuilder
-from onnxport.model import OnnxModel
+from onnxport.graph.guard.bounds import current
 from onnxport.validation.comparison import RANDOM, OutputReport
 from onnxport.validation.report import Report, SetReport, Side
 from onnxport.validation.runners.onnx import OnnxRunner
+from tests.validation.graphs import graph
 
 FLOAT = ir.DataType.FLOAT
-
-
-def graph(write, *inputs, names=("output",), opset=21):
-    op = OpBuilder(opset)
-    values = [op.input(*item) for item in inputs]
-    for name in names:
-        op.names.reserve(name)
-    results = write(op, *values)
-    return OnnxModel(finish(op, results if isinstance(results, (list, tuple)) else [results], list(names)))
 
 
 X = ("x", FLOAT, ["N", 3])
@@ -196,8 +185,8 @@ def test_what_only_stopped_runs_could_tell_is_neither_passed_nor_failed(factor, 
         assert onnxport.validate(source, result).verdict == "passed"
 
     def stopped(self, *args):
-        guard.current().stopped = "running the model takes too much"
-        raise InvalidInputError(guard.current().stopped)
+        current().stopped = "running the model takes too much"
+        raise InvalidInputError(current().stopped)
 
     monkeypatch.setattr(OnnxRunner, "run_float64", lambda self, leaves: None)
     monkeypatch.setattr(OnnxRunner, "run_moved", stopped)

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, first_line
-from onnxport.graph.guard import current
+from onnxport.graph.guard.bounds import current
 from onnxport.graph.runtime import Session
 from onnxport.opset_maps.from_onnx.call import Operand, Weight
 from onnxport.opset_maps.from_onnx.values import HostValue

@@ -26,7 +26,7 @@ from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.graph.bodies import bodies
 from onnxport.graph.external_data import weight_bytes
-from onnxport.graph.guard import with_shapes
+from onnxport.graph.guard.requests import with_shapes
 from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host

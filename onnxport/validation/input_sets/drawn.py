@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
-from onnxport.validation.input_sets import edges, operands
+from onnxport.validation.input_sets import edges
 from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs, spec_of
 from onnxport.validation.input_sets.domains import (
     UNKNOWN,
@@ -29,6 +29,8 @@ from onnxport.validation.input_sets.domains import (
     reach,
     vocabulary,
 )
+from onnxport.validation.input_sets.operands.scene import SEQUENCE_LENGTH, Rule
+from onnxport.validation.input_sets.operands.table import RULES
 from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension
 from onnxport.validation.input_sets.trees import thresholds
 from onnxport.validation.runners.base import InputSpec
@@ -124,7 +126,7 @@ def named_dims(spec: InputSpec) -> tuple[int | str, ...]:
 
 
 class Drawing:
-    """One draw of a graph's inputs: `operands.Scene` for the rules of its operators."""
+    """One draw of a graph's inputs: `Scene` for the rules of its operators."""
 
     def __init__(
         self, signature: Signature, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, rng: np.random.Generator
@@ -175,7 +177,7 @@ class Drawing:
     def _draw(self, value: ir.Value, spec: InputSpec) -> Any:
         shape = self._shape_of(spec)
         if _is_sequence(value.type):
-            return [self._array(value, spec, shape) for _ in range(operands.SEQUENCE_LENGTH)]
+            return [self._array(value, spec, shape) for _ in range(SEQUENCE_LENGTH)]
         ruled = self._ruled(value)
         if ruled is not None:
             array = np.asarray(ruled)
@@ -193,7 +195,7 @@ class Drawing:
             if node.op_type in ("Cast", "CastLike", "Identity") and index == 0:
                 readers.extend(node.outputs[0].uses())
                 continue
-            rule = operands.RULES.get(node.op_type)
+            rule = RULES.get(node.op_type)
             if rule is None:
                 continue
             if node not in self._asked:
@@ -203,7 +205,7 @@ class Drawing:
                 return self._by_rule[node, index]
         return None
 
-    def _by(self, rule: operands.Rule, node: ir.Node) -> Mapping[int, Any]:
+    def _by(self, rule: Rule, node: ir.Node) -> Mapping[int, Any]:
         """What a rule has for a node's operands; nothing where the sizes that the graph declares contradict its operator."""
         try:
             return rule(self, node)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.validation.input_sets.operands.scene import Scene, Values
+
 # Height and width where the graph does not declare them.
 _HEIGHT, _WIDTH = 5, 7
 
 
-def encoded_image(scene: Any, node: ir.Node) -> dict[int, Any]:
+def encoded_image(scene: Scene, node: ir.Node) -> Values:
     """ImageDecoder's operand: a PNG file of the declared size, with zeros behind it to its declared length."""
     height, width = _size(scene.shape(node.outputs[0]))
     row = scene.rng.integers(0, 256, (1, width, 3), np.uint8)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxport.errors import InvalidInputError, OnnxportError, first_line
-from onnxport.graph.guard import left_elsewhere, spent_elsewhere
+from onnxport.graph.guard.bounds import left_elsewhere, spent_elsewhere
 from onnxport.validation.comparison import is_floating
 from onnxport.validation.input_sets import edges, lookups
 from onnxport.validation.input_sets.base import InputSet, Kind

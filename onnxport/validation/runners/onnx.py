@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError, OnnxportError
 from onnxport.graph import rows
 from onnxport.graph.external_data import weight_bytes
-from onnxport.graph.guard import current as current_guard
+from onnxport.graph.guard.bounds import current as current_guard
 from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes.fitting import misread

@@ -18,7 +18,8 @@ import onnx.inliner
 from onnx import TensorProto
 
 from onnxport.errors import InvalidModelError
-from onnxport.graph.guard import Guard, RemoteModel, current, stored, with_shapes
+from onnxport.graph.guard.bounds import Guard, current
+from onnxport.graph.guard.requests import RemoteModel, stored, with_shapes
 from onnxport.graph.runtime import Session
 
 NARROW = {

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
 
-from onnxport.graph.guard import current, out_of_time, seconds_left
+from onnxport.graph.guard.bounds import current
+from onnxport.graph.guard.deadline import out_of_time, seconds_left
 
 # TensorFlow 2.21's optimisation of a graph, which can't be cancelled, is quadratic: 20,000 Neg one after the other take minutes.
 _MOST_OPTIMISED = 2000
@@ -17,7 +18,7 @@ _MOST_OPTIMISED = 2000
 
 @contextmanager
 def cancelled_in_time() -> Iterator[None]:
-    """Functions that run in the block are cancelled when the bound of `graph.guard.timed` is reached.
+    """Functions that run in the block are cancelled when the bound of `graph.guard.deadline.timed` is reached.
 
     Raises:
         OutOfTime: they were.

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from onnxport.graph.guard import check_time
+from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module

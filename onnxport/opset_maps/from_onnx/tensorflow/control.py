@@ -13,7 +13,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator, first_line
-from onnxport.graph.guard import check_time
+from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
 from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows

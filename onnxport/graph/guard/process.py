@@ -1,0 +1,151 @@
+"""The helper process, seen from outside: it is started when first needed, asked, and ended when it takes too much."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from onnxport.graph.guard.bounds import PATIENCE, WAY_OUT, Guard
+from onnxport.graph.guard.messages import Message, receive, send
+
+# Opening the helper, which imports onnxruntime, on a busy machine.
+_START_SECONDS = 60.0
+
+
+class _Stopped(Exception):
+    """A request took more memory or time than the guard allows."""
+
+
+class Helper:
+    """The helper process."""
+
+    def __init__(self) -> None:
+        program = (
+            f"import sys; sys.path[:] = {[item for item in sys.path if item]!r}; "
+            "from onnxport.graph.guard.server import serve; serve()"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt from the keyboard is for the parent
+        )
+        self._lock = threading.Lock()
+        self._ready = False
+        self._worked = self._in_all = 0.0
+        self.alive = True
+        atexit.register(self.end)
+
+    def answer(
+        self, request: dict[str, Any], blocks: list[bytes], guard: Guard, size: int, kind: type[Exception]
+    ) -> Message:
+        """The answer to a request.
+
+        Args:
+            request: what is asked, JSON.
+            blocks: the bytes that it refers to.
+            guard: what bounds it.
+            size: bytes of its inputs.
+            kind: the error to raise.
+
+        Raises:
+            kind: the helper refused, was ended for its time, or died.
+        """
+        try:
+            return self._answer(request, blocks, guard, size, kind)
+        except _Stopped as stop:
+            guard.stopped = str(stop)
+            raise kind(str(stop)) from None
+
+    def _answer(
+        self, request: dict[str, Any], blocks: list[bytes], guard: Guard, size: int, kind: type[Exception]
+    ) -> Message:
+        left = guard.seconds(size)
+        if left <= 0:
+            raise _Stopped(f"running the model takes more time than a file may cost; {WAY_OUT}")
+        with self._lock:
+            started = time.monotonic()
+            worked = None
+            try:
+                if not self._ready:  # what it takes to start is not the model's
+                    self._exchange({"close": 0}, [], started + _START_SECONDS)
+                    self._ready, started = True, time.monotonic()
+                answer, received = self._exchange(request, blocks, started + PATIENCE * left)
+                worked = answer.get("worked")
+            except TimeoutError:
+                self.end()
+                raise _Stopped(f"running the model takes more than {left:.0f} s; {WAY_OUT}") from None
+            except (OSError, ValueError, EOFError):
+                self.end()
+                raise _Stopped(
+                    "the process in which the model was run has ended: it takes more memory than a file may cost, "
+                    "or the runtime can't bear it"
+                ) from None
+            finally:
+                waited = time.monotonic() - started
+                worked = self._seconds_of_the_last() if worked is None else worked
+                self._worked += worked
+                guard.spent += min(waited, worked)
+                guard.waited += waited
+        if "error" in answer:
+            raise (_Stopped if answer["stopped"] else kind)(answer["error"])
+        return answer, received
+
+    def _seconds_of_the_last(self) -> float:
+        """Seconds of the processor that a request took which ended the process."""
+        return max(self._in_all - self._worked, 0.0)
+
+    def _exchange(self, request: dict[str, Any], blocks: list[bytes], deadline: float) -> Message:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        send(self._process.stdin, request, blocks)
+        return receive(self._process.stdout, deadline)
+
+    def close(self, number: int) -> None:
+        """Lets go of a model."""
+        if self.alive and self._lock.acquire(blocking=False):
+            try:
+                self._exchange({"close": number}, [], time.monotonic() + 5)
+            except (OSError, ValueError, EOFError, TimeoutError):
+                self.end()
+            finally:
+                self._lock.release()
+
+    def end(self) -> None:
+        """Ends the process."""
+        self.alive = False
+        atexit.unregister(self.end)
+        self._process.kill()
+        try:
+            _, status, usage = os.wait4(self._process.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._in_all = usage.ru_utime + usage.ru_stime
+        except ChildProcessError:  # somebody else has waited for it
+            self._in_all = math.inf
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:  # what was still to be written
+                    continue
+
+
+_helpers: list[Helper] = []
+
+
+def helper() -> Helper:
+    """The process that answers; a new one where there is none."""
+    if not _helpers or not _helpers[-1].alive:
+        _helpers[:] = [Helper()]
+    return _helpers[-1]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.clear)  # the pipes are the parent's
