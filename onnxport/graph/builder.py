@@ -4,58 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.errors import MapEntryError, UnsupportedOperator
+from onnxport.errors import MapEntryError
 from onnxport.graph import folding
 from onnxport.graph import schema as schemas
-from onnxport.graph.bodies import bodies
+from onnxport.graph.constants import Constant, as_array, constant_tensor, element_type, require_double, small_constants
 from onnxport.graph.inference import infer_outputs
+from onnxport.graph.model_state import ModelState
 from onnxport.graph.names import CONSTANT, NameAuthority
 from onnxport.graph.provenance import Source
+from onnxport.graph.result_types import Dim, Expected, refined_shape, set_types_from_bodies
 
 # What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
-Operand = ir.Value | np.ndarray | np.generic | bool | int | float | complex | str | Sequence[Any] | None
-Dim = int | ir.SymbolicDim
+Operand = ir.Value | Constant | None
 Result = Any  # ir.Value, or a tuple of them for a node with several outputs
-
-_SMALL = 1 << 10
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the source framework says of one result of the operator being lowered.
-
-    Attributes:
-        dtype: its element type.
-        shape: its dimensions, symbolic ones by name; None where the rank is unknown.
-    """
-
-    dtype: ir.DataType
-    shape: tuple[Dim | str | None, ...] | None = None
-
-
-@dataclass
-class _Root:
-    """What all graphs of one model share."""
-
-    opset: int
-    ml_opset: int
-    names: NameAuthority = field(default_factory=NameAuthority)
-    constants: dict[tuple[Any, ...], ir.Value] = field(default_factory=dict)
-    initializers: list[ir.Value] = field(default_factory=list)
-    functions: dict[tuple[str, str, str], ir.Function] = field(default_factory=dict)
-    domains: dict[str, int] = field(default_factory=dict)
-    arrays: dict[ir.Value, np.ndarray] = field(default_factory=dict)
-    source: Source | None = None
-    results: tuple[Expected | None, ...] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
-    lower_call: Callable[..., Any] | None = None
 
 
 class OpBuilder:
@@ -71,11 +39,11 @@ class OpBuilder:
     """
 
     def __init__(
-        self, opset: int, *, ml_opset: int | None = None, _root: _Root | None = None, _is_main: bool = True
+        self, opset: int, *, ml_opset: int | None = None, _state: ModelState | None = None, _is_main: bool = True
     ) -> None:
-        self._root = _root or _Root(opset, ml_opset or schemas.ml_opset(opset))
-        self.opset = self._root.opset
-        self.ml_opset = self._root.ml_opset
+        self._state = _state or ModelState(opset, ml_opset or schemas.ml_opset(opset))
+        self.opset = self._state.opset
+        self.ml_opset = self._state.ml_opset
         self._is_main = _is_main
         self.nodes: list[ir.Node] = []
         self.inputs: list[ir.Value] = []
@@ -111,7 +79,7 @@ class OpBuilder:
             UnsupportedOperator: the target opset does not have the operator yet.
             MapEntryError: attributes or operand types contradict the schema.
         """
-        inputs = tuple(self._said(item) for item in inputs)
+        inputs = tuple(self._operand(item) for item in inputs)
         version = self.opset if domain == "" else self.ml_opset if domain == schemas.ML_DOMAIN else None
         if version is None:
             return self._custom_node(op_type, inputs, domain, outputs or 1, name, attributes)
@@ -119,10 +87,10 @@ class OpBuilder:
         operands = self._operands(schema, inputs)
         attrs = [schemas.attribute(schema, key, item) for key, item in attributes.items() if item is not None]
         if not domain and any(item is not None and item.dtype == ir.DataType.DOUBLE for item in operands):
-            _require_double(op_type, attrs)
+            require_double(op_type, attrs)
         node = self._make(op_type, operands, attrs, domain, outputs or schemas.default_output_count(schema), name)
         if domain:
-            self._root.domains[domain] = version
+            self._state.domains[domain] = version
         has_subgraph = any(item.type == ir.AttributeType.GRAPH for item in attrs)
         if not has_subgraph:
             arrays = [self.constant(item) if item is not None else None for item in operands]
@@ -131,22 +99,19 @@ class OpBuilder:
                 if folded is not None:
                     node.resize_inputs(0)  # or its operands would count as used
                     return folded
-            infer_outputs(schema, node, self._opsets, self._known(operands, arrays))
+            opsets = (("", self.opset), (schemas.ML_DOMAIN, self.ml_opset))
+            infer_outputs(schema, node, opsets, small_constants(operands, arrays))
         else:
-            _types_from_subgraph(node)
+            set_types_from_bodies(node)
         self.nodes.append(node)
         return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
 
-    def _said(self, item: Operand) -> Operand:
-        """An operand; of what a source has in place of a value, as a table of columns, the value."""
+    def _operand(self, item: Operand) -> Operand:
+        """An operand; an object with `as_operand`, as a table of columns, gives the value that stands for it."""
         if item is None or isinstance(item, ir.Value):
             return item
         convert = getattr(item, "as_operand", None)
         return item if convert is None else convert(self)
-
-    @property
-    def _opsets(self) -> tuple[tuple[str, int], ...]:
-        return (("", self.opset), (schemas.ML_DOMAIN, self.ml_opset))
 
     def _make(
         self,
@@ -159,12 +124,12 @@ class OpBuilder:
     ) -> ir.Node:
         while operands and operands[-1] is None:
             operands = operands[:-1]
-        source = self._root.source
+        source = self._state.source
         hint = name or (f"{source.name}/{op_type}" if source and source.name else op_type)
-        base = self._root.names.unique(hint)
-        values = [ir.Value(name=base if count == 1 else self._root.names.unique(f"{base}.{i}")) for i in range(count)]
+        base = self._state.names.unique(hint)
+        values = [ir.Value(name=base if count == 1 else self._state.names.unique(f"{base}.{i}")) for i in range(count)]
         return ir.Node(
-            domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=dict(self._root.metadata)
+            domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=dict(self._state.metadata)
         )
 
     def _custom_node(
@@ -179,7 +144,7 @@ class OpBuilder:
         operands = [item if isinstance(item, ir.Value) or item is None else self.const(item) for item in inputs]
         attrs = [ir._convenience.convert_attribute(key, item) for key, item in attributes.items() if item is not None]
         node = self._make(op_type, operands, attrs, domain, count, name)
-        self._root.domains.setdefault(domain, 1)
+        self._state.domains.setdefault(domain, 1)
         self.nodes.append(node)
         return node.outputs[0] if count == 1 else tuple(node.outputs)
 
@@ -189,7 +154,7 @@ class OpBuilder:
             if isinstance(item, ir.Value) and item.dtype is not None:
                 bound.setdefault(schemas.parameter(schema, index).type_str, item.dtype)
             elif isinstance(item, (np.ndarray, np.generic)):
-                bound.setdefault(schemas.parameter(schema, index).type_str, _numpy_dtype(np.asarray(item)))
+                bound.setdefault(schemas.parameter(schema, index).type_str, element_type(np.asarray(item)))
         operands: list[ir.Value | None] = []
         for index, item in enumerate(inputs):
             if item is None or isinstance(item, ir.Value):
@@ -213,57 +178,48 @@ class OpBuilder:
         values = tuple(self.const(item) for item in results)
         return values[0] if len(values) == 1 else values
 
-    def _known(
-        self, operands: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]
-    ) -> dict[str, onnx.TensorProto]:
-        return {
-            value.name or "": onnx.numpy_helper.from_array(array)
-            for value, array in zip(operands, arrays, strict=True)
-            if value is not None and array is not None and array.size <= _SMALL and array.dtype.kind in "iufb"
-        }
-
     # -- constants and parameters --------------------------------------------------------------------------------------
 
-    def const(self, value: Any, dtype: ir.DataType | None = None, *, name: str = CONSTANT) -> ir.Value:
+    def const(self, value: Constant, dtype: ir.DataType | None = None, *, name: str = CONSTANT) -> ir.Value:
         """A constant, shared by all equal constants of the model.
 
         Args:
             value: Python number, string, nested list or NumPy array.
             dtype: element type; by default the array's own, and for Python values BOOL, INT64, FLOAT or STRING.
         """
-        array = _as_array(value, dtype)
-        element = _numpy_dtype(array)
+        array = as_array(value, dtype)
+        element = element_type(array)
         key = (element, array.shape, tuple(array.ravel()) if element == ir.DataType.STRING else array.tobytes())
-        found = self._root.constants.get(key)
-        if found is None:
-            unique = self._root.names.unique(name)
-            found = ir.Value(
+        constant = self._state.constants.get(key)
+        if constant is None:
+            unique = self._state.names.unique(name)
+            constant = ir.Value(
                 name=unique,
                 type=ir.TensorType(element),
                 shape=ir.Shape(array.shape),
-                const_value=_constant_tensor(array, element, unique),
+                const_value=constant_tensor(array, element, unique),
             )
-            self._root.constants[key] = found
-            self._root.arrays[found] = array
-            self._root.initializers.append(found)
-        return found
+            self._state.constants[key] = constant
+            self._state.arrays[constant] = array
+            self._state.initializers.append(constant)
+        return constant
 
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         """A parameter under its own `name`, its storage shared and never folded.
 
         An input or output of the user's that has this name already keeps it, and the parameter gets a numbered variant.
         """
-        name = self._root.names.unique(name)
+        name = self._state.names.unique(name)
         tensor.name = name
         value = ir.Value(
             name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
         )
-        self._root.initializers.append(value)
+        self._state.initializers.append(value)
         return value
 
     def constant(self, value: Operand) -> np.ndarray | None:
         """The array behind a constant made by this builder, else None (parameters are not constants)."""
-        return self._root.arrays.get(value) if isinstance(value, ir.Value) else None
+        return self._state.arrays.get(value) if isinstance(value, ir.Value) else None
 
     # -- shapes --------------------------------------------------------------------------------------------------------
 
@@ -293,29 +249,24 @@ class OpBuilder:
         if all(isinstance(item, int) for item in dims):
             return self.const(np.asarray(dims, np.int64))
         parts: list[ir.Value] = []
-        run: list[int] = []
-        for item in dims:
-            if isinstance(item, int):
-                run.append(item)
+        for static, run in groupby(dims, lambda item: isinstance(item, int)):
+            if static:
+                parts.append(self.const(list(run)))  # type: ignore[arg-type]
                 continue
-            if run:
-                parts.append(self.const(run))
-                run = []
-            parts.append(item if item.shape is not None and item.shape.rank() == 1 else self.Reshape(item, [1]))
-        if run:
-            parts.append(self.const(run))
+            for item in run:
+                is_vector = isinstance(item, ir.Value) and item.shape is not None and item.shape.rank() == 1
+                parts.append(item if is_vector else self.Reshape(item, [1]))  # type: ignore[arg-type]
         return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=0)
 
     def reduce(self, op_type: str, x: ir.Value, axes: Sequence[int] | None, *, keepdims: bool) -> ir.Value:
         """ReduceMax, ReduceMean, ...: `axes` is an attribute before opset 18 (ReduceSum: 13), an input from then on."""
         if axes is not None and not axes:
             return x
-        if axes is not None and x.shape is not None:  # onnxruntime does not reduce an empty tensor over a negative axis
+        if axes is not None and x.shape is not None:  # a negative axis of an empty tensor is reduced by no kernel
             axes = [axis % x.shape.rank() for axis in axes]
-        as_input = self.opset >= (13 if op_type == "ReduceSum" else 18)
         if axes is None:
             return self.node(op_type, x, keepdims=int(keepdims))
-        if as_input:
+        if self.opset >= (13 if op_type == "ReduceSum" else 18):
             return self.node(op_type, x, self.axes(*axes), keepdims=int(keepdims))
         return self.node(op_type, x, axes=list(axes), keepdims=int(keepdims))
 
@@ -349,23 +300,23 @@ class OpBuilder:
             if value.type is None:
                 value.type = ir.TensorType(dtype)
         if shape is not None:
-            value.shape = _merged(value, ir.Shape(shape))
+            value.shape = refined_shape(value, ir.Shape(shape))
         return value
 
     # -- subgraphs -----------------------------------------------------------------------------------------------------
 
     def subgraph(self) -> OpBuilder:
         """A builder for a body of If, Loop or Scan: it sees this graph's values and shares names and constants."""
-        return OpBuilder(self.opset, _root=self._root, _is_main=False)
+        return OpBuilder(self.opset, _state=self._state, _is_main=False)
 
     def input(
         self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Iterable[Dim | str | None] | None = None
     ) -> ir.Value:
         """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
         if self._is_main:
-            self._root.names.reserve(name)
+            self._state.names.reserve(name)
         else:
-            name = self._root.names.unique(name)
+            name = self._state.names.unique(name)
         kind = ir.TensorType(dtype) if isinstance(dtype, ir.DataType) else dtype
         value = ir.Value(name=name, type=kind, shape=ir.Shape(shape) if shape is not None else None)
         self.inputs.append(value)
@@ -383,7 +334,7 @@ class OpBuilder:
         """
         inner = self.subgraph()
         outputs = build(inner)
-        return inner.graph(outputs, name=self._root.names.unique("body"))
+        return inner.graph(outputs, name=self._state.names.unique("body"))
 
     def graph(self, outputs: Sequence[ir.Value], *, name: str, output_names: Sequence[str] | None = None) -> ir.Graph:
         """Closes the graph. An output that this graph did not compute, or that stands twice, gets an Identity of its own.
@@ -406,7 +357,7 @@ class OpBuilder:
             self.inputs,
             finals,
             nodes=self.nodes,
-            initializers=self._root.initializers if self._is_main else (),
+            initializers=self._state.initializers if self._is_main else (),
             opset_imports=self.opset_imports if self._is_main else {},
             name=name,
         )
@@ -421,75 +372,71 @@ class OpBuilder:
     @property
     def opset_imports(self) -> dict[str, int]:
         """The domains of the nodes written so far, and their versions."""
-        return {"": self.opset, **self._root.domains}
+        return {"": self.opset, **self._state.domains}
 
     @property
     def initializers(self) -> list[ir.Value]:
         """The model's constants and parameters so far."""
-        return self._root.initializers
+        return self._state.initializers
 
     # -- provenance and names ------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> NameAuthority:
         """The model's naming authority."""
-        return self._root.names
+        return self._state.names
 
     @property
     def source(self) -> Source | None:
         """The source operator being lowered."""
-        return self._root.source
+        return self._state.source
+
+    @property
+    def name(self) -> str:
+        """The name of the source operator being lowered (``"aten::relu.default"``), empty outside of one."""
+        return self._state.source.op if self._state.source is not None else ""
 
     @property
     def result(self) -> Expected:
-        """What the source says of the (first) result of the operator being lowered.
+        """The type that the source gives the (first) result of the operator being lowered.
 
         Raises:
-            MapEntryError: the source says nothing of it.
+            MapEntryError: the source gives none.
         """
-        if not self._root.results or self._root.results[0] is None:
+        if not self._state.results or self._state.results[0] is None:
             raise MapEntryError("the source gives no type for this operator's result")
-        return self._root.results[0]
+        return self._state.results[0]
 
     @property
     def results(self) -> tuple[Expected | None, ...]:
-        """What the source says of each result; None for a result that is no tensor."""
-        return self._root.results
+        """The type that the source gives each result; None for a result that is no tensor."""
+        return self._state.results
 
     @contextmanager
-    def at(self, source: Source, results: Sequence[Expected | None] = ()) -> Iterator[Self]:
-        """All nodes written inside come from `source`, an operator with these `results`."""
-        root = self._root
-        before = root.source, root.metadata, root.results
-        root.source, root.metadata, root.results = source, source.metadata(), tuple(results)
-        try:
+    def at(self, source: Source | None, results: Sequence[Expected | None] = ()) -> Iterator[Self]:
+        """All nodes written inside come from `source`, an operator with these `results`; None for the present one."""
+        source = source or self._state.source
+        with self._state.written_for(source, source.metadata() if source is not None else {}, results):
             yield self
-        finally:
-            root.source, root.metadata, root.results = before
 
     @contextmanager
     def instead_of(self, node: ir.Node) -> Iterator[Self]:
         """All nodes written inside come from where `node` came from, and are named after it."""
-        root = self._root
-        before = root.source, root.metadata, root.results
-        root.source, root.metadata, root.results = Source(node.op_type, node.name or ""), dict(node.metadata_props), ()
-        try:
+        with self._state.written_for(Source(node.op_type, node.name or ""), dict(node.metadata_props), ()):
             yield self
-        finally:
-            root.source, root.metadata, root.results = before
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """Lowers something the source operator refers to into this graph: a function, a branch, a sub-estimator's method.
 
         The driver says how (`on_call`); inside `body` the nodes land in the body.
         """
-        if self._root.lower_call is None:
+        if self._state.lower_call is None:
             raise MapEntryError(f"this source has no callable parts ({target!r})")
-        return self._root.lower_call(self, target, *args, **kwargs)
+        return self._state.lower_call(self, target, *args, **kwargs)
 
     def on_call(self, lower: Callable[..., Any]) -> None:
         """Sets what `call` does: ``lower(op, target, *args, **kwargs)``."""
-        self._root.lower_call = lower
+        self._state.lower_call = lower
 
 
 class _Domain:
@@ -501,95 +448,3 @@ class _Domain:
 
     def __getattr__(self, op_type: str) -> Callable[..., Result]:
         return lambda *inputs, **kwargs: self._builder.node(op_type, *inputs, domain=self._name, **kwargs)
-
-
-# Operators that give float32's digits on double operands: their definition holds float32 constants, or (Erf of ONNX's
-# reference evaluator, Shrink of onnxruntime) the kernel computes so.
-_FLOAT32_INSIDE = frozenset(("Erf", "Gelu", "HardSwish", "Selu", "Shrink"))
-
-
-def _require_double(op_type: str, attrs: Sequence[ir.Attr]) -> None:
-    """Refuses a node on double operands whose constants have only float32's digits: ONNX has no wider attributes."""
-    if op_type in _FLOAT32_INSIDE:
-        raise UnsupportedOperator(f"ONNX {op_type} computes with float32's digits and the operands are double")
-    for item in attrs:
-        if item.type == ir.AttributeType.FLOAT and float(np.float32(item.as_float())) != item.as_float():
-            raise UnsupportedOperator(
-                f"ONNX {op_type} holds {item.name}={item.as_float()!r} as float32 and the operands are double"
-            )
-
-
-def _as_array(value: Any, dtype: ir.DataType | None) -> np.ndarray:
-    if isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
-    elif isinstance(value, float) or (isinstance(value, (list, tuple)) and _holds_float(value)):
-        array = np.asarray(value, np.float64 if dtype is not None else np.float32)
-    else:
-        array = np.asarray(value)
-        if array.size == 0 and dtype is None:
-            array = array.astype(np.int64)
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-    if dtype is None or dtype == ir.DataType.STRING:
-        return np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype.kind == "f" and dtype.numpy().kind in "iu" and np.any(array != np.trunc(array)):
-        raise MapEntryError(
-            f"a constant with fractions would be cut to {dtype.name}, the type of the operands beside it"
-        )
-    return np.ascontiguousarray(array.astype(dtype.numpy())).reshape(array.shape)
-
-
-def _holds_float(value: Any) -> bool:
-    return any(_holds_float(item) if isinstance(item, (list, tuple)) else isinstance(item, float) for item in value)
-
-
-def _numpy_dtype(array: np.ndarray) -> ir.DataType:
-    return ir.DataType.STRING if array.dtype.kind in "OUS" else ir.DataType.from_numpy(array.dtype)
-
-
-def _constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.TensorProtocol:
-    if dtype == ir.DataType.STRING:
-        flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
-        return ir.StringTensor(flat, shape=ir.Shape(array.shape), name=name)
-    return ir.Tensor(array, dtype=dtype, name=name)
-
-
-def _merged(value: ir.Value, said: ir.Shape) -> ir.Shape:
-    found = value.shape
-    if found is None or found == said:
-        return said
-    clash = found.rank() != said.rank() or any(
-        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(found, said, strict=True)
-    )
-    if clash:
-        raise MapEntryError(f"value {value.name!r} has shape {list(found)}, the source says {list(said)}")
-    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(found, said, strict=True)])
-
-
-def _types_from_subgraph(node: ir.Node) -> None:
-    """Output types of If, Loop and Scan from their bodies' outputs (ONNX operator specification)."""
-    graphs = bodies(node)
-    finals = list(graphs[0].outputs)
-    if node.op_type == "Loop":
-        finals = finals[1:]
-        states = len(node.inputs) - 2
-    elif node.op_type == "Scan":
-        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
-    else:
-        states = len(finals)
-    for index, (value, final) in enumerate(zip(node.outputs, finals, strict=True)):
-        value.type = final.type
-        if index >= states:
-            value.shape = ir.Shape([None, *final.shape]) if final.shape is not None else None
-        elif node.op_type == "If":
-            value.shape = _common_shape([graph.outputs[index].shape for graph in graphs])
-        else:
-            initial = node.inputs[index + (2 if node.op_type == "Loop" else 0)]
-            value.shape = _common_shape([initial.shape if initial is not None else None, final.shape])
-
-
-def _common_shape(shapes: Sequence[ir.Shape | None]) -> ir.Shape | None:
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes) or len({shape.rank() for shape in known}) != 1:
-        return None
-    return ir.Shape([dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*known, strict=True)])

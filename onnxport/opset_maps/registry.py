@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,6 +41,15 @@ class Entry:
     def summary(self) -> str:
         """First line of the function's docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+    def require_opset(self, opset: int) -> None:
+        """Refuses a target that the entry has no form for.
+
+        Raises:
+            UnsupportedOperator: `opset` is below the entry's least.
+        """
+        if opset < self.min_opset:
+            raise UnsupportedOperator(f"needs opset {self.min_opset}; target_opset is {opset}")
 
 
 class OpsetMap:

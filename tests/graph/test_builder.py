@@ -7,8 +7,9 @@ import pytest
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import MapEntryError, UnsupportedOperator
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
+from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
 
 FLOAT, DOUBLE, INT64, BOOL = ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.BOOL

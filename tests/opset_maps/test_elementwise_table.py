@@ -9,8 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
+from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.elementwise import BY_ONNX, BY_TF, ROWS
 from onnxport.opset_maps.lowerings.dtypes import common_dtype
 from onnxport.opset_maps.lowerings.elementwise import lower_row

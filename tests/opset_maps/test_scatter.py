@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onnxport
+from onnxport.errors import UnsupportedOperator
 
 PLACES, WIDTH = 3, 512
 TORCH = {
@@ -83,3 +84,27 @@ def test_updates_of_tensorflow(name, dtype):
     signature = [tf.TensorSpec([None, WIDTH], x.dtype), tf.TensorSpec([None], i.dtype)]
     function = tf.function(lambda x, i: TENSORFLOW[name](tf, x, i), input_signature=signature)
     check(onnxport.convert(function, validate=False), function(x, i).numpy(), x, i)
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize("name", ["index_add", "scatter_add", "index_put"])
+def test_pytorchs_sums_are_refused_before_the_opset_that_has_them(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+    class Model(torch.nn.Module):
+        def forward(self, x, i):
+            return TORCH[name](torch, x, i)
+
+    inputs = (torch.ones(2, WIDTH), torch.tensor([0, 0]))
+    with pytest.raises(UnsupportedOperator, match="needs opset 16"):
+        onnxport.convert(Model(), inputs=inputs, target_opset=15, validate=False)
+
+
+@pytest.mark.tensorflow
+def test_tensorflows_sums_are_refused_before_the_opset_that_has_them():
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    lowered = tf.function(
+        lambda x: tf.scatter_nd([[0], [0]], x, [3, 2]), input_signature=[tf.TensorSpec([2, 2], tf.float32)]
+    )
+    with pytest.raises(UnsupportedOperator, match="ScatterNd: needs opset 16"):
+        onnxport.convert(lowered, target_opset=15, validate=False)

@@ -26,8 +26,9 @@ from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
 from onnxport.converters.to_onnx.pytorch_types import PARTS, Types, holds_complex, stored, typed
 from onnxport.errors import MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
+from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex import mark_complex
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
@@ -154,11 +155,7 @@ class Lowering:
         """``op.call`` of an entry: lowers a graph module (a branch, a body) into `op`."""
         if kwargs or not isinstance(target, torch.fx.GraphModule):
             raise MapEntryError(f"{type(target).__name__} is no graph that can be lowered")
-        root = self._op._root
-        before = root.source, root.metadata, root.results
-        results = self.run(op, target, args)
-        root.source, root.metadata, root.results = before
-        return results
+        return self.run(op, target, args)
 
     def _node(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
         target = node.target
@@ -294,6 +291,7 @@ class Lowering:
     ) -> Any:
         with op.at(source, results):
             try:
+                entry.require_opset(op.opset)
                 made = entry.function(op, *args, **kwargs)
                 return _checked(op, name, made, results, value, source)
             except (Inexpressible, UnsupportedOperator):

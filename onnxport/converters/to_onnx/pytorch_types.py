@@ -10,7 +10,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import from_torch_dtype
 
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex import is_complex, mark_complex
 
 # Element type of the parts of a complex number.

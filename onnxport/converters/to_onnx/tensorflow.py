@@ -18,10 +18,11 @@ from tensorflow.python.framework import dtypes, tensor_util
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.errors import InvalidModelError, MapEntryError, Unsupported, UnsupportedOperator
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.batch_norm import RecogniseBatchNormPass
 from onnxport.graph.passes.layout import PushTransposesPass
 from onnxport.graph.provenance import Source, relative_path
+from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry
@@ -206,6 +207,7 @@ class _Lowering:
                 return [_REFUSED] * len(node.outputs)
         try:
             expected = [_expected(tensor) for tensor in node.outputs]
+            entry.require_opset(op.opset)
             with op.at(source, expected):
                 results = _call_entry(entry, op, node, operands, self._function)
         except UnsupportedOperator as error:

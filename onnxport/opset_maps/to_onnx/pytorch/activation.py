@@ -206,7 +206,7 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
     """The identity; in training mode Dropout with its mask drawn when the graph runs."""
     if not train or p == 0:
         return x
-    if op.source is None or not op.source.op.startswith("aten::dropout"):
+    if not op.name.startswith("aten::dropout"):
         raise UnsupportedOperator("in training mode it has no ONNX form; call model.eval()")
     if p == 1:  # which ONNX's Dropout does not take
         return op.Mul(x, op.const(0.0, x.dtype))

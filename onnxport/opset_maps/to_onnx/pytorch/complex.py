@@ -10,7 +10,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.graph.builder import Expected, OpBuilder
+from onnxport.graph.builder import OpBuilder
+from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.lowerings.arithmetic import hypot
 from onnxport.opset_maps.lowerings.complex import is_complex, quotient
@@ -360,7 +361,7 @@ def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
 )
 def zeros(op: OpBuilder, size: Sequence[Any], **_: object) -> ir.Value:
     """0 or 1, expanded."""
-    return full(op, size, 1 if op.source is not None and "ones" in op.source.op else 0)
+    return full(op, size, 1 if "ones" in op.name else 0)
 
 
 def lifted(name: str) -> Callable[..., Any]:
@@ -373,7 +374,7 @@ def lifted(name: str) -> Callable[..., Any]:
         said = [None if item is None else Expected(part_dtype(item.dtype), item.shape) for item in op.results]
         made = []
         for index in (0, 1):
-            with op.at(_place(op), said):
+            with op.at(None, said):
                 made.append(
                     entry.function(
                         op,
@@ -387,10 +388,6 @@ def lifted(name: str) -> Callable[..., Any]:
 
     lower.__doc__ = "The real form, on both parts."
     return lower
-
-
-def _place(op: OpBuilder) -> Any:
-    return op.source
 
 
 def _part_of(op: OpBuilder, args: Sequence[Any], index: int, name: str) -> list[Any]:

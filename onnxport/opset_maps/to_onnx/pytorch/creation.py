@@ -180,7 +180,7 @@ def eye(op: OpBuilder, n: int, m: int | None = None, **_: object) -> ir.Value:
 )
 def tril(op: OpBuilder, x: ir.Value, diagonal: int = 0) -> ir.Value:
     """Trilu from opset 14."""
-    upper = int(bool(op.source and op.source.op.startswith("aten::triu")))
+    upper = int(op.name.startswith("aten::triu"))
     if op.opset >= 14 and x.dtype not in (
         ir.DataType.BOOL,
         ir.DataType.INT32,

@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings.linear_algebra import size, transposed
+from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -87,8 +88,6 @@ def pdist(op: OpBuilder, x: ir.Value, p: float = 2.0) -> ir.Value:
 )
 def histc(op: OpBuilder, x: ir.Value, bins: int = 100, min: float = 0, max: float = 0) -> ir.Value:
     """Counts in bins of equal width; elements outside are left out, the upper end belongs to the last bin."""
-    if op.opset < 16:
-        raise UnsupportedOperator("aten::histc needs opset 16")
     if x.shape is not None and 0 in x.shape:
         return op.const(np.zeros(bins), op.result.dtype)
     work = x.dtype if x.dtype == ir.DataType.FLOAT else ir.DataType.DOUBLE
@@ -101,5 +100,5 @@ def histc(op: OpBuilder, x: ir.Value, bins: int = 100, min: float = 0, max: floa
     inside = op.And(op.GreaterOrEqual(flat, low), op.LessOrEqual(flat, high))
     place = op.Div(op.Mul(op.Sub(flat, low), float(bins)), op.Sub(high, low))
     place = op.Min(op.cast(op.Where(inside, place, op.const(0.0, work)), ir.DataType.INT64), bins - 1)
-    counts = op.ScatterElements(op.const(np.zeros(bins), work), place, op.cast(inside, work), axis=0, reduction="add")
+    counts = scatter_elements(op, op.const(np.zeros(bins), work), place, op.cast(inside, work), 0, "add")
     return op.cast(counts, op.result.dtype)

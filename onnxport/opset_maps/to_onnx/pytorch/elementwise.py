@@ -201,7 +201,7 @@ def clamp(op: OpBuilder, x: ir.Value, min: Operand | None = None, max: Operand |
     if any(isinstance(bound, ir.Value) for bound in (min, max)):
         value = value if min is None else op.Max(value, to_dtype(op, min, dtype))
         return value if max is None else op.Min(value, to_dtype(op, max, dtype))
-    low, high = (None if bound is None else op.const(bound, dtype) for bound in (min, max))
+    low, high = (None if bound is None else to_dtype(op, bound, dtype) for bound in (min, max))
     return op.Clip(value, low, high)
 
 
@@ -331,9 +331,7 @@ def logit(op: OpBuilder, x: ir.Value, eps: float | None = None) -> ir.Value:
 )
 def logical(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """And, Or and Xor of what is not zero."""
-    name = {"and": "And", "or": "Or", "xor": "Xor"}[
-        (op.source.op if op.source else "").partition("_")[2].partition(".")[0].rstrip("_")
-    ]
+    name = {"and": "And", "or": "Or", "xor": "Xor"}[op.name.partition("_")[2].partition(".")[0].rstrip("_")]
     return op.node(name, op.cast(x, ir.DataType.BOOL), op.cast(y, ir.DataType.BOOL))
 
 

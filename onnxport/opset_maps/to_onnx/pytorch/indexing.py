@@ -15,6 +15,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, built, case, f32, i64
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements, scatter_slices
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -322,12 +323,10 @@ def index_put(
         if missing:
             mask = op.Unsqueeze(mask, op.axes(*range(rank(mask), rank(x))))
         return op.Where(mask, op.Reshape(values, np.zeros(0, np.int64)), x)
-    if accumulate and op.opset < 16:
-        raise UnsupportedOperator("aten::index_put: accumulate=True needs opset 16")
     chosen = _selection(op, x, indices)
     front = _moved(op, x, chosen.order)
     updates = _as_updates(op, front, values, chosen, rank(x))
-    made = op.ScatterND(front, chosen.indices, updates, reduction="add" if accumulate else None)
+    made = scatter_slices(op, front, chosen.indices, updates, "add" if accumulate else None)
     return _moved(op, made, [chosen.order.index(axis) for axis in range(rank(x))])
 
 
@@ -457,11 +456,11 @@ def slice_scatter(
 
 
 def scattered_along(
-    op: OpBuilder, x: ir.Value, positions: ir.Value, source: ir.Value, dim: int, reduction: str | None = None
+    op: OpBuilder, x: ir.Value, positions: ir.Value, source: ir.Value, dim: int, reduction: Reduction | None = None
 ) -> ir.Value:
     """`x` with `source` at `positions` (a vector) along one axis."""
     column = op.Reshape(positions, [-1, *[1] * (rank(x) - 1 - dim % rank(x))])
-    return op.ScatterElements(x, op.Expand(column, op.shape(source)), source, axis=dim, reduction=reduction)
+    return scatter_elements(op, x, op.Expand(column, op.shape(source)), source, dim, reduction)
 
 
 @aten.lower(

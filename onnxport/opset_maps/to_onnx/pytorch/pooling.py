@@ -24,7 +24,7 @@ from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def _spatial(op: OpBuilder) -> int:
-    name = op.source.op if op.source else ""
+    name = op.name
     return next((count for count in (1, 2, 3) if f"pool{count}d" in name), 2)
 
 

@@ -180,7 +180,7 @@ def rnn(
     batch_first: bool,
 ) -> tuple[ir.Value, ...]:
     """RNN with tanh or relu."""
-    activation = "Relu" if op.source is not None and "relu" in op.source.op else "Tanh"
+    activation = "Relu" if "relu" in op.name else "Tanh"
     activations = [activation] * (2 if bidirectional else 1)
     return _layers(
         op,

@@ -142,8 +142,7 @@ def _smooth(
     scales: Sequence[float | None] | None,
 ) -> ir.Value:
     """Linear or cubic by the operator's name; with "_aa" low frequencies only, as Pillow filters them."""
-    name = op.source.op if op.source else ""
-    cubic, antialias = "bicubic" in name, "_aa" in name
+    cubic, antialias = "bicubic" in op.name, "_aa" in op.name
     attributes: dict[str, object] = {
         "mode": "cubic" if cubic else "linear",
         "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
@@ -226,8 +225,6 @@ def antialiased(
 def _antialiased(
     op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, align_corners: bool, scales: Sequence[float | None] | None
 ) -> ir.Value:
-    if op.opset < 18:
-        raise UnsupportedOperator("resampling with antialias needs opset 18")
     if align_corners:
         raise UnsupportedOperator("antialias with aligned corners: onnxruntime's filter differs from PyTorch's")
     return _smooth(op, x, size, align_corners, scales)

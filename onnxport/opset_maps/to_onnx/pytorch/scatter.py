@@ -9,34 +9,31 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.lowerings.arithmetic import floor_div
+from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.indexing import Number, number_like, scattered_along
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
-# ScatterElements adds up from opset 16 on, takes extremes from 18 on.
-_SINCE = {"add": 16, "mul": 16, "max": 18, "min": 18}
-
 
 def scattered(
-    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str | None = None
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: Reduction | None = None
 ) -> ir.Value:
     """ScatterElements of the part of `src` that `index` covers.
 
     Raises:
         UnsupportedOperator: the target opset has no such reduction.
     """
-    if reduction is not None and op.opset < _SINCE[reduction]:
-        raise UnsupportedOperator(f"scattering with {reduction} needs opset {_SINCE[reduction]}")
     if rank(x) == 0:
         one, at, value = (op.Reshape(item, [1]) for item in (x, index, src))
-        return op.Reshape(op.ScatterElements(one, at, value, axis=0, reduction=reduction), np.zeros(0, np.int64))
+        return op.Reshape(scatter_elements(op, one, at, value, 0, reduction), np.zeros(0, np.int64))
     if src.shape is None or index.shape is None or list(src.shape) != list(index.shape):
         count = rank(x)
         src = op.Slice(src, [0] * count, op.shape(index), list(range(count)))
-    return op.ScatterElements(x, index, op.cast_like(src, x), axis=dim, reduction=reduction)
+    return scatter_elements(op, x, index, op.cast_like(src, x), dim, reduction)
 
 
-_REDUCE = {"add": "add", "multiply": "mul"}
+_REDUCE: dict[str, Reduction] = {"add": "add", "multiply": "mul"}
 
 
 @aten.lower(
@@ -77,7 +74,7 @@ def scatter_add(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.V
     return scattered(op, x, dim, index, src, "add")
 
 
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
+_REDUCTIONS: dict[str, Reduction] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
 
 
 @aten.lower(
@@ -113,13 +110,9 @@ def scatter_reduce(
     if not include_self:
         before = scattered(op, before, dim, index, op.Expand(number_like(op, 0, x), op.shape(index)))
     count = scattered(op, before, dim, index, ones, "add")
-    return op.Div(made, op.Max(count, 1.0)) if x.dtype and x.dtype.is_floating_point() else _floor(op, made, count)
-
-
-def _floor(op: OpBuilder, total: ir.Value, count: ir.Value) -> ir.Value:
-    from onnxport.opset_maps.lowerings.arithmetic import floor_div
-
-    return floor_div(op, total, op.Max(count, 1))
+    if x.dtype is not None and x.dtype.is_floating_point():
+        return op.Div(made, op.Max(count, 1.0))
+    return floor_div(op, made, op.Max(count, 1))
 
 
 def _neutral(op: OpBuilder, reduce: str, x: ir.Value) -> ir.Value:
@@ -147,8 +140,6 @@ def index_add(
     op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: Number = 1
 ) -> ir.Value:
     """ScatterElements that adds, the same index along the other axes."""
-    if op.opset < 16:
-        raise UnsupportedOperator("aten::index_add needs opset 16")
     source = op.cast_like(source, x)
     source = source if not isinstance(alpha, ir.Value) and alpha == 1 else op.Mul(source, number_like(op, alpha, x))
     if rank(x) == 0:

@@ -11,6 +11,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.scatter import Reduction, require_reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
@@ -77,7 +78,7 @@ def index_reduce(
     return scatter_reduce(op, x, dim, places, source, reduce, include_self=include_self)
 
 
-_BAG_REDUCTIONS = ("add", "add", "max")
+_BAG_REDUCTIONS: tuple[Reduction, ...] = ("add", "add", "max")
 
 
 @aten.lower(
@@ -138,8 +139,7 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> tuple[ir.Value | None, ...]:
     """Rows of the table, gathered and scattered into their bags; only the first result, the others are for training."""
-    if op.opset < (18 if mode == 2 else 16):
-        raise UnsupportedOperator(f"aten::embedding_bag needs opset {18 if mode == 2 else 16}")
+    require_reduction(op, _BAG_REDUCTIONS[mode])
     dtype = op.result.dtype
     if include_last_offset:
         offsets = op.Slice(offsets, [0], [-1], [0])
@@ -151,7 +151,7 @@ def embedding_bag(
         rows = op.Mul(rows, op.Unsqueeze(op.cast(per_sample_weights, dtype), op.axes(1)))
     count = op.Expand(op.const(1.0, dtype), op.shape(indices))
     fill = op.const(-np.inf if mode == 2 else 0.0, dtype)
-    inner = op.source is not None and op.source.op.startswith("aten::_embedding_bag")  # of which -1 is the default
+    inner = op.name.startswith("aten::_embedding_bag")  # of which -1 is the default
     if padding_idx is not None and not (inner and padding_idx == -1):
         size = weight.shape[0] if weight.shape is not None else None
         if padding_idx < 0 and not isinstance(size, int):
@@ -162,9 +162,9 @@ def embedding_bag(
     bags = op.Shape(starts)
     empty = op.Expand(fill, op.Concat(bags, op.dim(weight, 1), axis=0))
     where = op.Expand(op.Unsqueeze(bag, op.axes(1)), op.Shape(rows))
-    made = op.ScatterElements(empty, where, rows, axis=0, reduction=_BAG_REDUCTIONS[mode])
+    made = scatter_elements(op, empty, where, rows, 0, _BAG_REDUCTIONS[mode])
     zero = op.const(0.0, dtype)
-    sizes = op.ScatterElements(op.Expand(zero, bags), bag, count, axis=0, reduction="add")
+    sizes = scatter_elements(op, op.Expand(zero, bags), bag, count, 0, "add")
     if mode == 1:
         made = op.Div(made, op.Unsqueeze(op.Max(sizes, 1.0), op.axes(1)))
     elif mode == 2:

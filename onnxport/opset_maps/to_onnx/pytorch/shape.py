@@ -10,7 +10,6 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.provenance import Source
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
@@ -134,7 +133,7 @@ def at_least(op: OpBuilder, tensors: Sequence[ir.Value]) -> tuple[ir.Value, ...]
     """Reshape of each."""
     made = []
     for x, said in zip(tensors, op.results, strict=True):
-        with op.at(op.source or Source("aten::atleast_1d"), [said]):
+        with op.at(None, [said]):
             made.append(flatten(op, x))
     return tuple(made)
 

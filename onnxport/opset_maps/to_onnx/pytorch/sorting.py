@@ -14,6 +14,7 @@ from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.lowerings.order import distinct, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
+from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -328,12 +329,10 @@ def bucketize(
 )
 def bincount(op: OpBuilder, x: ir.Value, weights: ir.Value | None = None, minlength: int = 0) -> ir.Value:
     """ScatterElements that adds, into as many bins as the largest value needs."""
-    if op.opset < 16:
-        raise UnsupportedOperator("aten::bincount needs opset 16")
     index = op.cast(x, ir.DataType.INT64)
     padded = op.Concat(index, op.const([minlength - 1]), axis=0)
     bins = op.Add(op.ReduceMax(padded, keepdims=1), 1)
     dtype = op.result.dtype
     empty = op.Expand(op.const(0, dtype), bins)
     ones = op.cast(weights, dtype) if weights is not None else op.Expand(op.const(1, dtype), op.shape(index))
-    return op.ScatterElements(empty, index, ones, axis=0, reduction="add")
+    return scatter_elements(op, empty, index, ones, 0, "add")

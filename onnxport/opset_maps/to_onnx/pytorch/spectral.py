@@ -165,5 +165,5 @@ def window(
     op: OpBuilder, window_length: int, *args: bool | float, dtype: ir.DataType | None = None, **_: object
 ) -> ir.Value:
     """The window as a constant."""
-    name = (op.source.op if op.source else "").removeprefix("aten::").partition(".")[0]
+    name = op.name.removeprefix("aten::").partition(".")[0]
     return op.const(getattr(torch, name)(window_length, *args).numpy(), op.result.dtype)

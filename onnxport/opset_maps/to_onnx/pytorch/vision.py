@@ -45,8 +45,8 @@ def grid_sampler(
     op: OpBuilder, x: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> ir.Value:
     """GridSample; of volumes from opset 20."""
-    if op.opset < 16 or (rank(x) == 5 and op.opset < 20):
-        raise UnsupportedOperator(f"aten::grid_sampler of rank {rank(x)} needs opset {20 if rank(x) == 5 else 16}")
+    if rank(x) == 5 and op.opset < 20:
+        raise UnsupportedOperator("aten::grid_sampler of volumes needs opset 20")
     mode = _MODES[interpolation_mode][op.opset >= 20]
     return op.GridSample(x, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(align_corners))
 
@@ -100,8 +100,6 @@ def col2im(
     stride: Sequence[int],
 ) -> ir.Value:
     """Col2Im."""
-    if op.opset < 18:
-        raise UnsupportedOperator("aten::col2im needs opset 18")
     batch = x if rank(x) == 3 else op.Unsqueeze(x, op.axes(0))
     made = op.Col2Im(
         batch,

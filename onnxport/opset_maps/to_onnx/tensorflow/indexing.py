@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
+from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
 
@@ -87,7 +88,7 @@ def _rows(n: int) -> np.ndarray:
 def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
     """Scattered into zeros; updates of one place add up."""
     zero = op.const(False) if updates.dtype == ir.DataType.BOOL else op.const(0, updates.dtype)
-    return op.ScatterND(op.Expand(zero, int64(op, shape)), int64(op, indices), updates, reduction="add")
+    return scatter_slices(op, op.Expand(zero, int64(op, shape)), int64(op, indices), updates, "add")
 
 
 @tensorflow.lower(
@@ -106,14 +107,6 @@ def tensor_scatter_update(
     return op.ScatterND(tensor, int64(op, indices), updates)
 
 
-def _scatter(op: OpBuilder, x: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str, least: int) -> ir.Value:
-    if op.opset < least:
-        raise UnsupportedOperator(
-            f"needs ONNX ScatterND with reduction={reduction!r}, which exists from opset {least} on"
-        )
-    return op.ScatterND(x, int64(op, indices), updates, reduction=reduction)
-
-
 @tensorflow.lower(
     "TensorScatterAdd",
     min_opset=16,
@@ -121,7 +114,7 @@ def _scatter(op: OpBuilder, x: ir.Value, indices: ir.Value, updates: ir.Value, r
 )
 def tensor_scatter_add(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """ONNX ScatterND that adds."""
-    return _scatter(op, tensor, indices, updates, "add", 16)
+    return scatter_slices(op, tensor, int64(op, indices), updates, "add")
 
 
 @tensorflow.lower(
@@ -131,7 +124,7 @@ def tensor_scatter_add(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updat
 )
 def tensor_scatter_sub(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """ONNX ScatterND that adds the negated updates."""
-    return _scatter(op, tensor, indices, op.Neg(updates), "add", 16)
+    return scatter_slices(op, tensor, int64(op, indices), op.Neg(updates), "add")
 
 
 @tensorflow.lower(
@@ -141,7 +134,7 @@ def tensor_scatter_sub(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updat
 )
 def tensor_scatter_max(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """ONNX ScatterND that keeps the greatest."""
-    return _scatter(op, tensor, indices, updates, "max", 18)
+    return scatter_slices(op, tensor, int64(op, indices), updates, "max")
 
 
 @tensorflow.lower(
@@ -151,7 +144,7 @@ def tensor_scatter_max(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updat
 )
 def tensor_scatter_min(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """ONNX ScatterND that keeps the least."""
-    return _scatter(op, tensor, indices, updates, "min", 18)
+    return scatter_slices(op, tensor, int64(op, indices), updates, "min")
 
 
 @tensorflow.lower(
@@ -290,7 +283,9 @@ def upper_bound(
 _SEGMENT = np.array([0, 2, 0, -1, 2], np.int32)
 
 
-def segments(op: OpBuilder, data: ir.Value, ids: ir.Value, count: ir.Value, reduction: str, initial: float) -> ir.Value:
+def segments(
+    op: OpBuilder, data: ir.Value, ids: ir.Value, count: ir.Value, reduction: Reduction, initial: float
+) -> ir.Value:
     """Rows of `data` reduced by segment; negative ids go to a row of their own that is cut off."""
     if rank(ids) != 1:
         raise UnsupportedOperator(f"segment ids of rank {rank(ids)} have no entry")
@@ -299,8 +294,7 @@ def segments(op: OpBuilder, data: ir.Value, ids: ir.Value, count: ir.Value, redu
     target = op.Where(op.Less(ids, 0), total, ids)
     rest = op.Slice(op.shape(data), [1], [np.iinfo(np.int64).max])
     start = op.Expand(op.const(initial, data.dtype), op.Concat(op.Add(total, 1), rest, axis=0))
-    least = 16 if reduction in ("add", "mul") else 18
-    return op.Slice(_scatter(op, start, op.Unsqueeze(target, [1]), data, reduction, least), [0], total)
+    return op.Slice(scatter_slices(op, start, op.Unsqueeze(target, [1]), data, reduction), [0], total)
 
 
 def _limits(dtype: ir.DataType | None) -> tuple[float, float]:
@@ -351,7 +345,7 @@ def unsorted_segment_min(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, n
     return segments(op, data, segment_ids, num_segments, "min", _limits(data.dtype)[1])
 
 
-def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: str, initial: float) -> ir.Value:
+def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: Reduction, initial: float) -> ir.Value:
     count = op.Add(op.reduce("ReduceMax", op.cast(ids, ir.DataType.INT64), [0], keepdims=True), 1)
     return segments(op, data, ids, count, reduction, initial)
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i32, i64
+from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank
 from onnxport.opset_maps.to_onnx.tensorflow.program import decoded
@@ -240,10 +241,9 @@ def _padded(words: bool) -> Any:
 
 @tensorflow.lower(
     "RaggedTensorToTensor",
-    min_opset=16,
     cases=[
-        case(_padded(False), f32(5), min_opset=16),
-        case(_padded(True), np.array(["a", "b", "c", "d", "e"], object), min_opset=16),
+        case(_padded(False), f32(5)),
+        case(_padded(True), np.array(["a", "b", "c", "d", "e"], object)),
     ],
 )
 def ragged_to_tensor(
@@ -270,16 +270,16 @@ def ragged_to_tensor(
     elif kinds == ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]:
         total, rows = op.Reshape(int64(op, row_partition_tensors[0]), [1]), int64(op, row_partition_tensors[1])
         ones = op.Expand(op.const(1), op.shape(rows))
-        counts = op.ScatterElements(op.Expand(op.const(0), total), rows, ones, axis=0, reduction="add")
+        counts = scatter_elements(op, op.Expand(op.const(0), total), rows, ones, 0, "add")
         starts = op.CumSum(counts, 0, exclusive=1)
     else:
         raise UnsupportedOperator(f"RaggedTensorToTensor: partitions {kinds} have no entry")
     columns = op.Sub(positions, op.Gather(starts, rows, axis=0))
     longest = op.reduce("ReduceMax", op.Concat(counts, [0], axis=0), [0], keepdims=True)
-    height = op.dim(counts, 0) if wanted[0] in (-1, None) else op.const([wanted[0]])
-    width = longest if wanted[1] == -1 else op.const([wanted[1]])
+    height = op.dim(counts, 0) if wanted[0] is None or wanted[0] == -1 else op.const([wanted[0]])
     if wanted[1] is None:
         raise UnsupportedOperator("RaggedTensorToTensor: a width that is computed when the model runs has no entry")
+    width = longest if wanted[1] == -1 else op.const([wanted[1]])
     kept = op.And(op.Less(rows, height), op.Less(columns, width))
     indices = op.Compress(op.Concat(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [1]), axis=1), kept, axis=0)
     blank = op.Expand(default_value, op.Concat(height, width, axis=0))

@@ -1,0 +1,84 @@
+"""Python and NumPy constants as tensors and attributes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnxport.errors import MapEntryError, UnsupportedOperator
+
+# What becomes a constant: a number or a string, nested sequences of them, an array.
+Constant = np.ndarray | np.generic | bool | int | float | complex | str | bytes | Sequence["Constant"]
+_SMALL = 1 << 10
+
+
+def as_array(value: Constant, dtype: ir.DataType | None) -> np.ndarray:
+    """`value` as an array of `dtype`; without one of the array's own, and for Python values of BOOL, INT64, FLOAT or STRING.
+
+    Raises:
+        MapEntryError: numbers with fractions would be cut to whole ones.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif isinstance(value, float) or (isinstance(value, (list, tuple)) and _holds_float(value)):
+        array = np.asarray(value, np.float64 if dtype is not None else np.float32)
+    else:
+        array = np.asarray(value)
+        if array.size == 0 and dtype is None:
+            array = array.astype(np.int64)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if dtype is None or dtype == ir.DataType.STRING:
+        return np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.kind == "f" and dtype.numpy().kind in "iu" and np.any(array != np.trunc(array)):
+        raise MapEntryError(
+            f"a constant with fractions would be cut to {dtype.name}, the type of the operands beside it"
+        )
+    return np.ascontiguousarray(array.astype(dtype.numpy())).reshape(array.shape)
+
+
+def _holds_float(value: Sequence[Constant]) -> bool:
+    return any(_holds_float(item) if isinstance(item, (list, tuple)) else isinstance(item, float) for item in value)
+
+
+def element_type(array: np.ndarray) -> ir.DataType:
+    """The element type of an array; objects are strings."""
+    return ir.DataType.STRING if array.dtype.kind in "OUS" else ir.DataType.from_numpy(array.dtype)
+
+
+def constant_tensor(array: np.ndarray, dtype: ir.DataType, name: str) -> ir.TensorProtocol:
+    """The tensor that holds `array` in a file."""
+    if dtype == ir.DataType.STRING:
+        flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
+        return ir.StringTensor(flat, shape=ir.Shape(array.shape), name=name)
+    return ir.Tensor(array, dtype=dtype, name=name)
+
+
+def small_constants(
+    values: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]
+) -> dict[str, onnx.TensorProto]:
+    """The constants among a node's operands by name, as far as shape inference may ask for their elements."""
+    return {
+        value.name or "": onnx.numpy_helper.from_array(array)
+        for value, array in zip(values, arrays, strict=True)
+        if value is not None and array is not None and array.size <= _SMALL and array.dtype.kind in "iufb"
+    }
+
+
+# Operators that give float32's digits on double operands: their definition holds float32 constants, or (Erf of ONNX's
+# reference evaluator, Shrink of onnxruntime) the kernel computes so.
+_FLOAT32_INSIDE = frozenset(("Erf", "Gelu", "HardSwish", "Selu", "Shrink"))
+
+
+def require_double(op_type: str, attrs: Sequence[ir.Attr]) -> None:
+    """Refuses a node on double operands whose constants have only float32's digits: ONNX has no wider attributes."""
+    if op_type in _FLOAT32_INSIDE:
+        raise UnsupportedOperator(f"ONNX {op_type} computes with float32's digits and the operands are double")
+    for item in attrs:
+        if item.type == ir.AttributeType.FLOAT and float(np.float32(item.as_float())) != item.as_float():
+            raise UnsupportedOperator(
+                f"ONNX {op_type} holds {item.name}={item.as_float()!r} as float32 and the operands are double"
+            )
