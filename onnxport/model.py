@@ -30,7 +30,7 @@ class OnnxModel:
     Attributes:
         model: the `onnx_ir.Model`; its initializers are views on the source model's storage.
         report: the validation's report; None where validation was switched off.
-        notes: what the conversion has to say: how the model was traced, which dimensions could not be made dynamic, what was
+        notes: remarks of the conversion: how the model was traced, which dimensions could not be made dynamic, what was
             written for the runtime.
         runtime: what runs the model: ``"onnxruntime"``, or ``"reference"``, ONNX's reference evaluator.
     """
@@ -60,7 +60,7 @@ class OnnxModel:
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """The model as a protobuf message, made anew; it holds a copy of the weights."""
+        """The model as a new protobuf message; it holds a copy of the weights."""
         return to_proto(self.model)
 
     @property
@@ -82,7 +82,7 @@ class OnnxModel:
     @cached_property
     def session(self) -> Session:
         """The model in its `runtime`; where onnxruntime can't load it, in ONNX's reference evaluator, and
-        `Session.fallback_reason` says why.
+        `Session.fallback_reason` has the reason.
         """
         return Session(self.model, runtime=self.runtime)
 
@@ -125,13 +125,13 @@ class OnnxModel:
 
     def _no_rows(self) -> dict[str, Any]:
         """The graph's inputs for an empty list, which does not say how many columns or features its rows have."""
-        names, found = self.input_names, {}
+        names, columns = self.input_names, {}
         for value in self.model.graph.inputs:
             if value.name in names and value.shape is not None and value.shape.rank() and value.dtype is not None:
                 dims = [size if isinstance(size, int) else 1 for size in value.shape[1:]]
                 dtype = object if value.dtype == ir.DataType.STRING else value.dtype.numpy()
-                found[value.name or ""] = np.zeros((0, *dims), dtype)
-        return found
+                columns[value.name or ""] = np.zeros((0, *dims), dtype)
+        return columns
 
     def _columns(self, rows: Any) -> dict[str, Any]:
         """The graph's inputs from rows with names."""
@@ -144,7 +144,7 @@ class OnnxModel:
             return {names[0]: plain(rows)}
         return {name: column for name, column in columns.items() if name in names or is_records(rows)}
 
-    def _is_column(self, name: str, columns: Mapping[str, Any]) -> bool:
+    def _is_column(self, name: str, columns: Mapping[str, object]) -> bool:
         """Whether the only input is one of the columns, not a matrix of them: the others have no element type."""
         shape = self.model.graph.inputs[0].shape
         return name in columns and shape is not None and shape.rank() == 2 and shape[1] == 1

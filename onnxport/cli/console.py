@@ -56,7 +56,7 @@ def settle(reports: Iterable[Report | None], *, allow_unproved: bool) -> None:
 
 @contextmanager
 def outcome(as_json: bool, doing: str) -> Iterator[None]:
-    """Runs a command's work: a spinner that says `doing` on a terminal, and every expected error as a short message.
+    """Runs a command's work: on a terminal with a spinner and the text `doing`; every expected error becomes a short message.
 
     Whatever frameworks print goes to standard error, so that standard output holds the result alone.
 
@@ -76,20 +76,20 @@ def outcome(as_json: bool, doing: str) -> Iterator[None]:
 
 def _fail(error: Exception, as_json: bool, code: int) -> None:
     if as_json:
-        found: dict[str, Any] = {"error": {"type": type(error).__name__, "message": str(error)}}
+        failure: dict[str, Any] = {"error": {"type": type(error).__name__, "message": str(error)}}
         if isinstance(error, UnsupportedOperator):
-            found["error"]["operators"] = [vars(item) for item in error.operators]
+            failure["error"]["operators"] = [vars(item) for item in error.operators]
         if isinstance(error, ValidationError):
-            found["validation"] = error.report.to_dict()
-        print_json(found)
+            failure["validation"] = error.report.to_dict()
+        print_json(failure)
     else:
         say(f"error: {error}", to=err)
     raise typer.Exit(code) from None
 
 
-def print_json(found: Mapping[str, Any]) -> None:
+def print_json(result: Mapping[str, object]) -> None:
     """Writes one JSON object to standard output."""
-    typer.echo(json.dumps(found, indent=2, allow_nan=False, default=str))
+    typer.echo(json.dumps(result, indent=2, allow_nan=False, default=str))
 
 
 def say(text: str, *, to: Console = out) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, cast, get_type_hints
@@ -92,7 +92,7 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
     Args:
         expected: the framework that the source has to be of.
         target: the framework to convert to; then there is no option ``--to``.
-        about: what the command's help says.
+        about: the command's help.
     """
     fixed: dict[str, Any] = {"expected": expected, **({"to": target} if target else {})}
 
@@ -233,7 +233,7 @@ def _free_place(model: Source, target: Framework) -> Path:
     return place
 
 
-def _show(summary: dict[str, Any]) -> None:
+def _show(summary: Mapping[str, Any]) -> None:
     opset = f", opset {summary['opsets'].get('', '?')}" if "opsets" in summary else ""
     say(f"{summary['output']}  ({summary['from']} to {summary['to']}{opset}, {summary['seconds']:.1f} s)")
     if "inputs" in summary:

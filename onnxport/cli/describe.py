@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -57,26 +58,26 @@ def contents(hub: OnnxModel) -> dict[str, Any]:
     }
 
 
-def show_signature(found: dict[str, Any]) -> None:
+def show_signature(summary: Mapping[str, Any]) -> None:
     """Writes `signature` as lines."""
     for kind in ("inputs", "outputs"):
-        for item in found[kind]:
+        for item in summary[kind]:
             shape = (
                 "?" if item["shape"] is None else ", ".join("?" if dim is None else str(dim) for dim in item["shape"])
             )
             say(f"  {kind[:-1]:<7} {item['name']}: {item['type']} [{shape}]")
 
 
-def show_contents(found: dict[str, Any]) -> None:
+def show_contents(summary: Mapping[str, Any]) -> None:
     """Writes `contents` as lines and a table of operators."""
-    types = ", ".join(f"{name} x{count}" for name, count in found["types"].items())
-    say(f"  weights {found['parameters']:,} numbers in {size(found['bytes'])}{f' ({types})' if types else ''}")
-    if found["producer"]:
-        say(f"  made by {found['producer']}")
-    for key, text in found["metadata"].items():
+    types = ", ".join(f"{name} x{count}" for name, count in summary["types"].items())
+    say(f"  weights {summary['parameters']:,} numbers in {size(summary['bytes'])}{f' ({types})' if types else ''}")
+    if summary["producer"]:
+        say(f"  made by {summary['producer']}")
+    for key, text in summary["metadata"].items():
         say(f"  {key}: {text}")
     table = Table("operator", "nodes", box=None, padding=(0, 2))
-    rows = list(found["operators"].items())
+    rows = list(summary["operators"].items())
     for op, count in rows[:_MOST]:
         table.add_row(op, str(count))
     if len(rows) > _MOST:

@@ -38,12 +38,12 @@ def read_inputs(path: Path, *, table: bool) -> Any:
             case ".npz":
                 check_zip(repr(str(path)), path, packed=4)
                 with np.load(path, allow_pickle=False) as archive:
-                    found = {name: archive[name] for name in archive.files}
-                odd = next((name for name, array in found.items() if not isinstance(array, np.ndarray)), None)
+                    arrays = {name: archive[name] for name in archive.files}
+                odd = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
                 if odd is not None:
                     raise ValueError(f"its part {odd!r} is no array")
-                in_order = all(re.fullmatch(r"arr_\d+", name) for name in found)
-                return tuple(found.values()) if in_order else found
+                in_order = all(re.fullmatch(r"arr_\d+", name) for name in arrays)
+                return tuple(arrays.values()) if in_order else arrays
             case ".npy":
                 array = np.load(path, allow_pickle=False)
                 return array if table else (array,)
@@ -89,15 +89,15 @@ def draw_inputs(shapes: Iterable[str]) -> Any:
     named: dict[str, np.ndarray] = {}
     ordered: list[np.ndarray] = []
     for text in shapes:
-        found = _SHAPE.fullmatch(text)
-        if found is None or found["dims"] is None:
+        parts = _SHAPE.fullmatch(text)
+        if parts is None or parts["dims"] is None:
             raise InvalidInputError(
                 f"input shape {text!r}: written as NAME=1x3x224x224:float32, name and type optional"
             )
-        shape = () if found["dims"] == "scalar" else tuple(int(size) for size in found["dims"].split("x"))
-        array = _draw(rng, shape, _dtype(found["dtype"] or "float32", text))
-        if found["name"]:
-            named[found["name"].strip()] = array
+        shape = () if parts["dims"] == "scalar" else tuple(int(size) for size in parts["dims"].split("x"))
+        array = _draw(rng, shape, _dtype(parts["dtype"] or "float32", text))
+        if parts["name"]:
+            named[parts["name"].strip()] = array
         else:
             ordered.append(array)
     if named and ordered:

@@ -43,7 +43,7 @@ class Meaning:
     Attributes:
         op: the operator, with its domain where that is not ai.onnx.
         versions: the schema versions that were written against.
-        native: the framework says it in its own operator or layer.
+        native: the framework has an operator or layer of its own for it.
     """
 
     op: str

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -56,7 +56,7 @@ def resolve(
         text: a path, or ``package.module:name``, where the name is a model, a function of tensors, or a factory: a
             callable that needs no arguments and gives the model, or the model and its example inputs. The working
             directory is on the import path.
-        weights: parameters to load into a model made by a factory: ``.safetensors``, ``.pt`` (PyTorch) or
+        weights: parameters to load into a model that a factory returns: ``.safetensors``, ``.pt`` (PyTorch) or
             ``.weights.h5`` (Keras).
         inputs: example inputs: a file, or ``package.module:name`` of inputs or of a function that gives them.
         input_shapes: shapes to draw example inputs of.
@@ -131,7 +131,7 @@ def _called(value: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def _needs_arguments(function: Any) -> bool:
+def _needs_arguments(function: Callable[..., object]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -140,7 +140,7 @@ def _needs_arguments(function: Any) -> bool:
     return any(item.default is inspect.Parameter.empty and item.kind not in variadic for item in parameters)
 
 
-def _call(function: Any, name: str) -> Any:
+def _call(function: Callable[[], Any], name: str) -> Any:
     try:
         return function()
     except Exception as error:  # whatever the user's function raises

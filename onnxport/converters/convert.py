@@ -29,12 +29,12 @@ from onnxport.request import Optimize, Request
 
 @explained
 def convert(
-    model: Any,
+    model: object,
     to: str = "onnx",
     *,
-    inputs: Any = None,
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    inputs: object = None,
+    kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None,
     target_opset: int | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -44,7 +44,7 @@ def convert(
     validate: bool = True,
     signature: str | None = None,
     methods: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     optimize: Optimize = "none",
     runtime: Runtime = "onnxruntime",
     allow_pickle: bool = False,
@@ -52,7 +52,7 @@ def convert(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Any:
-    """Converts `model` to the framework `to` and, unless told otherwise, proves the result by running both sides.
+    """Converts `model` to the framework `to` and, unless `validate` is false, proves the result by running both sides.
 
     Conversions from several threads take turns; none leaves anything behind in the process or in the model.
 
@@ -186,7 +186,7 @@ def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
 
 @contextmanager
 def _old_objects_left_alone() -> Iterator[None]:
-    """The garbage collector looks only at objects made inside: it takes 0.1 s to look through all of a loaded framework's."""
+    """The garbage collector looks at objects of this block alone: all of a loaded framework's take it 0.1 s."""
     if gc.get_freeze_count():  # the caller's own
         yield
         return
@@ -197,7 +197,7 @@ def _old_objects_left_alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-def load(model: Any, framework: str, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
+def load(model: object, framework: str, *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The live model of a path or object, as the driver of its framework takes it.
 
     Raises:
@@ -224,7 +224,7 @@ def check_output(framework: Framework, path: str | os.PathLike[str]) -> None:
         check_target(path)
 
 
-def save(result: Any, framework: str, path: str | os.PathLike[str]) -> None:
+def save(result: object, framework: str, path: str | os.PathLike[str]) -> None:
     """Writes a converted model in its framework's own format, in one step.
 
     Raises:
@@ -240,27 +240,29 @@ def save(result: Any, framework: str, path: str | os.PathLike[str]) -> None:
         owner.files.save(result, path)
 
 
-def _examples(inputs: Any, source: Framework, kind: SourceKind) -> tuple[Any, tuple[Any, ...]]:
+def _examples(inputs: object, source: Framework, kind: SourceKind) -> tuple[object, tuple[object, ...]]:
     """The example inputs, and further ones where a list holds several calls.
 
     Raises:
-        InvalidInputError: there are several, and the source's signature says which dimensions vary.
+        InvalidInputError: there are several, and the source takes one.
     """
-    several = isinstance(inputs, list) and len(inputs) > 1 and all(isinstance(item, tuple) for item in inputs)
-    if not several or source.takes_table:
+    if source.takes_table or not isinstance(inputs, list) or len(inputs) < 2:
+        return inputs, ()
+    if not all(isinstance(item, tuple) for item in inputs):
         return inputs, ()
     if not kind.several_examples:
-        others = [
-            item.title for framework in frameworks.registered() for item in framework.kinds if item.several_examples
-        ]
+        known = [item for framework in frameworks.registered() for item in framework.kinds]
+        others = " or ".join(item.title for item in known if item.several_examples)
         raise InvalidInputError(
-            f"inputs= holds {len(inputs)} examples; only {' or '.join(others)} takes several: give one, and name "
+            f"inputs= holds {len(inputs)} examples; only {others} takes several: give one, and name "
             "the dimensions that vary in dynamic_shapes="
         )
     return inputs[0], tuple(inputs[1:])
 
 
-def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float | None, atol: float | None) -> None:
+def _prove(
+    live: object, hub: OnnxModel, result: object, request: Request, rtol: float | None, atol: float | None
+) -> None:
     from onnxport.validation import prove
 
     hub.report = prove(live, hub, result, request, rtol=rtol, atol=atol)
@@ -272,9 +274,9 @@ def _prove(live: Any, hub: OnnxModel, result: Any, request: Request, rtol: float
         object.__setattr__(result, "onnxport_report", hub.report)
 
 
-def _leaves(inputs: Any, kwargs: Mapping[str, Any] | None) -> list[Any]:
-    leaves: list[Any] = []
-    stack = [inputs, dict(kwargs or {})]
+def _leaves(inputs: object, kwargs: Mapping[str, object] | None) -> list[object]:
+    leaves: list[object] = []
+    stack: list[object] = [inputs, dict(kwargs or {})]
     while stack:
         item = stack.pop()
         if isinstance(item, Mapping):

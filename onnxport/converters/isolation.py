@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def _random_unchanged() -> Iterator[None]:
             np.random.set_state(array)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
         return all(_same(item, other[key]) for key, item in one.items())
-    return bool(np.array_equal(one, other))
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnxport import frameworks
 from onnxport.converters.convert import load
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def validate(
-    source: Any,
-    converted: Any,
-    inputs: Any = None,
+    source: object,
+    converted: object,
+    inputs: object = None,
     *,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     signature: str | None = None,
@@ -38,7 +38,7 @@ def validate(
     allow_pickle: bool = False,
     allow_code: bool = False,
 ) -> Report:
-    """Whether `converted` gives what `source` gives; nothing is raised on a mismatch, the report says so.
+    """Whether `converted` gives what `source` gives; a mismatch raises nothing, it stands in the report.
 
     Args:
         source: the model that counts as right: live, or the path of a file or SavedModel directory.
@@ -101,7 +101,7 @@ def validate(
             )
 
 
-def _party(model: Any, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:
+def _party(model: object, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:
     live = load(model, framework.name, allow_pickle=allow_pickle, allow_code=allow_code)
     title = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     if live is None:

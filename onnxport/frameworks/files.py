@@ -14,7 +14,7 @@ def of_path(path: str | os.PathLike[str]) -> str:
     """The name of the framework that wrote a file or folder, by its suffix or by what the folder holds.
 
     Raises:
-        InvalidModelError: there is no such file, or nothing says what it is.
+        InvalidModelError: there is no such file, or neither suffix nor content tells what it is.
     """
     place = Path(path)
     if not place.exists():

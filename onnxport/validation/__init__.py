@@ -37,7 +37,7 @@ class _Hub(Protocol):
 
 
 def prove(
-    live: Any, hub: _Hub, result: Any, request: _Request, *, rtol: float | None = None, atol: float | None = None
+    live: object, hub: _Hub, result: object, request: _Request, *, rtol: float | None = None, atol: float | None = None
 ) -> Report:
     """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
 

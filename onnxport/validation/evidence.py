@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Evidence:
     stopped: bool = False
 
 
-def gather(parties: Comparison, item: InputSet, own: Sequence[Any]) -> Evidence:
+def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Evidence:
     """The source's further runs, with which an output is judged that rounding of the last place alone does not explain.
 
     Args:
@@ -116,14 +116,14 @@ def _moved(
         rng = np.random.default_rng(seed)
         leaves = start if direct else [_nudged(x, size, coarse, rng) for x in start]
         try:
-            found = parties.source.run_moved(parties.source_leaves(leaves), size, seed)
+            outputs = parties.source.run_moved(parties.source_leaves(leaves), size, seed)
         except Exception:  # an input check of the model's own, as for values above 1
             continue
-        if found is not None:
-            yield found
+        if outputs is not None:
+            yield outputs
 
 
-def _nudged(x: Any, size: int, coarse: float | None, rng: np.random.Generator) -> Any:
+def _nudged(x: object, size: int, coarse: float | None, rng: np.random.Generator) -> object:
     if not _is_float(x):
         return x
     return tolerance.nudge(x, size * max(tolerance.epsilon(x.dtype), coarse or 0.0), rng)
@@ -150,12 +150,12 @@ def _parted(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.where(x == 0, size * signs * scale, x.astype(np.float64) * (1.0 + size * signs)).astype(x.dtype)
 
 
-def _gives_float64(parties: Comparison, leaves: Sequence[Any]) -> bool:
+def _gives_float64(parties: Comparison, leaves: Sequence[object]) -> bool:
     try:
-        found = [np.asarray(value) for _, value in parties.source.run(parties.source_leaves(leaves))]
+        values = [np.asarray(value) for _, value in parties.source.run(parties.source_leaves(leaves))]
     except (TypeError, ValueError):
         return False
-    floating = [value.dtype for value in found if value.dtype.kind == "f"]
+    floating = [value.dtype for value in values if value.dtype.kind == "f"]
     return bool(floating) and all(dtype == np.float64 for dtype in floating)
 
 
@@ -206,24 +206,24 @@ def _axes(parties: Comparison, pair: Pair) -> tuple[int, ...] | None:
 def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
     """What else the source gives: in float64, and when its inputs and weights move by a few units in the last place.
 
-    Where several choices are as good, as among equally near neighbours, no such move need show the one that the converted model
-    made: its own result counts too where both sides agree on moved inputs, on another result than the source's here, and it lies
+    Where several choices are as good, as among equally near neighbours, no such move need show the choice of the converted
+    model: its own result counts too where both sides agree on moved inputs, on another result than the source's here, and it lies
     among what the source gives for these.
     """
-    found = results(evidence.moved, pair, pair.expected)
+    others = results(evidence.moved, pair, pair.expected)
     truth = _truth(pair, evidence, floating=False)
-    found = [item for item in ([truth] if truth is not None else []) + found if item.shape == pair.expected.shape]
+    others = [item for item in ([truth] if truth is not None else []) + others if item.shape == pair.expected.shape]
     if not evidence.twins or np.shape(pair.result) != pair.expected.shape:
-        return found
+        return others
     ours = results([twin for twin, _ in evidence.twins], pair, pair.expected)
     theirs = results([twin for _, twin in evidence.twins], replace(pair, index=pair.converted_index), pair.expected)
     if len(ours) != len(theirs) or any(item.shape != pair.expected.shape for item in (*ours, *theirs)):
-        return found
+        return others
     agreed = [_agree(x, y) for x, y in zip(ours, theirs, strict=True)]
     other = [both & ~_agree(x, pair.expected) for both, x in zip(agreed, ours, strict=True)]
     tied = np.any(other, axis=0)
     among = _among(pair.result, [pair.expected, *ours])
-    return [*found, np.where(tied & among, pair.result, pair.expected)]
+    return [*others, np.where(tied & among, pair.result, pair.expected)]
 
 
 def _agree(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -247,11 +247,11 @@ def _size(values: np.ndarray) -> float:
 
 def results(runs: Sequence[Outputs], pair: Pair, like: np.ndarray) -> list[np.ndarray]:
     """One output's (or part's) values in each of several runs, in the shape of `like`; runs without it are left out."""
-    found = [_part(run[pair.index][1], pair.path) for run in runs if pair.index < len(run)]
-    return [shaped_like(np.asarray(value), like) for value in found if value is not None]
+    values = [_part(run[pair.index][1], pair.path) for run in runs if pair.index < len(run)]
+    return [shaped_like(np.asarray(value), like) for value in values if value is not None]
 
 
-def _part(value: Any, path: tuple[Any, ...]) -> Any:
+def _part(value: object, path: tuple[object, ...]) -> object:
     for key in path:
         if isinstance(value, Mapping):
             value = value.get(key)
@@ -282,7 +282,7 @@ def _truth(pair: Pair, evidence: Evidence, *, floating: bool = True) -> np.ndarr
     return value if wide == is_floating(pair.expected.dtype) and (wide or not floating) else None
 
 
-def _is_float(leaf: Any) -> bool:
+def _is_float(leaf: object) -> TypeGuard[np.ndarray]:
     return (
         isinstance(leaf, np.ndarray) and is_floating(leaf.dtype) and leaf.dtype.kind != "c" and leaf.dtype.itemsize > 1
     )

@@ -59,7 +59,7 @@ def _verdict(report: Report) -> str:
 
 
 def _why(report: Report) -> list[str]:
-    found = [f"{item.name}: {item.error}" for item in report.sets if item.error]
+    reasons = [f"{item.name}: {item.error}" for item in report.sets if item.error]
     for item in report.sets:
         for output in item.outputs:
             if output.verdict == "fail":
@@ -69,11 +69,11 @@ def _why(report: Report) -> list[str]:
                     if figures
                     else ""
                 )
-                found.append(f"{item.name}, {output.name}: {output.reason}{values}")
+                reasons.append(f"{item.name}, {output.name}: {output.reason}{values}")
     if report.divergence is not None:
-        found.append(str(report.divergence))
+        reasons.append(str(report.divergence))
     open_ends = [f'<p class="why unproved">unproved: {escape(because(item))}</p>' for item in report.unproved]
-    return [*(f'<p class="why">{escape(text)}</p>' for text in found), *open_ends]
+    return [*(f'<p class="why">{escape(text)}</p>' for text in reasons), *open_ends]
 
 
 def _notes(report: Report) -> list[str]:

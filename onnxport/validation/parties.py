@@ -30,7 +30,7 @@ class Tolerance:
 
     @property
     def given(self) -> bool:
-        """Whether the user said anything."""
+        """Whether the user gave one."""
         return self.rtol is not None or self.atol is not None
 
 
@@ -56,10 +56,10 @@ class Comparison:
 
     @property
     def chances(self) -> ir.Model | None:
-        """The graph that says what the source draws at random: its own where it is one, else that which it became."""
+        """The graph whose random operators are the source's: its own where it is one, else that which it became."""
         return self.source.graph or self.graph
 
-    def source_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+    def source_leaves(self, leaves: Sequence[object]) -> list[Any]:
         """Leaves in graph order put into the source's order; leaves that the graph does not take stay as given."""
         if self.order is None or self.source.example is None:
             return list(leaves)

@@ -35,7 +35,7 @@ _ENOUGH = 2
 _SEARCH_LIMIT = 1 << 30
 
 
-@np.errstate(all="ignore")  # some sets are made to overflow
+@np.errstate(all="ignore")  # some sets are there to overflow
 def compare(
     source: Party,
     converted: Party,

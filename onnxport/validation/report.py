@@ -108,7 +108,7 @@ class Report:
         sets: one entry a set of inputs.
         notes: what else is worth knowing, from the conversion and from the validation.
         versions: package versions by name.
-        divergence: on failure, the first node that differs by itself, where it could be found.
+        divergence: on failure, the first node that differs by itself, where the search has one.
         not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
     """
 
@@ -138,8 +138,8 @@ class Report:
         ran = [item for item in self.sets if not item.error]
         if not ran:
             return (("", self.notes[-1] if self.notes else "no set of inputs ran"),)
-        found = [("", self.not_loaded)] if self.not_loaded else []
-        found += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
+        missing = [("", self.not_loaded)] if self.not_loaded else []
+        missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
         for name in dict.fromkeys(output.name for item in ran for output in item.outputs):
             reports = [output for item in ran for output in item.outputs if output.name == name]
             # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
@@ -147,8 +147,8 @@ class Report:
             if any(output.name == name and output.verdict == "pass" for s in ran if s.certain for output in s.outputs):
                 continue
             if random or all(output.verdict == "unproved" for output in reports):
-                found.append((name, (random or reports)[0].reason))
-        return tuple(found)
+                missing.append((name, (random or reports)[0].reason))
+        return tuple(missing)
 
     @property
     def worst(self) -> OutputReport | None:
@@ -166,7 +166,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
-        plain: dict[str, Any] = _plain(
+        plain: dict[str, Any] = _as_json(
             {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved, **dataclasses.asdict(self)}
         )
         return plain
@@ -181,11 +181,11 @@ class Report:
             file.write(page(self).encode())
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: object) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

@@ -45,7 +45,7 @@ def because(item: tuple[str, str]) -> str:
 
 
 def lines(report: Report) -> list[str]:
-    """The report as lines of plain text: a heading, the table, and what is to be said of single outputs."""
+    """The report as lines of plain text: a heading, the table, and the reasons for single outputs."""
     result = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
     table = [HEADINGS, *rows(report)]
     widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
