@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Required, TypedDict
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
@@ -11,8 +12,26 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun, known
 
 
+class WindowAttributes(TypedDict, total=False):
+    """Attributes of ONNX's operators on windows."""
+
+    auto_pad: str
+    dilations: Sequence[int] | None
+    pads: Sequence[int] | None
+    strides: Sequence[int] | None
+
+
+class PoolAttributes(WindowAttributes, total=False):
+    """Those of pooling, whose last window may reach over the edge; the last two belong to one operator each."""
+
+    kernel_shape: Required[Sequence[int]]
+    ceil_mode: int
+    count_include_pad: int  # AveragePool
+    storage_order: int  # MaxPool
+
+
 @dataclass(frozen=True)
-class Windows:
+class WindowGeometry:
     """Windows over the spatial axes of an image.
 
     Attributes:
@@ -48,12 +67,12 @@ def windows(
     sizes: Sequence[Int],
     kernel: Sequence[int],
     *,
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
-) -> Windows:
+) -> WindowGeometry:
     """The windows over spatial axes of `sizes`.
 
     Source: ONNX operator specification, AveragePool-22: with SAME the windows number ceil(size / stride), with ceil_mode a
@@ -94,10 +113,24 @@ def windows(
                 count = int_op(xp, "add", int_op(xp, "floor_div", room, step[i]), 1)
                 extra.append(0)
         counts.append(count)
-    return Windows(tuple(kernel), step, spread, tuple(pairs), tuple(extra), tuple(counts))
+    return WindowGeometry(tuple(kernel), step, spread, tuple(pairs), tuple(extra), tuple(counts))
 
 
-def extracted(xp: Namespace, x: Tensor, form: Windows) -> Tensor:
+def pool_windows(xp: Namespace, x: Tensor, form: PoolAttributes) -> WindowGeometry:
+    """The windows of a pooling operator over an image."""
+    return windows(
+        xp,
+        xp.shape(x)[2:],
+        form["kernel_shape"],
+        strides=form.get("strides"),
+        dilations=form.get("dilations"),
+        pads=form.get("pads"),
+        auto_pad=form.get("auto_pad", "NOTSET"),
+        ceil_mode=form.get("ceil_mode", 0),
+    )
+
+
+def extracted(xp: Namespace, x: Tensor, form: WindowGeometry) -> Tensor:
     """The elements of each window of an image that is padded already: (N, C, windows ..., window elements ...)."""
     rank = len(form.kernel)
     for i in range(rank):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import keras
 import numpy as np
@@ -11,7 +11,10 @@ import numpy as np
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.recognised import dense, module_of, same_pads
+from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
+from onnxport.opset_maps.from_onnx.semantics.normalization import BatchNormAttributes, LayerNormAttributes, batch_trains
 from onnxport.opset_maps.from_onnx.values import Host
+from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import keras_native as native
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -27,20 +30,13 @@ def _all_weights(*items: object) -> bool:
 
 @native.op("Gemm", versions=(7, 9, 11, 13))
 def gemm(
-    xp: KerasNamespace,
-    a: KerasValue,
-    b: KerasValue,
-    c: KerasValue | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
+    xp: KerasNamespace, a: KerasValue, b: KerasValue, c: KerasValue | None = None, **form: Unpack[GemmAttributes]
 ) -> Any:
     """Dense."""
-    if alpha != 1.0 or (c is not None and beta != 1.0) or transA or not _all_weights(b, c):
+    scaled = form.get("alpha", 1.0) != 1.0 or (c is not None and form.get("beta", 1.0) != 1.0)
+    if scaled or form.get("transA") or not _all_weights(b, c):
         return NotImplemented
-    kernel = b.after("permute_dims", (1, 0)) if transB else b
+    kernel = b.after("permute_dims", (1, 0)) if form.get("transB") else b
     if c is not None and (int(np.prod(c.shape)) != kernel.shape[1] or c.shape[-1:] != (kernel.shape[1],)):
         return NotImplemented
     found = dense(xp, a, kernel, c)
@@ -49,28 +45,19 @@ def gemm(
 
 @native.op("BatchNormalization", versions=(9, 14, 15))
 def batch_normalization(
-    xp: KerasNamespace,
-    x: KerasValue,
-    scale: KerasValue,
-    bias: KerasValue,
-    mean: KerasValue,
-    variance: KerasValue,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-    **_: object,
+    xp: KerasNamespace, x: KerasValue, *statistics: KerasValue, **form: Unpack[BatchNormAttributes]
 ) -> Any:
     """BatchNormalization of the channels."""
-    if training_mode or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+    if batch_trains(xp, form) or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in _FLOATS:
         return NotImplemented
-    weights = (scale, bias, mean, variance)
-    if not _all_weights(*weights) or xp.ndim(x) < 2:
+    weights = [item for item in statistics if isinstance(item, Parameter)]
+    if len(weights) < len(statistics) or xp.ndim(x) < 2:
         return NotImplemented
+    momentum, epsilon = form.get("momentum", 0.9), form.get("epsilon", 1e-5)
     image = xp.as_last(x) if xp.ndim(x) > 2 else x
 
     def make() -> Any:
-        name = xp.layer_name(module_of(scale))
+        name = xp.layer_name(module_of(weights[0]))
         layer = keras.layers.BatchNormalization(axis=-1, momentum=momentum, epsilon=epsilon, name=name, dtype=x.dtype)
         layer.build(image.shape)
         layer.set_weights([item.array() for item in weights])
@@ -86,16 +73,13 @@ def layer_normalization(
     x: KerasValue,
     scale: KerasValue,
     bias: KerasValue | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    **_: object,
+    **form: Unpack[LayerNormAttributes],
 ) -> Any:
     """LayerNormalization over the last axis."""
     if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in _FLOATS or not _all_weights(scale, bias):
         return NotImplemented
-    rank = xp.ndim(x)
-    if axis not in (-1, rank - 1) or x.shape[-1] is None or scale.shape != (x.shape[-1],):
+    axis, epsilon = form.get("axis", -1), form.get("epsilon", 1e-5)
+    if axis not in (-1, xp.ndim(x) - 1) or x.shape[-1] is None or scale.shape != (x.shape[-1],):
         return NotImplemented
 
     def make() -> Any:
@@ -132,36 +116,26 @@ def dropout(
 
 
 @native.op("MaxPool", versions=(1, 8, 10, 11, 12, 22))
-def max_pool(xp: KerasNamespace, x: KerasValue, *, storage_order: int = 0, **attributes: Any) -> Any:
+def max_pool(xp: KerasNamespace, x: KerasValue, **form: Unpack[PoolAttributes]) -> Any:
     """MaxPooling."""
-    return _pooled(xp, x, "Max", **attributes)
+    return _pooled(xp, x, "Max", form)
 
 
 @native.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
-def average_pool(xp: KerasNamespace, x: KerasValue, **attributes: Any) -> Any:
+def average_pool(xp: KerasNamespace, x: KerasValue, **form: Unpack[PoolAttributes]) -> Any:
     """AveragePooling."""
-    return _pooled(xp, x, "Average", **attributes)
+    return _pooled(xp, x, "Average", form)
 
 
-def _pooled(
-    xp: KerasNamespace,
-    x: KerasValue,
-    kind: str,
-    *,
-    kernel_shape: Sequence[int],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Any:
+def _pooled(xp: KerasNamespace, x: KerasValue, kind: str, form: PoolAttributes) -> Any:
     """Pooling without padding or with Keras' padding="same"; count_include_pad is the mean's alone."""
     if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in ("float32", "float64"):
         return NotImplemented
+    kernel_shape, pads, auto_pad = form["kernel_shape"], form.get("pads"), form.get("auto_pad", "NOTSET")
     spatial = len(kernel_shape)
-    strides = strides or (1,) * spatial
-    if spatial > 3 or ceil_mode or any(d != 1 for d in dilations or ()) or auto_pad == "SAME_LOWER":
+    strides = form.get("strides") or (1,) * spatial
+    dilated = any(d != 1 for d in form.get("dilations") or ())
+    if spatial > 3 or form.get("ceil_mode") or dilated or auto_pad == "SAME_LOWER":
         return NotImplemented
     image = xp.as_last(x)
     padding = "valid"
@@ -173,7 +147,7 @@ def _pooled(
         if not all(tuple(pair) == same_pads(n, k, s, 1) for pair, n, k, s in axes):
             return NotImplemented
         padding = "same"
-    if padding == "same" and count_include_pad:
+    if padding == "same" and form.get("count_include_pad"):
         return NotImplemented
     layer = _POOLINGS[kind][spatial - 1](
         tuple(kernel_shape),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
 
 import keras
 import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.values import Axes, Pads, known
+from onnxport.opset_maps.from_onnx.values import Axes, GroupedStrides, Pads, known
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.keras.namespace import KerasArrays
@@ -266,17 +266,19 @@ def transposed_convolution(
     x: keras.KerasTensor,
     weight: KerasValue,
     bias: KerasValue | None,
-    *,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    groups: int = 1,
+    **form: Unpack[GroupedStrides],
 ) -> Any:
     """Conv1DTranspose to Conv3DTranspose without padding."""
+    strides = form["strides"]
     spatial = xp.ndim(x) - 2
     if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in _FLOATS:
         return None
     kernel = weight.shape[2:]
-    if groups != 1 or any(d != 1 for d in dilations) or any(s > k for s, k in zip(strides, kernel, strict=True)):
+    if (
+        form.get("groups", 1) != 1
+        or any(d != 1 for d in form["dilations"])
+        or any(s > k for s, k in zip(strides, kernel, strict=True))
+    ):
         return None  # a stride beyond the kernel makes Keras' result longer
     if (bias is not None and not _is_weight(bias)) or x.shape[-1] is None:
         return None

@@ -7,8 +7,8 @@ module's parameters moved about, the parameters themselves are used, under their
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 import torch
 from torch import fx
@@ -16,6 +16,7 @@ from torch import fx
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.semantics.recurrent import RecurrentAttributes
 from onnxport.opset_maps.from_onnx.values import known
 from onnxport.opset_maps.maps import pytorch_native
 
@@ -89,36 +90,27 @@ def _flat_weights(
     return found
 
 
-def _covered(
-    kind: str,
-    xp: TorchNamespace,
-    x: TorchTensor,
-    lengths: TorchTensor | None,
-    attributes: dict[str, Any],
-    directions: int,
-) -> bool:
-    """Whether torch's function means the same."""
+def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: RecurrentAttributes, directions: int) -> bool:
+    """Whether torch's function means the same; its GRU resets after the product with the recurrent weight."""
     names = [str(name).lower() for name in attributes.get("activations") or _DEFAULTS[kind] * directions]
     usual = names == list(_DEFAULTS[kind]) * directions or (kind == "RNN" and names == ["relu"] * directions)
-    plain = attributes.get("clip") is None and not attributes.get("input_forget") and not attributes.get("layout")
+    special = attributes.get("clip") is not None or attributes.get("input_forget") or attributes.get("layout")
     reset = kind != "GRU" or attributes.get("linear_before_reset", 0) == 1
-    return usual and plain and reset and lengths is None and xp.dtype(x).is_floating_point()
+    return usual and not special and reset and xp.dtype(x).is_floating_point()
 
 
 def _run(
     xp: TorchNamespace,
     kind: str,
     x: TorchTensor,
-    w: TorchTensor,
-    r: TorchTensor,
-    b: TorchTensor | None,
-    lengths: TorchTensor | None,
+    weights: tuple[TorchTensor, TorchTensor, TorchTensor | None],
     states: Sequence[TorchTensor | None],
-    attributes: dict[str, Any],
+    attributes: RecurrentAttributes,
 ) -> Any:
+    w, r, b = weights
     directions = {"bidirectional": 2}.get(attributes.get("direction", "forward"), 1)
     hidden = xp.shape(r)[2]
-    if not known(hidden) or not _covered(kind, xp, x, lengths, attributes, directions):
+    if not known(hidden) or not _covered(kind, xp, x, attributes, directions):
         return NotImplemented
     backward = attributes.get("direction") == "reverse"
     steps, batch, _ = xp.shape(x)
@@ -140,50 +132,28 @@ def _run(
     return (y, *lasts)[: xp.output_count] if xp.output_count > 1 else y
 
 
-@pytorch_native.op("LSTM", versions=(7, 14, 22))
-def lstm(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    w: TorchTensor,
-    r: TorchTensor,
-    b: TorchTensor | None = None,
-    lengths: TorchTensor | None = None,
-    initial_h: TorchTensor | None = None,
-    initial_c: TorchTensor | None = None,
-    peepholes: TorchTensor | None = None,
-    **attributes: Any,
-) -> Any:
-    """torch's lstm, which has no peepholes."""
-    if peepholes is not None:
-        return NotImplemented
-    return _run(xp, "LSTM", x, w, r, b, lengths, (initial_h, initial_c), attributes)
+def _native(kind: str) -> Callable[..., Any]:
+    """torch's function of one of the operators; torch has no peepholes."""
+
+    def operator(
+        xp: TorchNamespace,
+        x: TorchTensor,
+        w: TorchTensor,
+        r: TorchTensor,
+        b: TorchTensor | None = None,
+        lengths: TorchTensor | None = None,
+        *states: TorchTensor | None,
+        **attributes: Unpack[RecurrentAttributes],
+    ) -> Any:
+        peepholes = len(states) > 2 and states[2] is not None
+        if peepholes or lengths is not None:
+            return NotImplemented
+        first, second = (*states, None, None)[:2]
+        return _run(xp, kind, x, (w, r, b), (first, second) if kind == "LSTM" else (first,), attributes)
+
+    operator.__doc__ = f"torch's {kind.lower()}."
+    return operator
 
 
-@pytorch_native.op("GRU", versions=(7, 14, 22))
-def gru(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    w: TorchTensor,
-    r: TorchTensor,
-    b: TorchTensor | None = None,
-    lengths: TorchTensor | None = None,
-    initial_h: TorchTensor | None = None,
-    **attributes: Any,
-) -> Any:
-    """torch's gru, which resets after the product with the recurrent weight."""
-    return _run(xp, "GRU", x, w, r, b, lengths, (initial_h,), attributes)
-
-
-@pytorch_native.op("RNN", versions=(7, 14, 22))
-def rnn(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    w: TorchTensor,
-    r: TorchTensor,
-    b: TorchTensor | None = None,
-    lengths: TorchTensor | None = None,
-    initial_h: TorchTensor | None = None,
-    **attributes: Any,
-) -> Any:
-    """torch's rnn_tanh or rnn_relu."""
-    return _run(xp, "RNN", x, w, r, b, lengths, (initial_h,), attributes)
+for _kind in _GATES:
+    pytorch_native.op(_kind, versions=(7, 14, 22))(_native(_kind))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -41,122 +43,167 @@ def repeated_heads(xp: Namespace, x: Tensor, queries: Int) -> Tensor:
     return xp.reshape(spread, (batch, queries, length, size))
 
 
-def _offset(xp: Namespace, q: Tensor, past: Tensor | None, valid: Tensor | None) -> Scalar:
-    """How many keys precede the queries, one number or a tensor (batch, 1, 1, 1)."""
-    if past is not None:
-        return size_operand(xp, xp.shape(past)[2])
-    if valid is None:
+def _offset(xp: Namespace, heads: AttentionHeads) -> Scalar:
+    """How many keys precede the queries: one number, or a tensor (batch, 1, 1, 1)."""
+    if heads.past is not None:
+        return size_operand(xp, xp.shape(heads.past)[2])
+    if heads.valid is None:
         return 0
-    ours = xp.shape(q)[2]
-    counts = xp.subtract(xp.astype(valid, ir.DataType.INT64), size_operand(xp, ours))
+    queries = size_operand(xp, xp.shape(heads.q)[2])
+    counts = xp.subtract(xp.astype(heads.valid, ir.DataType.INT64), queries)
     return xp.expand_dims(xp.reshape(counts, (-1,)), [1, 2, 3])
 
 
-def _allowed(
-    xp: Namespace, q: Tensor, k: Tensor, offset: Scalar, causal: bool, left: int, right: int, valid: Tensor | None
-) -> Tensor | None:
+def _allowed(xp: Namespace, heads: AttentionHeads) -> Tensor | None:
     """Which keys each query may attend by place; None where all."""
-    keys = xp.expand_dims(xp.arange(0, xp.shape(k)[2]), [0])
-    found: Tensor | None = None
-    if causal or left >= 0 or right >= 0:
-        queries = xp.expand_dims(xp.arange(0, xp.shape(q)[2]), [1])
-        place = xp.add(queries, offset)
-        ahead = xp.subtract(keys, place)
-        if causal or right >= 0:
-            found = xp.less_equal(ahead, 0 if causal else right)
-        if left >= 0:
-            near = xp.greater_equal(ahead, -left)
-            found = near if found is None else xp.logical_and(found, near)
-    if valid is not None:
-        inside = xp.less(xp.expand_dims(keys, [0, 1]), xp.expand_dims(xp.astype(valid, ir.DataType.INT64), [1, 2, 3]))
-        found = inside if found is None else xp.logical_and(found, inside)
-    return found
+    keys = xp.expand_dims(xp.arange(0, xp.shape(heads.k)[2]), [0])
+    allowed: Tensor | None = None
+    if heads.causal or heads.left >= 0 or heads.right >= 0:
+        queries = xp.expand_dims(xp.arange(0, xp.shape(heads.q)[2]), [1])
+        ahead = xp.subtract(keys, xp.add(queries, _offset(xp, heads)))
+        if heads.causal or heads.right >= 0:
+            allowed = xp.less_equal(ahead, 0 if heads.causal else heads.right)
+        if heads.left >= 0:
+            near = xp.greater_equal(ahead, -heads.left)
+            allowed = near if allowed is None else xp.logical_and(allowed, near)
+    if heads.valid is not None:
+        counts = xp.expand_dims(xp.astype(heads.valid, ir.DataType.INT64), [1, 2, 3])
+        inside = xp.less(xp.expand_dims(keys, [0, 1]), counts)
+        allowed = inside if allowed is None else xp.logical_and(allowed, inside)
+    return allowed
 
 
-def attention_bias(
-    xp: Namespace,
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None,
-    past: Tensor | None,
-    valid: Tensor | None,
-    causal: bool,
-    left: int = -1,
-    right: int = -1,
-) -> Tensor | None:
-    """What is added to the scores: the mask, and -inf where a key may not be attended; None where nothing is."""
-    dtype = xp.dtype(q)
-    allowed = _allowed(xp, q, k, _offset(xp, q, past, valid), causal, left, right, valid)
-    bias: Tensor | None = None
-    lowest = xp.full((), -math.inf, dtype)
-    if mask is not None:
-        total, given = xp.shape(k)[2], xp.shape(mask)[-1]
-        is_bool = xp.dtype(mask) == ir.DataType.BOOL
-        missing = int_op(xp, "sub", total, given)
-        if not (known(missing) and missing <= 0):
-            missing = missing if known(missing) else int_op(xp, "max", missing, 0)
-            pairs = [(0, 0)] * (xp.ndim(mask) - 1) + [(0, missing)]
-            mask = xp.pad(mask, pairs, "constant", False if is_bool else -math.inf)
-        bias = xp.where(mask, xp.zeros((), dtype), lowest) if is_bool else mask
-    if allowed is not None:
-        placed = xp.where(allowed, xp.zeros((), dtype), lowest)
-        bias = placed if bias is None else xp.add(bias, placed)
-    return bias
+class AttentionAttributes(TypedDict, total=False):
+    """Attributes of Attention."""
+
+    is_causal: int
+    kv_num_heads: int | None
+    left_window_size: int
+    q_num_heads: int | None
+    qk_matmul_output_mode: int
+    right_window_size: int
+    scale: float | None
+    softcap: float
+    softmax_precision: int | None
+
+
+@dataclass(frozen=True)
+class AttentionHeads:
+    """Operands of Attention in the form (batch, heads, sequence, size), the cache joined.
+
+    Attributes:
+        q: queries.
+        k: keys, those of the cache before them.
+        v: values, likewise.
+        flat: the operands have three axes, and so has the result.
+        mask: what is added to the scores, or which of them count.
+        past: keys of the cache.
+        valid: INT64 (batch): how many keys count.
+        causal: a query attends no later key.
+        left: how many earlier keys a query attends; -1 for all.
+        right: how many later ones, likewise.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    flat: bool
+    mask: Tensor | None
+    past: Tensor | None
+    valid: Tensor | None
+    causal: bool
+    left: int
+    right: int
+
+    @classmethod
+    def of(
+        cls,
+        xp: Namespace,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        optional: Sequence[Tensor | None],
+        form: AttentionAttributes,
+    ) -> AttentionHeads:
+        """The operands of a node; the optional ones are mask, past key, past value, and how many keys are valid."""
+        mask, past_key, past_value, valid = (*optional, None, None, None, None)[:4]
+        flat = xp.ndim(q) == 3
+        key_heads = form.get("kv_num_heads")
+        q, k, v = (
+            heads_first(xp, q, form.get("q_num_heads")),
+            heads_first(xp, k, key_heads),
+            heads_first(xp, v, key_heads),
+        )
+        k = k if past_key is None else xp.concat([past_key, k], 2)
+        v = v if past_value is None else xp.concat([past_value, v], 2)
+        left, right = form.get("left_window_size", -1), form.get("right_window_size", -1)
+        return cls(q, k, v, flat, mask, past_key, valid, bool(form.get("is_causal", 0)), left, right)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether every query attends every key, causality aside."""
+        return self.mask is None and self.valid is None and self.left < 0 and self.right < 0
+
+    def bias(self, xp: Namespace) -> Tensor | None:
+        """What is added to the scores: the mask, and -inf where a key may not be attended; None where nothing is."""
+        dtype = xp.dtype(self.q)
+        allowed = _allowed(xp, self)
+        bias: Tensor | None = None
+        lowest = xp.full((), -math.inf, dtype)
+        if self.mask is not None:
+            mask = self.mask
+            total, given = xp.shape(self.k)[2], xp.shape(mask)[-1]
+            is_bool = xp.dtype(mask) == ir.DataType.BOOL
+            missing = int_op(xp, "sub", total, given)
+            if not (known(missing) and missing <= 0):
+                missing = missing if known(missing) else int_op(xp, "max", missing, 0)
+                pairs = [(0, 0)] * (xp.ndim(mask) - 1) + [(0, missing)]
+                mask = xp.pad(mask, pairs, "constant", False if is_bool else -math.inf)
+            bias = xp.where(mask, xp.zeros((), dtype), lowest) if is_bool else mask
+        if allowed is not None:
+            placed = xp.where(allowed, xp.zeros((), dtype), lowest)
+            bias = placed if bias is None else xp.add(bias, placed)
+        return bias
+
+    def outputs(self, xp: Namespace, result: Tensor, seen: Tensor | None = None) -> Any:
+        """The result in the form of the operands, with the cache and the scores where they are asked for."""
+        result = heads_last(xp, result) if self.flat else result
+        return (result, self.k, self.v, seen)[: xp.output_count] if xp.output_count > 1 else result
 
 
 @onnx.op("Attention", versions=(23, 24, 25))
 def attention(
-    xp: Namespace,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None = None,
-    past_key: Tensor | None = None,
-    past_value: Tensor | None = None,
-    valid: Tensor | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    left_window_size: int = -1,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    right_window_size: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
+    xp: Namespace, q: Tensor, k: Tensor, v: Tensor, *optional: Tensor | None, **form: Unpack[AttentionAttributes]
 ) -> Any:
     """Scaled dot product attention with grouped heads, a cache, masks by value and by place.
 
     Source: ONNX operator specification, Attention-25; a query that may attend no key gives zeros.
     """
-    flat = xp.ndim(q) == 3
-    q, k, v = heads_first(xp, q, q_num_heads), heads_first(xp, k, kv_num_heads), heads_first(xp, v, kv_num_heads)
-    k = k if past_key is None else xp.concat([past_key, k], 2)
-    v = v if past_value is None else xp.concat([past_value, v], 2)
-    present = (k, v)
-    dtype, heads, size = xp.dtype(q), xp.shape(q)[1], xp.shape(q)[3]
+    heads = AttentionHeads.of(xp, q, k, v, optional, form)
+    q, dtype = heads.q, xp.dtype(heads.q)
+    count, size = xp.shape(q)[1], xp.shape(q)[3]
+    scale, softcap = form.get("scale"), form.get("softcap", 0.0)
+    mode, precision = form.get("qk_matmul_output_mode", 0), form.get("softmax_precision")
     if scale is None:
-        root: Any = 1 / math.sqrt(math.sqrt(size)) if known(size) else _inverse_fourth_root(xp, size, dtype)
+        root: Scalar = 1 / math.sqrt(math.sqrt(size)) if known(size) else _inverse_fourth_root(xp, size, dtype)
     else:
         root = math.sqrt(scale)
-    keys = xp.permute_dims(repeated_heads(xp, k, heads), (0, 1, 3, 2))
+    keys = xp.permute_dims(repeated_heads(xp, heads.k, count), (0, 1, 3, 2))
     scores = xp.matmul(xp.multiply(q, root), xp.multiply(keys, root))
     seen = scores
     if softcap:
         scores = xp.multiply(xp.tanh(xp.divide(scores, softcap)), softcap)
-        seen = scores if qk_matmul_output_mode == 1 else seen
-    bias = attention_bias(xp, q, k, mask, past_key, valid, bool(is_causal), left_window_size, right_window_size)
+        seen = scores if mode == 1 else seen
+    bias = heads.bias(xp)
     biased = scores if bias is None else xp.add(scores, bias)
-    seen = biased if qk_matmul_output_mode == 2 else seen
-    wide = biased if softmax_precision is None else xp.astype(biased, ir.DataType(softmax_precision))
+    seen = biased if mode == 2 else seen
+    wide = biased if precision is None else xp.astype(biased, ir.DataType(precision))
     weights = xp.astype(xp.softmax(wide, 3), dtype)
     if bias is not None:
         empty = xp.equal(xp.max(bias, (xp.ndim(bias) - 1,), True), -math.inf)
         weights = xp.where(empty, xp.zeros((), dtype), weights)
-    seen = weights if qk_matmul_output_mode == 3 else seen
-    found = xp.matmul(weights, repeated_heads(xp, v, heads))
-    found = heads_last(xp, found) if flat else found
-    return (found, *present, seen)[: xp.output_count] if xp.output_count > 1 else found
+    seen = weights if mode == 3 else seen
+    return heads.outputs(xp, xp.matmul(weights, repeated_heads(xp, heads.v, count)), seen)
 
 
 def _inverse_fourth_root(xp: Namespace, size: Int, dtype: ir.DataType) -> Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Unpack
 
 import onnx_ir as ir
 
@@ -11,7 +13,7 @@ from onnxport.opset_maps.from_onnx.axes import number, per_axis, size_operand, s
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, InvalidOperand, Tensor, host_array, known
-from onnxport.opset_maps.from_onnx.windows import windows
+from onnxport.opset_maps.from_onnx.windows import WindowAttributes, windows
 from onnxport.opset_maps.maps import onnx
 
 
@@ -24,6 +26,13 @@ def kernel_size(xp: Namespace, w: Tensor, kernel_shape: Sequence[int] | None) ->
     return tuple(kernel_shape) if kernel_shape else tuple(number(k) for k in xp.shape(w)[2:])
 
 
+class ConvAttributes(WindowAttributes, total=False):
+    """Attributes of a convolution."""
+
+    group: int
+    kernel_shape: Sequence[int] | None
+
+
 @onnx.op("Conv", versions=(1, 11, 22))
 def conv(
     xp: Namespace,
@@ -31,94 +40,69 @@ def conv(
     w: Tensor,
     b: Tensor | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
     group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    kernel_shape: Sequence[int] | None = None,
+    **window: Unpack[WindowAttributes],
 ) -> Tensor:
     """Cross-correlation."""
     kernel = kernel_size(xp, w, kernel_shape)
-    ours = xp.shape(x)[2:] if auto_pad.startswith("SAME") else (0,) * len(kernel)
-    form = windows(xp, ours, kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    ours = xp.shape(x)[2:] if window.get("auto_pad", "").startswith("SAME") else (0,) * len(kernel)
+    form = windows(xp, ours, kernel, **window)
     return xp.conv(x, w, b, strides=form.strides, pads=form.pads, dilations=form.dilations, groups=group)
 
 
-@onnx.op("ConvTranspose", versions=(1, 11, 22))
-def conv_transpose(
+class TransposedAttributes(WindowAttributes, total=False):
+    """Attributes of a transposed convolution, its groups aside."""
+
+    kernel_shape: Sequence[int] | None
+    output_padding: Sequence[int] | None
+    output_shape: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class TransposedGeometry:
+    """Windows of a transposed convolution over the spatial axes.
+
+    Attributes:
+        strides: step an axis.
+        dilations: distance of a window's elements an axis.
+        cuts: what is cut off the full convolution before and after each axis; negative numbers are added.
+    """
+
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    cuts: tuple[tuple[Int, Int], ...]
+
+
+def transposed_windows(
     xp: Namespace,
     x: Tensor,
     w: Tensor,
-    b: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    output_padding: tuple[int, ...] | None = None,
-    output_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
-) -> Tensor:
-    """Transposed convolution: in full, then cut by the pads."""
-    kernel = kernel_size(xp, w, kernel_shape)
-    rank = len(kernel)
-    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
-    cuts = transposed_pads(
-        xp,
-        xp.shape(x)[2:] if output_shape or auto_pad.startswith("SAME") else (0,) * rank,
-        kernel,
-        step,
-        spread,
-        pads=pads,
-        auto_pad=auto_pad,
-        output_padding=output_padding or (0,) * rank,
-        output_shape=output_shape,
-    )
-    grows = any(known(n) and n < 0 for pair in cuts for n in pair)
-    full = xp.conv_transpose(x, w, None if grows else b, strides=step, dilations=spread, groups=group)
-    for i, (before, after) in enumerate(cuts):
-        start = before if not known(before) or before > 0 else None
-        stop = int_op(xp, "neg", after) if not known(after) or after > 0 else None
-        if start is not None or stop is not None:
-            if stop is not None and not known(stop):
-                stop = int_op(xp, "add", xp.shape(full)[2 + i], stop)
-            full = xp.slice(full, 2 + i, start, stop)
-    if grows:
-        pairs = [(max(-a, 0) if known(a) else 0, max(-b_, 0) if known(b_) else 0) for a, b_ in cuts]
-        full = xp.pad(full, [(0, 0), (0, 0), *pairs])
-        if b is not None:
-            full = xp.add(full, per_axis(xp, b, rank + 2, 1))
-    return full
-
-
-def transposed_pads(
-    xp: Namespace,
-    ours: tuple[Int, ...],
-    kernel: tuple[int, ...],
-    strides: tuple[int, ...],
-    dilations: tuple[int, ...],
-    *,
-    pads: tuple[int, ...] | None,
-    auto_pad: str,
-    output_padding: tuple[int, ...],
-    output_shape: tuple[int, ...] | None,
-) -> list[tuple[Int, Int]]:
-    """What is cut off the full transposed convolution before and after each axis; negative numbers are added.
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> TransposedGeometry:
+    """The windows of a transposed convolution of x with w.
 
     Source: ONNX operator specification, ConvTranspose-22.
     """
+    kernel = kernel_size(xp, w, kernel_shape)
     rank = len(kernel)
+    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
+    extra = output_padding or (0,) * rank
+    ours = xp.shape(x)[2:] if output_shape or auto_pad.startswith("SAME") else (0,) * rank
     cuts: list[tuple[Int, Int]] = []
     for i in range(rank):
-        reach = (kernel[i] - 1) * dilations[i] + 1
+        reach = (kernel[i] - 1) * spread[i] + 1
         if output_shape or auto_pad.startswith("SAME"):
-            wanted = (
-                output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], strides[i])
-            )
-            full = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), strides[i]), reach)
-            full = int_op(xp, "add", full, output_padding[i])
+            wanted = output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], step[i])
+            full = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), step[i]), reach)
+            full = int_op(xp, "add", full, extra[i])
             total = int_op(xp, "sub", full, wanted)
             if not output_shape:
                 total = int_op(xp, "max", total, 0)
@@ -129,9 +113,38 @@ def transposed_pads(
             rest = int_op(xp, "sub", total, half)
             before, after = (half, rest) if auto_pad == "SAME_UPPER" else (rest, half)
         else:
-            before, after = (0, 0) if auto_pad == "VALID" or pads is None else (pads[i], pads[i + rank])
-        cuts.append((before, int_op(xp, "sub", after, output_padding[i])))
-    return cuts
+            before, after = (0, 0) if auto_pad == "VALID" or not pads else (pads[i], pads[i + rank])
+        cuts.append((before, int_op(xp, "sub", after, extra[i])))
+    return TransposedGeometry(step, spread, tuple(cuts))
+
+
+@onnx.op("ConvTranspose", versions=(1, 11, 22))
+def conv_transpose(
+    xp: Namespace,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    group: int = 1,
+    **window: Unpack[TransposedAttributes],
+) -> Tensor:
+    """Transposed convolution: in full, then cut by the pads."""
+    form = transposed_windows(xp, x, w, **window)
+    grows = any(known(n) and n < 0 for pair in form.cuts for n in pair)
+    full = xp.conv_transpose(x, w, None if grows else b, strides=form.strides, dilations=form.dilations, groups=group)
+    for i, (before, after) in enumerate(form.cuts):
+        start = before if not known(before) or before > 0 else None
+        stop = int_op(xp, "neg", after) if not known(after) or after > 0 else None
+        if start is not None or stop is not None:
+            if stop is not None and not known(stop):
+                stop = int_op(xp, "add", xp.shape(full)[2 + i], stop)
+            full = xp.slice(full, 2 + i, start, stop)
+    if grows:
+        pairs = [(max(-a, 0) if known(a) else 0, max(-b_, 0) if known(b_) else 0) for a, b_ in form.cuts]
+        full = xp.pad(full, [(0, 0), (0, 0), *pairs])
+        if b is not None:
+            full = xp.add(full, per_axis(xp, b, len(form.cuts) + 2, 1))
+    return full
 
 
 @onnx.op("DeformConv", versions=(19, 22))
@@ -143,12 +156,10 @@ def deform_conv(
     b: Tensor | None = None,
     mask: Tensor | None = None,
     *,
-    dilations: tuple[int, ...] | None = None,
     group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
+    kernel_shape: Sequence[int] | None = None,
     offset_group: int = 1,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Unpack[WindowAttributes],
 ) -> Tensor:
     """Convolution of an image (N, C, H, W) sampled bilinearly at moved places, 0 outside.
 
@@ -157,7 +168,7 @@ def deform_conv(
     n, c, h, wide = xp.shape(x)
     outs = xp.shape(w)[0]
     kernel = kernel_size(xp, w, kernel_shape)
-    form = windows(xp, (h, wide), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
+    form = windows(xp, (h, wide), kernel, **window)
     rows, columns = form.counts
     taps = kernel[0] * kernel[1]
     dtype = xp.dtype(x)
@@ -231,15 +242,12 @@ def col2im(
     x: Tensor,
     image_shape: Host,
     block_shape: Host,
-    *,
-    dilations: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **window: Unpack[WindowAttributes],
 ) -> Tensor:
     """Columns of window elements added back to the images they were taken from."""
     image, block = sizes(image_shape), tuple(number(k) for k in sizes(block_shape))
     rank = len(block)
-    form = windows(xp, image, block, strides=strides, dilations=dilations, pads=pads, auto_pad="NOTSET")
+    form = windows(xp, image, block, **window)
     n, channels, columns = xp.shape(x)
     taps = product(xp, block)
     blocks = product(xp, form.counts)

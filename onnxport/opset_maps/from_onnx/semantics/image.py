@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -213,54 +213,58 @@ def targets(
     return [(math.floor(factor * n + 0.5), factor) for n in ours]
 
 
+class ResizeAttributes(TypedDict, total=False):
+    """Attributes of Resize."""
+
+    antialias: int
+    axes: Sequence[int] | None
+    coordinate_transformation_mode: str
+    cubic_coeff_a: float
+    exclude_outside: int
+    extrapolation_value: float
+    keep_aspect_ratio_policy: str
+    mode: str
+    nearest_mode: str
+
+
 @onnx.op("Resize", versions=(10, 11, 13, 18, 19))
-def resize(
-    xp: Namespace,
-    x: Tensor,
-    roi: Host | None = None,
-    scales: Host | None = None,
-    wanted: Host | None = None,
-    *,
-    antialias: int = 0,
-    axes: tuple[int, ...] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Tensor:
+def resize(xp: Namespace, x: Tensor, *operands: Host | None, **form: Unpack[ResizeAttributes]) -> Tensor:
     """Resized along axes by nearest, linear or cubic interpolation, axis by axis."""
+    transform = form.get("coordinate_transformation_mode", "half_pixel")
+    nearest_mode = form.get("nearest_mode", "round_prefer_floor")
+    roi, scales, wanted = (*operands, None, None, None)[:3]
     if xp.version == 10:
         roi, scales = None, roi
-        coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
-    rank, ours = xp.ndim(x), xp.shape(x)
-    chosen = [resolved(axis, rank) for axis in axes] if axes is not None else list(range(rank))
-    crop = coordinate_transformation_mode == "tf_crop_and_resize"
-    count = len(chosen)
-    for i, (size, scale) in enumerate(
-        targets(xp, [ours[axis] for axis in chosen], scales, wanted, keep_aspect_ratio_policy)
-    ):
-        axis = chosen[i]
-        if not crop and (size is ours[axis] or (isinstance(scale, float) and scale == 1.0)):
+        transform, nearest_mode = "asymmetric", "floor"
+    crop = transform == "tf_crop_and_resize"
+    chosen = resized_axes(xp.ndim(x), form)
+    ours = [xp.shape(x)[axis] for axis in chosen]
+    policy = form.get("keep_aspect_ratio_policy", "stretch")
+    for i, (size, scale) in enumerate(targets(xp, ours, scales, wanted, policy)):
+        if not crop and (size is ours[i] or (isinstance(scale, float) and scale == 1.0)):
             continue
         x = resample(
             xp,
             x,
-            axis,
+            chosen[i],
             size,
             scale,
-            mode=mode,
-            transform=coordinate_transformation_mode,
+            mode=form.get("mode", "nearest"),
+            transform=transform,
             nearest_mode=nearest_mode if xp.version != 10 or not _shrinks(scale) else "ceil",
-            a=cubic_coeff_a,
-            exclude_outside=bool(exclude_outside),
-            antialias=bool(antialias),
-            roi=(real(roi[i]), real(roi[i + count])) if crop and roi is not None else None,
-            extrapolation_value=extrapolation_value,
+            a=form.get("cubic_coeff_a", -0.75),
+            exclude_outside=bool(form.get("exclude_outside", 0)),
+            antialias=bool(form.get("antialias", 0)),
+            roi=(real(roi[i]), real(roi[i + len(chosen)])) if crop and roi is not None else None,
+            extrapolation_value=form.get("extrapolation_value", 0.0),
         )
     return x
+
+
+def resized_axes(rank: int, form: ResizeAttributes) -> list[int]:
+    """The axes that scales and sizes are given for: all by default."""
+    axes = form.get("axes")
+    return list(range(rank)) if axes is None else [resolved(axis, rank) for axis in axes]
 
 
 def _shrinks(scale: Factor) -> bool:
@@ -299,17 +303,18 @@ def _bounded(xp: Namespace, x: Tensor, length: Factor, padding: str, align: bool
     return x if padding == "zeros" else xp.clip(x, 0.0, last)
 
 
+class GridSampleAttributes(TypedDict, total=False):
+    """Attributes of GridSample."""
+
+    align_corners: int
+    mode: str
+    padding_mode: str
+
+
 @onnx.op("GridSample", versions=(16, 20, 22))
-def grid_sample(
-    xp: Namespace,
-    x: Tensor,
-    grid: Tensor,
-    *,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
-) -> Tensor:
+def grid_sample(xp: Namespace, x: Tensor, grid: Tensor, **form: Unpack[GridSampleAttributes]) -> Tensor:
     """Images (N, C, d1, d2, ...) sampled at places given in [-1, 1], innermost axis first."""
+    align_corners, padding_mode = form.get("align_corners", 0), form.get("padding_mode", "zeros")
     ours = xp.shape(x)
     rank = len(ours) - 2
     outs = xp.shape(grid)[1:-1]
@@ -317,7 +322,8 @@ def grid_sample(
     dtype = xp.dtype(x)
     width = xp.dtype(grid)
     flat = xp.reshape(x, (*ours[:2], product(xp, ours[2:])))
-    form = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    mode = form.get("mode", "linear")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     axes: list[list[tuple[Tensor, Tensor]]] = []
     for i in range(rank):
         last = xp.ndim(grid) - 1
@@ -328,7 +334,7 @@ def grid_sample(
             place = xp.multiply(xp.divide(xp.add(g, 1.0), 2.0), _minus(xp, length, 1.0))
         else:
             place = xp.divide(xp.subtract(xp.multiply(xp.add(g, 1.0), length), 1.0), 2.0)
-        axes.append(_grid_taps(xp, place, length, form, padding_mode, bool(align_corners)))
+        axes.append(_grid_taps(xp, place, length, mode, padding_mode, bool(align_corners)))
     total: Tensor | None = None
     combos: list[tuple[Any, Any]] = [(None, None)]
     for i, taps in enumerate(axes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import onnx_ir as ir
 
@@ -16,6 +17,15 @@ from onnxport.opset_maps.maps import onnx
 def matmul(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
     """NumPy's matmul."""
     return xp.matmul(a, b)
+
+
+class GemmAttributes(TypedDict, total=False):
+    """Attributes of Gemm from opset 7 on."""
+
+    alpha: float
+    beta: float
+    transA: int
+    transB: int
 
 
 @onnx.op("Gemm", versions=(1, 6, 7, 9, 11, 13))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -37,6 +37,31 @@ def batch_affine(
     return xp.astype(wide, xp.dtype(x))
 
 
+class BatchNormAttributes(TypedDict, total=False):
+    """Attributes of BatchNormalization."""
+
+    epsilon: float
+    momentum: float
+    training_mode: int
+    spatial: int
+    is_test: int
+
+
+class LayerNormAttributes(TypedDict, total=False):
+    """Attributes of LayerNormalization and RMSNormalization."""
+
+    axis: int
+    epsilon: float
+    stash_type: int
+
+
+def batch_trains(xp: Namespace, form: BatchNormAttributes) -> bool:
+    """Whether BatchNormalization normalises by the batch's own statistics: before opset 14 where it has further outputs."""
+    if xp.version >= 14:
+        return bool(form.get("training_mode", 0))
+    return not form.get("is_test", 1) if xp.version < 7 else xp.output_count > 1
+
+
 @onnx.op("BatchNormalization", versions=(1, 6, 7, 9, 14, 15))
 def batch_normalization(
     xp: Namespace,
@@ -45,19 +70,13 @@ def batch_normalization(
     bias: Tensor,
     mean: Tensor,
     var: Tensor,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
-    spatial: int = 1,
-    is_test: int = 1,
-    **attributes: Any,
+    **form: Unpack[BatchNormAttributes],
 ) -> Any:
     """Normalised by running statistics; in training mode by the batch's own, and the running ones updated."""
-    if not spatial:
+    if not form.get("spatial", 1):
         raise UnsupportedOperator("spatial=0, statistics of each element, has no mapping")
-    training = training_mode if xp.version >= 14 else (not is_test if xp.version < 7 else xp.output_count > 1)
-    if not training:
+    epsilon, momentum = form.get("epsilon", 1e-5), form.get("momentum", 0.9)
+    if not batch_trains(xp, form):
         return batch_affine(xp, x, scale, bias, mean, var, epsilon)
     rank = xp.ndim(x)
     axes = tuple(i for i in range(rank) if i != 1)
@@ -75,9 +94,7 @@ def batch_normalization(
 
 
 @onnx.op("InstanceNormalization", versions=(1, 6, 22))
-def instance_normalization(
-    xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5, **attributes: Any
-) -> Tensor:
+def instance_normalization(xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each image of each channel normalised by itself."""
     rank = xp.ndim(x)
     normal, _, _ = _standardised(xp, x, range(2, rank), epsilon)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 import onnx_ir as ir
 
@@ -12,42 +12,27 @@ from onnxport.opset_maps.from_onnx.axes import size_operand
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Tensor, known
-from onnxport.opset_maps.from_onnx.windows import Windows, extracted, windows
+from onnxport.opset_maps.from_onnx.windows import PoolAttributes, WindowGeometry, extracted, pool_windows
 from onnxport.opset_maps.maps import onnx
 
 _LEAST: dict[ir.DataType, int] = {ir.DataType.INT8: -128, ir.DataType.UINT8: 0}
 
 
-def _form(xp: Namespace, x: Tensor, kernel: Sequence[int], attributes: dict[str, Any]) -> Windows:
-    return windows(
-        xp,
-        xp.shape(x)[2:],
-        kernel,
-        strides=attributes.get("strides"),
-        dilations=attributes.get("dilations"),
-        pads=attributes.get("pads"),
-        auto_pad=attributes.get("auto_pad", "NOTSET"),
-        ceil_mode=attributes.get("ceil_mode", 0),
-    )
-
-
 @onnx.op("MaxPool", versions=(1, 8, 10, 11, 12, 22))
-def max_pool(
-    xp: Namespace, x: Tensor, *, kernel_shape: tuple[int, ...], storage_order: int = 0, **attributes: Any
-) -> Any:
+def max_pool(xp: Namespace, x: Tensor, **attributes: Unpack[PoolAttributes]) -> Any:
     """Greatest element of each window, and on request its index in the tensor."""
-    form = _form(xp, x, kernel_shape, attributes)
+    form = pool_windows(xp, x, attributes)
     least = _LEAST.get(xp.dtype(x), -float("inf"))
     padded = xp.pad(x, form.padded, "constant", least) if form.has_padding else x
     if not xp.wants(1):
         return xp.max_pool(padded, form.kernel, strides=form.strides, dilations=form.dilations)
     rank, ours = len(form.kernel), xp.shape(x)
-    elements = xp.reshape(extracted(xp, padded, form), (*ours[:2], *form.counts, product(xp, form.kernel)))
+    elements = xp.reshape(extracted(xp, padded, form), (*ours[:2], *form.counts, math.prod(form.kernel)))
     place = xp.argmax(elements, 2 + rank)
-    return xp.max(elements, (2 + rank,)), _flat_index(xp, x, form, place, storage_order)
+    return xp.max(elements, (2 + rank,)), _flat_index(xp, x, form, place, attributes.get("storage_order", 0))
 
 
-def _flat_index(xp: Namespace, x: Tensor, form: Windows, place: Tensor, storage_order: int) -> Tensor:
+def _flat_index(xp: Namespace, x: Tensor, form: WindowGeometry, place: Tensor, storage_order: int) -> Tensor:
     """Index in the flattened tensor of the element that stands at `place` in its window."""
     rank, ours = len(form.kernel), xp.shape(x)
     positions: list[Tensor] = []
@@ -71,11 +56,10 @@ def _flat_index(xp: Namespace, x: Tensor, form: Windows, place: Tensor, storage_
 
 
 @onnx.op("AveragePool", versions=(1, 7, 10, 11, 19, 22))
-def average_pool(
-    xp: Namespace, x: Tensor, *, kernel_shape: tuple[int, ...], count_include_pad: int = 0, **attributes: Any
-) -> Tensor:
+def average_pool(xp: Namespace, x: Tensor, **attributes: Unpack[PoolAttributes]) -> Tensor:
     """Mean of each window, over the elements of the image or, with `count_include_pad`, of the padded image."""
-    form = _form(xp, x, kernel_shape, attributes)
+    form = pool_windows(xp, x, attributes)
+    count_include_pad = attributes.get("count_include_pad", 0)
     padded = xp.pad(x, form.padded) if form.has_padding else x
     total = xp.sum_pool(padded, form.kernel, strides=form.strides, dilations=form.dilations)
     if not form.has_padding or (count_include_pad and all(known(e) and e == 0 for e in form.extra)):
@@ -91,9 +75,9 @@ def average_pool(
 
 
 @onnx.op("LpPool", versions=(1, 2, 11, 18, 22))
-def lp_pool(xp: Namespace, x: Tensor, *, kernel_shape: tuple[int, ...], p: float = 2, **attributes: Any) -> Tensor:
+def lp_pool(xp: Namespace, x: Tensor, *, p: float = 2, **attributes: Unpack[PoolAttributes]) -> Tensor:
     """p-norm of each window."""
-    form = _form(xp, x, kernel_shape, attributes)
+    form = pool_windows(xp, x, attributes)
     powers = xp.pow(xp.abs(x), p)
     padded = xp.pad(powers, form.padded) if form.has_padding else powers
     total = xp.sum_pool(padded, form.kernel, strides=form.strides, dilations=form.dilations)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.convolution import conv
+from onnxport.opset_maps.from_onnx.semantics.convolution import ConvAttributes, conv
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, integer_matmul
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
@@ -25,7 +27,14 @@ _RANGES = {
 }
 
 
-def _spread(xp: Namespace, parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
+class BlockAttributes(TypedDict, total=False):
+    """What a scale or zero point stands for: all elements, a slice along `axis`, or `block_size` of its elements."""
+
+    axis: int
+    block_size: int
+
+
+def _spread(xp: Namespace, parameter: Tensor, x: Tensor, *, axis: int = 1, block_size: int = 0) -> Tensor:
     """A scale or zero point shaped to be broadcast against x: one, one a slice, or one a block."""
     rank = xp.ndim(x)
     if xp.ndim(parameter) == 0 or (xp.ndim(parameter) == 1 and xp.shape(parameter) == (1,)):
@@ -50,18 +59,17 @@ def quantize_linear(
     scale: Tensor,
     zero_point: Tensor | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,
     saturate: int = 1,
+    **blocks: Unpack[BlockAttributes],
 ) -> Tensor:
     """x / scale rounded to nearest even, plus the zero point, saturated."""
     wanted = ir.DataType(output_dtype) if output_dtype else xp.input_dtype(2) or ir.DataType.UINT8
     width = ir.DataType(precision) if precision else _computed(xp, x, scale)
-    factor = _spread(xp, xp.astype(scale, width), x, axis, block_size)
+    factor = _spread(xp, xp.astype(scale, width), x, **blocks)
     scaled = xp.divide(xp.astype(x, width), factor)
-    zero = None if zero_point is None or wanted not in _RANGES else _spread_zero(xp, zero_point, x, axis, block_size)
+    zero = None if zero_point is None or wanted not in _RANGES else _spread_zero(xp, zero_point, x, **blocks)
     return saturated(xp, scaled, zero, wanted, bool(saturate))
 
 
@@ -70,8 +78,8 @@ def _computed(xp: Namespace, x: Tensor, scale: Tensor) -> ir.DataType:
     return dtype if dtype.is_floating_point() and dtype.bitwidth >= 16 else ir.DataType.FLOAT
 
 
-def _spread_zero(xp: Namespace, zero_point: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    return _spread(xp, xp.astype(zero_point, ir.DataType.FLOAT), x, axis, block_size)
+def _spread_zero(xp: Namespace, zero_point: Tensor, x: Tensor, **blocks: Unpack[BlockAttributes]) -> Tensor:
+    return _spread(xp, xp.astype(zero_point, ir.DataType.FLOAT), x, **blocks)
 
 
 def saturated(
@@ -95,9 +103,8 @@ def dequantize_linear(
     scale: Tensor,
     zero_point: Tensor | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
     output_dtype: int = 0,
+    **blocks: Unpack[BlockAttributes],
 ) -> Tensor:
     """(x - zero point) scale."""
     wanted = ir.DataType(output_dtype) if output_dtype else xp.dtype(scale)
@@ -105,11 +112,11 @@ def dequantize_linear(
     if zero_point is None:
         moved = xp.astype(x, width)
     elif xp.dtype(x).is_floating_point():
-        moved = xp.subtract(xp.astype(x, width), xp.astype(_spread_zero(xp, zero_point, x, axis, block_size), width))
+        moved = xp.subtract(xp.astype(x, width), xp.astype(_spread_zero(xp, zero_point, x, **blocks), width))
     else:
-        offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, axis, block_size)
+        offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, **blocks)
         moved = xp.astype(xp.subtract(xp.astype(x, ir.DataType.INT32), offset), width)
-    factor = _spread(xp, xp.astype(scale, width), x, axis, block_size)
+    factor = _spread(xp, xp.astype(scale, width), x, **blocks)
     return xp.astype(xp.multiply(moved, factor), wanted)
 
 
@@ -159,25 +166,14 @@ def conv_integer(
     w: Tensor,
     x_zero: Tensor | None = None,
     w_zero: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **attributes: Unpack[ConvAttributes],
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
     found = conv(
         xp,
         xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE),
         xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE),
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **attributes,
     )
     return xp.astype(xp.round(found), ir.DataType.INT32)
 
@@ -194,29 +190,11 @@ def qlinear_conv(
     y_scale: Tensor,
     y_zero: Tensor,
     bias: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] | None = None,
-    group: int = 1,
-    kernel_shape: tuple[int, ...] | None = None,
-    pads: tuple[int, ...] | None = None,
-    strides: tuple[int, ...] | None = None,
+    **attributes: Unpack[ConvAttributes],
 ) -> Tensor:
     """Convolution of quantized numbers, quantized; weights may be scaled per output channel."""
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
-    found = conv_integer(
-        xp,
-        x,
-        w,
-        x_zero,
-        w_zero,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    found = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
     rank = xp.ndim(found)
     if bias is not None:
         found = xp.add(found, per_axis(xp, bias, rank, 1))

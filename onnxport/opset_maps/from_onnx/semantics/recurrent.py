@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -15,8 +16,51 @@ from onnxport.opset_maps.from_onnx.values import Int, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
-# State before a step, projected inputs of the step -> state after it; the first part of the state is the output.
-Cell = Callable[[Sequence[Tensor], Tensor], tuple[Tensor, ...]]
+
+
+class RecurrentAttributes(TypedDict, total=False):
+    """Attributes of RNN, GRU and LSTM; the last two belong to one operator each."""
+
+    activation_alpha: Sequence[float]
+    activation_beta: Sequence[float]
+    activations: Sequence[str]
+    clip: float | None
+    direction: str
+    hidden_size: int | None
+    layout: int
+    output_sequence: int
+    linear_before_reset: int  # GRU
+    input_forget: int  # LSTM
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What a cell computes with in one direction.
+
+    Attributes:
+        xp: the namespace.
+        recurrent: transposed weight of the state, in as many pieces as the cell multiplies by.
+        biases: those of the state that the cell adds itself.
+        functions: the activations.
+        peepholes: weights of an LSTM's peepholes on i, o, f.
+        attributes: the node's attributes.
+    """
+
+    xp: Namespace
+    recurrent: Sequence[Tensor]
+    biases: Sequence[Tensor | None]
+    functions: Sequence[Activation]
+    peepholes: Sequence[Tensor | None]
+    attributes: RecurrentAttributes
+
+    def bounded(self, x: Tensor) -> Tensor:
+        """What goes into an activation, between -clip and clip."""
+        clip = self.attributes.get("clip")
+        return self.xp.clip(x, -clip, clip) if clip else x
+
+
+# A direction, the state before a step, the projected inputs of the step -> the state after it, whose first part is the output.
+Cell = Callable[[Direction, Sequence[Tensor], Tensor], tuple[Tensor, ...]]
 
 # Which parameters an activation takes, with their defaults (ONNX operator specification, RNN).
 _PARAMETERS: dict[str, dict[str, float]] = {
@@ -58,18 +102,18 @@ def _activation(xp: Namespace, name: str, alpha: float, beta: float) -> Activati
 
 def _activations(
     xp: Namespace,
-    names: Sequence[str],
+    attributes: RecurrentAttributes,
     defaults: Sequence[str],
     directions: int,
-    alphas: Sequence[float],
-    betas: Sequence[float],
 ) -> list[list[Activation]]:
     """The activations of each direction; alphas and betas go in order to the activations that take one."""
     needed = len(defaults) * directions
-    chosen = list(names)[:needed] or list(defaults) * directions  # the schema's default names them for two directions
+    chosen = (
+        list(attributes.get("activations", ()))[:needed] or list(defaults) * directions
+    )  # the schema's default names them for two directions
     if len(chosen) < needed:
         raise UnsupportedOperator(f"{len(chosen)} activations where {needed} are needed")
-    left = {"alpha": list(alphas), "beta": list(betas)}
+    left = {"alpha": list(attributes.get("activation_alpha", ())), "beta": list(attributes.get("activation_beta", ()))}
     found = []
     for item in chosen:
         taken = dict(_PARAMETERS.get(item.lower(), {}))
@@ -81,7 +125,7 @@ def _activations(
 
 
 @dataclass(frozen=True)
-class Sequence_:
+class Recurrence:
     """What all three operators do around their cell.
 
     Attributes:
@@ -99,7 +143,7 @@ class Sequence_:
     lengths: Tensor | None
 
     @classmethod
-    def of(cls, xp: Namespace, x: Tensor, direction: str, layout: int, lengths: Tensor | None) -> Sequence_:
+    def of(cls, xp: Namespace, x: Tensor, direction: str, layout: int, lengths: Tensor | None) -> Recurrence:
         """The inputs time first."""
         if direction not in ("forward", "reverse", "bidirectional"):
             raise UnsupportedOperator(f"direction={direction!r} is none of ONNX's")
@@ -119,7 +163,13 @@ class Sequence_:
         axis = 1 if self.batch_first else 0
         return xp.squeeze(xp.slice(state, axis, index, index + 1), (axis,))
 
-    def run(self, index: int, projected: Tensor, states: Sequence[Tensor], cell: Cell) -> tuple[Tensor, ...]:
+    def run(
+        self,
+        index: int,
+        projected: Tensor,
+        states: Sequence[Tensor],
+        cell: Callable[[Sequence[Tensor], Tensor], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
         """One direction: outputs [time, batch, hidden] and the last states."""
         xp = self.xp
         backward = self.direction == "reverse" or index == 1
@@ -176,20 +226,12 @@ def _transposed(xp: Namespace, x: Tensor) -> Tensor:
     return xp.permute_dims(x, (1, 0))
 
 
-def _clipped(xp: Namespace, clip: float | None) -> Activation:
-    return (lambda x: xp.clip(x, -clip, clip)) if clip else (lambda x: x)
-
-
 def _weights(
-    xp: Namespace, w: Tensor, r: Tensor, b: Tensor | None, index: int, gates: int
+    xp: Namespace, w: Tensor, r: Tensor, b: Tensor | None, index: int
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """W^T, R^T, Wb and Rb of one direction."""
     biases = (None, None) if b is None else tuple(_parts(xp, _part(xp, b, index), 2, 0))
     return _transposed(xp, _part(xp, w, index)), _transposed(xp, _part(xp, r, index)), biases[0], biases[1]
-
-
-def _hidden(xp: Namespace, r: Tensor) -> Int:
-    return xp.shape(r)[2]
 
 
 def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
@@ -198,159 +240,84 @@ def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
     return x
 
 
-@onnx.op("RNN", versions=(1, 7, 14, 22))
-def rnn(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    activations: Sequence[str] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
+def _rnn_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """H' = f(X W^T + H R^T + Wb + Rb)."""
-    run = Sequence_.of(xp, x, direction, layout, sequence_lens)
-    functions = _activations(xp, activations, ("tanh",), run.directions, activation_alpha, activation_beta)
-    bounded = _clipped(xp, clip)
-    results = []
-    for index in range(run.directions):
-        wt, rt, wb, rb = _weights(xp, w, r, b, index, 1)
-        (f,) = functions[index]
-
-        def cell(states: Sequence[Tensor], xw: Tensor, rt: Tensor = rt, f: Activation = f) -> tuple[Tensor, ...]:
-            return (f(bounded(xp.add(xw, xp.matmul(states[0], rt)))),)
-
-        projected = _plus(xp, xp.matmul(run.x, wt), wb, rb)
-        results.append(run.run(index, projected, [run.initial(initial_h, index, _hidden(xp, r))], cell))
-    return run.outputs(results)
+    xp = d.xp
+    return (d.functions[0](d.bounded(xp.add(xw, xp.matmul(states[0], d.recurrent[0])))),)
 
 
-@onnx.op("GRU", versions=(1, 3, 7, 14, 22))
-def gru(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    activations: Sequence[str] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
+def _gru_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """Gates z, r, h: H' = (1 - z) h + z H, with h = g(X Wh + (r H) Rh + ...), or r (H Rh + Rbh) with linear_before_reset."""
-    run = Sequence_.of(xp, x, direction, layout, sequence_lens)
-    functions = _activations(xp, activations, ("sigmoid", "tanh"), run.directions, activation_alpha, activation_beta)
-    bounded = _clipped(xp, clip)
-    results = []
-    for index in range(run.directions):
-        wt, rt, wb, rb = _weights(xp, w, r, b, index, 3)
-        f, g = functions[index]
-        rz, rr, rh = _parts(xp, rt, 3, 1)
-        bz, br, bh = (None, None, None) if rb is None else _parts(xp, rb, 3, 0)
-
-        def cell(
-            states: Sequence[Tensor],
-            xw: Tensor,
-            rz: Tensor = rz,
-            rr: Tensor = rr,
-            rh: Tensor = rh,
-            bz: Tensor | None = bz,
-            br: Tensor | None = br,
-            bh: Tensor | None = bh,
-            f: Activation = f,
-            g: Activation = g,
-        ) -> tuple[Tensor, ...]:
-            h = states[0]
-            xz, xr, xh = _parts(xp, xw, 3, 1)
-            z = f(bounded(_plus(xp, xp.add(xz, xp.matmul(h, rz)), bz)))
-            reset = f(bounded(_plus(xp, xp.add(xr, xp.matmul(h, rr)), br)))
-            if linear_before_reset:
-                recurrent = xp.multiply(reset, _plus(xp, xp.matmul(h, rh), bh))
-            else:
-                recurrent = _plus(xp, xp.matmul(xp.multiply(reset, h), rh), bh)
-            new = g(bounded(xp.add(xh, recurrent)))
-            return (xp.add(xp.multiply(xp.add(xp.negative(z), 1.0), new), xp.multiply(z, h)),)
-
-        projected = _plus(xp, xp.matmul(run.x, wt), wb)
-        results.append(run.run(index, projected, [run.initial(initial_h, index, _hidden(xp, r))], cell))
-    return run.outputs(results)
+    xp, (f, g), h = d.xp, d.functions, states[0]
+    (rz, rr, rh), (bz, br, bh) = d.recurrent, d.biases
+    xz, xr, xh = _parts(xp, xw, 3, 1)
+    z = f(d.bounded(_plus(xp, xp.add(xz, xp.matmul(h, rz)), bz)))
+    reset = f(d.bounded(_plus(xp, xp.add(xr, xp.matmul(h, rr)), br)))
+    if d.attributes.get("linear_before_reset"):
+        recurrent = xp.multiply(reset, _plus(xp, xp.matmul(h, rh), bh))
+    else:
+        recurrent = _plus(xp, xp.matmul(xp.multiply(reset, h), rh), bh)
+    new = g(d.bounded(xp.add(xh, recurrent)))
+    return (xp.add(xp.multiply(xp.add(xp.negative(z), 1.0), new), xp.multiply(z, h)),)
 
 
-@onnx.op("LSTM", versions=(1, 7, 14, 22))
-def lstm(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    p: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] = (),
-    activation_beta: Sequence[float] = (),
-    activations: Sequence[str] = (),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
+def _lstm_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tensor, ...]:
     """Gates i, o, f, c: C' = f C + i g(c), H' = o h(C'), with peepholes p on i, o, f; input_forget makes f = 1 - i."""
-    run = Sequence_.of(xp, x, direction, layout, sequence_lens)
-    defaults = ("sigmoid", "tanh", "tanh")
-    functions = _activations(xp, activations, defaults, run.directions, activation_alpha, activation_beta)
-    bounded = _clipped(xp, clip)
-    results = []
-    for index in range(run.directions):
-        wt, rt, wb, rb = _weights(xp, w, r, b, index, 4)
-        f, g, h_of = functions[index]
-        peepholes: Sequence[Any] = (None, None, None) if p is None else _parts(xp, _part(xp, p, index), 3, 0)
+    xp, (f, g, h_of), (h, c) = d.xp, d.functions, states
+    gates = _parts(xp, xp.add(xw, xp.matmul(h, d.recurrent[0])), 4, 1)
 
-        def cell(
-            states: Sequence[Tensor],
-            xw: Tensor,
-            rt: Tensor = rt,
-            f: Activation = f,
-            g: Activation = g,
-            h_of: Activation = h_of,
-            peepholes: Sequence[Any] = peepholes,
-        ) -> tuple[Tensor, ...]:
-            h, c = states
-            gates = _parts(xp, xp.add(xw, xp.matmul(h, rt)), 4, 1)
+    def gate(index: int, peephole: Tensor | None, state: Tensor) -> Tensor:
+        x = gates[index] if peephole is None else xp.add(gates[index], xp.multiply(peephole, state))
+        return f(d.bounded(x))
 
-            def peeped(gate: Tensor, peephole: Tensor | None, state: Tensor) -> Tensor:
-                return gate if peephole is None else xp.add(gate, xp.multiply(peephole, state))
+    i = gate(0, d.peepholes[0], c)
+    forget = xp.add(xp.negative(i), 1.0) if d.attributes.get("input_forget") else gate(2, d.peepholes[2], c)
+    new_c = xp.add(xp.multiply(forget, c), xp.multiply(i, g(d.bounded(gates[3]))))
+    return xp.multiply(gate(1, d.peepholes[1], new_c), h_of(new_c)), new_c
 
-            i = f(bounded(peeped(gates[0], peepholes[0], c)))
-            if input_forget:
-                forget = xp.add(xp.negative(i), 1.0)
-            else:
-                forget = f(bounded(peeped(gates[2], peepholes[2], c)))
-            new_c = xp.add(xp.multiply(forget, c), xp.multiply(i, g(bounded(gates[3]))))
-            o = f(bounded(peeped(gates[1], peepholes[1], new_c)))
-            return xp.multiply(o, h_of(new_c)), new_c
 
-        projected = _plus(xp, xp.matmul(run.x, wt), wb, rb)
-        states = [run.initial(item, index, _hidden(xp, r)) for item in (initial_h, initial_c)]
-        results.append(run.run(index, projected, states, cell))
-    return run.outputs(results)
+def _recurrent(cell: Cell, defaults: Sequence[str]) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator of a cell, with its default activations."""
+
+    def operator(
+        xp: Namespace,
+        x: Tensor,
+        w: Tensor,
+        r: Tensor,
+        b: Tensor | None = None,
+        sequence_lens: Tensor | None = None,
+        initial_h: Tensor | None = None,
+        initial_c: Tensor | None = None,
+        p: Tensor | None = None,
+        **attributes: Unpack[RecurrentAttributes],
+    ) -> tuple[Tensor, ...]:
+        direction = attributes.get("direction", "forward")
+        run = Recurrence.of(xp, x, direction, attributes.get("layout", 0), sequence_lens)
+        functions = _activations(xp, attributes, defaults, run.directions)
+        results = []
+        for index in range(run.directions):
+            wt, rt, wb, rb = _weights(xp, w, r, b, index)
+            # A GRU multiplies the state, or a product with it, by its reset gate, so that its weights stay apart and its bias of
+            # the state is added in the cell; the others add theirs to the inputs, once for all steps.
+            in_cell = cell is _gru_step
+            d = Direction(
+                xp,
+                _parts(xp, rt, 3, 1) if in_cell else [rt],
+                _parts(xp, rb, 3, 0) if in_cell and rb is not None else [None] * 3,
+                functions[index],
+                [None] * 3 if p is None else _parts(xp, _part(xp, p, index), 3, 0),
+                attributes,
+            )
+            projected = _plus(xp, xp.matmul(run.x, wt), wb, None if in_cell else rb)
+            initial = (initial_h, initial_c) if cell is _lstm_step else (initial_h,)
+            states = [run.initial(item, index, xp.shape(r)[2]) for item in initial]
+            results.append(run.run(index, projected, states, partial(cell, d)))
+        return run.outputs(results)
+
+    operator.__doc__ = cell.__doc__
+    return operator
+
+
+onnx.op("RNN", versions=(1, 7, 14, 22))(_recurrent(_rnn_step, ("tanh",)))
+onnx.op("GRU", versions=(1, 3, 7, 14, 22))(_recurrent(_gru_step, ("sigmoid", "tanh")))
+onnx.op("LSTM", versions=(1, 7, 14, 22))(_recurrent(_lstm_step, ("sigmoid", "tanh", "tanh")))
