@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import onnxport
+from onnxport import frameworks
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "onnxport"
@@ -99,6 +100,15 @@ def test_every_public_name_is_there():
         assert getattr(onnxport, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         onnxport.nothing  # noqa: B018
+
+
+def test_every_framework_has_an_extra_and_a_marker():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    markers = {marker.partition(":")[0] for marker in settings["tool"]["pytest"]["ini_options"]["markers"]}
+    for framework in frameworks.BUILT_IN:
+        if framework.package:
+            assert framework.extra in settings["project"]["optional-dependencies"]
+            assert framework.name in markers
 
 
 def test_versions_agree():

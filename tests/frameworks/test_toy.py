@@ -35,6 +35,11 @@ def toyport(monkeypatch):
     assert frameworks.registered() == frameworks.BUILT_IN
 
 
+def test_the_guide_shows_its_descriptor():
+    source = (HERE / "toyport" / "__init__.py").read_text()
+    assert source[source.index("FRAMEWORK =") :] in (HERE.parent.parent / "CONTRIBUTING.md").read_text()
+
+
 def test_a_model_of_it_becomes_onnx(toyport):
     model = toyport.Toy(*STEPS)
     hub = onnxport.convert(model, inputs=(ROWS,), target_opset=17, output_names=["scores"])
