@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import InvalidInputError, MissingDependencyError
-from onnxport.tracing.archives import check_zip
+from onnxport.tracing.trust.archives import check_zip
 
 _SHAPE = re.compile(r"(?:(?P<name>[^=]+)=)?(?P<dims>\d+(?:x\d+)*|scalar)?(?::(?P<dtype>\w+))?")
 _MAX_BYTES = 1 << 32

@@ -18,7 +18,7 @@ from onnxport.errors import (
     UntrustedFileError,
     first_line,
 )
-from onnxport.tracing.keras_trust import check_file, check_weights
+from onnxport.tracing.trust.keras import check_file, check_weights
 
 if TYPE_CHECKING:
     from onnxport.tracing.tensorflow_program import Program

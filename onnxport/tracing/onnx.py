@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from onnxport.errors import InvalidModelError
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
-from onnxport.tracing.onnx_checks import check_model
-from onnxport.tracing.onnx_tensors import DataFolder
+from onnxport.tracing.trust.onnx import check_model
+from onnxport.tracing.trust.onnx_tensors import DataFolder
 
 
 def load_model(path: str | os.PathLike[str]) -> ir.Model:

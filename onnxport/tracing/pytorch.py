@@ -22,7 +22,6 @@ from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
 from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes
-from onnxport.tracing.pytorch_archive import check_archive
 from onnxport.tracing.pytorch_inputs import (
     Call,
     Dims,
@@ -45,6 +44,7 @@ from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.streams import kept_back
+from onnxport.tracing.trust.pytorch_archive import check_archive
 
 
 @dataclass(frozen=True)

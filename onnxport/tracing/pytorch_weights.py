@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from onnxport.errors import InvalidInputError, InvalidModelError, MissingDependencyError, UntrustedFileError
-from onnxport.tracing.archives import check_zip
+from onnxport.tracing.trust.archives import check_zip
 
 
 def load_weights(module: torch.nn.Module, path: Path) -> None:

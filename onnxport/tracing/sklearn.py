@@ -14,8 +14,8 @@ from sklearn.utils import get_tags
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, UntrustedFileError
 from onnxport.graph import rows
 from onnxport.tracing import sklearn_boosters
-from onnxport.tracing.sklearn_schema import check_skops
-from onnxport.tracing.sklearn_sound import fault_of
+from onnxport.tracing.trust.sklearn_schema import check_skops
+from onnxport.tracing.trust.sklearn_sound import fault_of
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:

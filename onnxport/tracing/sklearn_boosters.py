@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from onnxport.errors import InvalidModelError, MissingDependencyError
-from onnxport.tracing.isolated import Reader, check_reader
-from onnxport.tracing.sklearn_booster_files import fault_of_lightgbm, fault_of_xgboost
+from onnxport.tracing.trust.readers import Reader, check_reader
+from onnxport.tracing.trust.sklearn_booster_files import fault_of_lightgbm, fault_of_xgboost
 
 
 class _Booster(RegressorMixin, BaseEstimator):

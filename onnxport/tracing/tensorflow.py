@@ -20,7 +20,7 @@ from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
-from onnxport.tracing.tensorflow_trust import check_graph_def, check_saved_model
+from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:

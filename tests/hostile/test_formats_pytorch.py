@@ -17,8 +17,8 @@ import torch
 
 import onnxport
 from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError
-from onnxport.tracing.pytorch_expressions import is_guard, is_symbolic
 from onnxport.tracing.pytorch_weights import load_weights
+from onnxport.tracing.trust.pytorch_expressions import is_guard, is_symbolic
 
 
 class Net(torch.nn.Module):

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import onnxport
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError
 from onnxport.tracing.onnx import load_model
-from onnxport.tracing.onnx_checks import check_model
+from onnxport.tracing.trust.onnx import check_model
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "conformance"
 HEAD = '<ir_version: 10, opset_import: ["": 21, "f": 1]>\n'

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 import onnxport
+from onnxport import frameworks
 from onnxport.converters.from_onnx import walk
 from onnxport.converters.from_onnx.inference_cost import inference_cost
 from onnxport.converters.watching import check_length
@@ -20,7 +21,7 @@ from onnxport.graph.guard.requests import with_shapes
 from onnxport.graph.guard.server import MemoryBound
 from onnxport.graph.protos import from_proto
 from onnxport.model import OnnxModel
-from onnxport.tracing.onnx_checks import check_model
+from onnxport.tracing.trust.onnx import check_model
 from onnxport.validation.input_sets import edges
 
 HEAD = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 4]>\n'
@@ -126,13 +127,14 @@ def test_drawn_inputs_do_not_raise_what_a_file_may_cost():
 
 def test_a_long_graph_without_weights_is_refused_from_a_file_alone(tmp_path):
     long = OnnxModel(from_proto(chain(13_000)))
-    for target, refused in (("pytorch", True), ("tensorflow", True), ("onnx", False)):
+    for name, refused in (("pytorch", True), ("tensorflow", True), ("onnx", False)):
+        target = frameworks.get(name)
         if refused:
             with pytest.raises(InvalidModelError, match="13,000 nodes"):
                 check_length(long, target)
         else:
             check_length(long, target)
-    check_length(OnnxModel(from_proto(chain(8_000))), "tensorflow")
+    check_length(OnnxModel(from_proto(chain(8_000))), frameworks.get("tensorflow"))
 
 
 @pytest.mark.pytorch

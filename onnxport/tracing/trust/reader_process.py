@@ -1,4 +1,4 @@
-"""The process that `isolated` starts: it reads one file and ends. It imports no framework, so that it starts at once."""
+"""The process that `readers` starts: it reads one file and ends. It imports no framework, so that it starts at once."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxport.tracing.sklearn_ubjson import decoded
+from onnxport.tracing.trust.sklearn_ubjson import decoded
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LINE = re.compile(r"(tree|average_output|\w+=.*)?", re.ASCII)

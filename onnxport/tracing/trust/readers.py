@@ -10,7 +10,7 @@ from typing import Literal
 
 from onnxport.errors import InvalidModelError
 
-_CHILD = Path(__file__).with_name("isolated_child.py")
+_CHILD = Path(__file__).with_name("reader_process.py")
 _SECONDS = 8.0
 _BYTES_A_SECOND = 100 << 20
 _BYTES = 700 << 20  # what Python and the reader take themselves, and 300 MB

@@ -5,7 +5,7 @@ cycles of functions and unknown attribute types; it is also recursive in C++. Th
 
 1. versions, and that every operator's domain is imported,
 2. that each graph's values are given once, before they are used,
-3. operands and attributes against the operator's schema: how many, of which kind, all that must be there,
+3. operands and attributes against the operator's schema (`onnx_schema`),
 4. tensors (`onnx_tensors`), and types of inputs, outputs and values,
 5. functions: that none calls itself, how deep they nest and how many nodes they come to.
 """
@@ -13,15 +13,16 @@ cycles of functions and unknown attribute types; it is also recursive in C++. Th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph.limits import EXPANSION, MAX_DEPTH, MIN_EXPANDED
-from onnxport.tracing.onnx_tensors import MOST_ELEMENTS, DataFolder, check_tensor, check_text, dense
+from onnxport.tracing.trust.onnx_schema import check_attributes, check_operands, normal_domain, signature_of, where
+from onnxport.tracing.trust.onnx_tensors import MOST_ELEMENTS, DataFolder, check_tensor, check_text, dense
 
 _FIELD_OF = {
     AttributeProto.GRAPH: "g",
@@ -56,32 +57,26 @@ def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Calla
 
 
 @dataclass(frozen=True)
-class _Signature:
-    """What a schema says of a node."""
+class _Scope:
+    """Where nodes stand.
 
-    inputs: tuple[int, int]
-    outputs: tuple[int, int]
-    single: tuple[bool, ...]
-    attributes: dict[str, tuple[int, bool]]
+    Attributes:
+        opsets: versions by domain.
+        values: names of the values that are given so far, of each graph around and of the graph itself.
+        place: the graphs around, for errors.
+        attributes: of the function around; None outside of one.
+        depth: how many graphs lie around the nodes, their own included.
+    """
 
+    opsets: dict[str, int]
+    values: tuple[set[str], ...] = ()
+    place: str = ""
+    attributes: frozenset[str] | None = None
+    depth: int = 0
 
-@cache
-def _signature(domain: str, op_type: str, version: int) -> _Signature | None:
-    try:
-        schema = defs.get_schema(op_type, version, domain)
-    except defs.SchemaError:
-        return None
-    single = defs.OpSchema.FormalParameterOption.Single
-    return _Signature(
-        (schema.min_input, schema.max_input),
-        (schema.min_output, schema.max_output),
-        tuple(item.option == single for item in schema.inputs),
-        {
-            # the enumeration's stub lacks `value`
-            name: (int(item.type.value), item.required)  # type: ignore[attr-defined]
-            for name, item in schema.attributes.items()
-        },
-    )
+    def knows(self, name: str) -> bool:
+        """Whether a value is given."""
+        return name in self.values[-1] or any(name in names for names in self.values[:-1])
 
 
 class _Check:
@@ -104,14 +99,14 @@ class _Check:
         if not opsets and self.proto.ir_version < 3:
             opsets = {"": 1}
         for function in self.proto.functions:
-            key = (_domain(function.domain), function.name, function.overload)
+            key = (normal_domain(function.domain), function.name, function.overload)
             if key in self.functions:
                 raise InvalidModelError(f"the function {function.domain}::{function.name} is defined twice")
             self.functions[key] = function
         summaries: dict[_Key, _Summary] = {}
         for key, function in self.functions.items():
             summaries[key] = self._function(function, opsets)
-        own = self._counted(lambda: self._graph(self.proto.graph, opsets, [], "", None))
+        own = self._counted(lambda: self._graph(self.proto.graph, _Scope(opsets)))
         self._expansion(summaries, own)
 
     # -- graphs --------------------------------------------------------------------------------------------------------
@@ -128,27 +123,21 @@ class _Check:
         _check_names((*words, *function.input, *function.output, *function.attribute), place)
         opsets = {**outer, **_opsets(function.opset_import, place)}
         known = _distinct(function.input, f"{place}: input")
-        attributes = {*function.attribute, *(item.name for item in function.attribute_proto)}
+        scope = _Scope(opsets, (known,), f"{place}: ", depth=1)
         for item in function.attribute_proto:
-            self._attribute(item, opsets, [known], f"{place}: attribute {item.name!r}", None, 1)
+            self._attribute(item, scope, f"{place}: attribute {item.name!r}")
+        attributes = frozenset((*function.attribute, *(item.name for item in function.attribute_proto)))
 
         def check() -> None:
-            self._nodes(function.node, opsets, [known], f"{place}: ", attributes, 1)
+            self._nodes(function.node, replace(scope, attributes=attributes))
             for name in function.output:
                 if name not in known:
                     raise InvalidModelError(f"{place}: nothing gives the output {name!r}")
 
         return self._counted(check)
 
-    def _graph(
-        self,
-        graph: GraphProto,
-        opsets: dict[str, int],
-        outer: list[set[str]],
-        place: str,
-        attributes: set[str] | None,
-        depth: int = 1,
-    ) -> None:
+    def _graph(self, graph: GraphProto, outer: _Scope) -> None:
+        place = outer.place
         _check_names((graph.name, graph.doc_string), f"{place}graph")
         _check_metadata(graph.metadata_props, f"{place}graph")
         known = _distinct((item.name for item in graph.input), f"{place}input")
@@ -160,10 +149,10 @@ class _Check:
         initialized: set[str] = set()
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
-            where = f"{place}sparse initializer {name!r}"
-            check_tensor(sparse.values, where, self.folder)
-            check_tensor(sparse.indices, f"{where}, its indices", self.folder)
-            self.changes.append(partial(graph.initializer.append, dense(sparse, where)))
+            sparse_place = f"{place}sparse initializer {name!r}"
+            check_tensor(sparse.values, sparse_place, self.folder)
+            check_tensor(sparse.indices, f"{sparse_place}, its indices", self.folder)
+            self.changes.append(partial(graph.initializer.append, dense(sparse, sparse_place)))
             initialized.add(name)
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
@@ -175,91 +164,67 @@ class _Check:
             initialized.add(tensor.name)
             check_tensor(tensor, f"{place}initializer {tensor.name!r}", self.folder)
         known |= initialized
-        self._nodes(graph.node, opsets, [*outer, known], place, attributes, depth)
+        scope = replace(outer, values=(*outer.values, known), depth=outer.depth + 1)
+        self._nodes(graph.node, scope)
         for item in graph.output:
-            if item.name not in known and not any(item.name in names for names in outer):
+            if not scope.knows(item.name):
                 raise InvalidModelError(f"{place}nothing gives the output {item.name!r}")
 
-    def _nodes(
-        self,
-        nodes: Iterable[NodeProto],
-        opsets: dict[str, int],
-        scopes: list[set[str]],
-        place: str,
-        attributes: set[str] | None,
-        depth: int,
-    ) -> None:
-        known = scopes[-1]
+    def _nodes(self, nodes: Iterable[NodeProto], scope: _Scope) -> None:
+        place, known = scope.place, scope.values[-1]
         for node in nodes:
             self.nodes += 1
             words = (node.name, node.op_type, node.domain, node.overload, node.doc_string, *node.input, *node.output)
             _check_names(words, f"{place}node")
             _check_metadata(node.metadata_props, f"{place}node")
             for name in node.input:
-                if name and name not in known and not any(name in names for names in scopes[:-1]):
+                if name and not scope.knows(name):
                     raise InvalidModelError(
-                        f"{_where(node, place)}: its operand {name!r} is given by nothing that stands before it"
+                        f"{where(node, place)}: its operand {name!r} is given by nothing that stands before it"
                     )
-            self._node(node, opsets, scopes, place, attributes, depth)
+            self._node(node, scope)
             for name in node.output:
                 if not name:
                     continue
                 if name in known:
-                    raise InvalidModelError(f"{_where(node, place)}: its result {name!r} is given twice")
+                    raise InvalidModelError(f"{where(node, place)}: its result {name!r} is given twice")
                 known.add(name)
 
-    def _node(
-        self,
-        node: NodeProto,
-        opsets: dict[str, int],
-        scopes: list[set[str]],
-        place: str,
-        attributes: set[str] | None,
-        depth: int,
-    ) -> None:
+    def _node(self, node: NodeProto, scope: _Scope) -> None:
+        place = scope.place
         if any(not item.configuration_id for item in node.device_configurations):
-            raise InvalidModelError(f"{_where(node, place)}: a device configuration of it has no name")
+            raise InvalidModelError(f"{where(node, place)}: a device configuration of it has no name")
         if not node.op_type:
-            raise InvalidModelError(f"{_where(node, place)}: it has no operator")
-        domain = _domain(node.domain)
+            raise InvalidModelError(f"{where(node, place)}: it has no operator")
+        domain = normal_domain(node.domain)
         function = self.functions.get((domain, node.op_type, node.overload))
         signature = None
         if function is not None:
-            self.calls.append(((domain, node.op_type, node.overload), depth))
+            self.calls.append(((domain, node.op_type, node.overload), scope.depth))
             if len(node.input) > len(function.input) or len(node.output) > len(function.output):
-                raise InvalidModelError(f"{_where(node, place)}: it has more operands or results than its function")
-        elif domain not in opsets:
-            raise InvalidModelError(f"{_where(node, place)}: the model imports no opset of its domain")
+                raise InvalidModelError(f"{where(node, place)}: it has more operands or results than its function")
+        elif domain not in scope.opsets:
+            raise InvalidModelError(f"{where(node, place)}: the model imports no opset of its domain")
         else:
-            signature = _signature(domain, node.op_type, opsets[domain])
+            signature = signature_of(domain, node.op_type, scope.opsets[domain])
         if signature is not None:
-            _check_arity(node, signature, place)
+            check_operands(node, signature, place)
         seen: dict[str, int] = {}
         for item in node.attribute:
             if not item.name or item.name in seen:
                 raise InvalidModelError(
-                    f"{_where(node, place)}: the attribute {item.name!r} stands twice or has no name"
+                    f"{where(node, place)}: the attribute {item.name!r} stands twice or has no name"
                 )
-            where = f"{_where(node, place)}, attribute {item.name!r}"
-            _check_names((item.name, item.ref_attr_name), where)
+            item_place = f"{where(node, place)}, attribute {item.name!r}"
+            _check_names((item.name, item.ref_attr_name), item_place)
             seen[item.name] = item.type
-            if item.ref_attr_name and (attributes is None or item.ref_attr_name not in attributes):
-                raise InvalidModelError(f"{where}: there is no function's attribute {item.ref_attr_name!r} here")
-            self._attribute(item, opsets, scopes, where, attributes, depth)
+            if item.ref_attr_name and item.ref_attr_name not in (scope.attributes or ()):
+                raise InvalidModelError(f"{item_place}: there is no function's attribute {item.ref_attr_name!r} here")
+            self._attribute(item, scope, item_place)
         if signature is not None:
-            _check_attributes(node, seen, signature, place)
-            if not domain:
-                _check_positive(node, place)
+            check_attributes(node, seen, signature, place)
 
-    def _attribute(
-        self,
-        item: AttributeProto,
-        opsets: dict[str, int],
-        scopes: list[set[str]],
-        place: str,
-        attributes: set[str] | None,
-        depth: int,
-    ) -> None:
+    def _attribute(self, item: AttributeProto, scope: _Scope, place: str) -> None:
         if item.type not in _KINDS:
             raise InvalidModelError(f"{place}: its type {item.type} is none of ONNX's")
         if item.ref_attr_name:
@@ -278,11 +243,13 @@ class _Check:
             case AttributeProto.SPARSE_TENSOR | AttributeProto.SPARSE_TENSORS:
                 raise InvalidModelError(f"{place}: sparse tensors as attributes are not supported")
             case AttributeProto.GRAPH | AttributeProto.GRAPHS:
-                self.deepest = max(self.deepest, depth)
-                if depth >= MAX_DEPTH:
-                    raise InvalidModelError(f"{place}: graphs lie {depth} deep in each other; at most {MAX_DEPTH}")
+                self.deepest = max(self.deepest, scope.depth)
+                if scope.depth >= MAX_DEPTH:
+                    raise InvalidModelError(
+                        f"{place}: graphs lie {scope.depth} deep in each other; at most {MAX_DEPTH}"
+                    )
                 for graph in (item.g,) if item.type == AttributeProto.GRAPH else item.graphs:
-                    self._graph(graph, opsets, scopes, f"{place}: ", attributes, depth + 1)
+                    self._graph(graph, replace(scope, place=f"{place}: "))
             case AttributeProto.TYPE_PROTO | AttributeProto.TYPE_PROTOS:
                 for kind in (item.tp,) if item.type == AttributeProto.TYPE_PROTO else item.type_protos:
                     self._type(kind, place)
@@ -309,11 +276,7 @@ class _Check:
 
     # -- functions -----------------------------------------------------------------------------------------------------
 
-    def _expansion(
-        self,
-        summaries: dict[_Key, _Summary],
-        own: _Summary,
-    ) -> None:
+    def _expansion(self, summaries: dict[_Key, _Summary], own: _Summary) -> None:
         """How many nodes the functions' calls come to, and how deep they nest."""
         totals: dict[_Key, tuple[int, int]] = {}
         for key in _callees_first(summaries):
@@ -357,27 +320,18 @@ def _callees_first(summaries: dict[_Key, _Summary]) -> Iterator[_Key]:
 # -- parts -----------------------------------------------------------------------------------------------------------------
 
 
-def _domain(text: str) -> str:
-    return "" if text == "ai.onnx" else text
-
-
-def _where(node: NodeProto, place: str) -> str:
-    name = node.name or next((item for item in node.output if item), "")
-    return f"{place}{node.domain + '::' if node.domain else ''}{node.op_type} {name!r}"
-
-
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for item in imports:
         _check_names((item.domain,), f"{place}, an opset that it imports")
-        domain = _domain(item.domain)
+        domain = normal_domain(item.domain)
         newest = defs.onnx_opset_version() if not domain else 1 << 31
         if not 1 <= item.version <= newest:
             raise InvalidModelError(
                 f"{place} imports opset {item.version} of {domain or 'ai.onnx'!r}; ONNX {onnx.__version__} knows 1 to {newest}"
             )
-        found[domain] = max(item.version, found.get(domain, 0))
-    return found
+        versions[domain] = max(item.version, versions.get(domain, 0))
+    return versions
 
 
 def _check_names(names: Iterable[str], place: str) -> None:
@@ -393,53 +347,9 @@ def _check_metadata(entries: Iterable[onnx.StringStringEntryProto], place: str) 
 
 
 def _distinct(names: Iterable[str], place: str) -> set[str]:
-    found: set[str] = set()
+    distinct: set[str] = set()
     for name in names:
-        if name in found or not name:
+        if name in distinct or not name:
             raise InvalidModelError(f"{place} {name!r} stands twice or has no name")
-        found.add(name)
-    return found
-
-
-def _check_arity(node: NodeProto, signature: _Signature, place: str) -> None:
-    for kind, count, (least, most) in (
-        ("operands", len(node.input), signature.inputs),
-        ("results", len(node.output), signature.outputs),
-    ):
-        if not least <= count <= most:
-            limits = f"{least} to {most}" if most < 1 << 30 else f"at least {least}"
-            raise InvalidModelError(f"{_where(node, place)}: it has {count} {kind}, its operator takes {limits}")
-    for name, single in zip(node.input, signature.single, strict=False):
-        if single and not name:
-            raise InvalidModelError(f"{_where(node, place)}: an operand that it must have is left out")
-
-
-# Counts, which schemas leave unbounded.
-_POSITIVE = frozenset(
-    "group strides dilations kernel_shape blocksize hidden_size num_groups q_num_heads kv_num_heads num_outputs pooled_shape "
-    "output_height output_width".split()
-)
-
-
-def _check_positive(node: NodeProto, place: str) -> None:
-    for item in node.attribute:
-        if item.name in _POSITIVE and not item.ref_attr_name:
-            numbers = item.ints if item.type == AttributeProto.INTS else (item.i,)
-            if any(not 0 < number < 1 << 31 for number in numbers):
-                raise InvalidModelError(
-                    f"{_where(node, place)}: the attribute {item.name!r} is {list(numbers)[:8]}, not positive or too large"
-                )
-        if item.name == "num_outputs" and not item.ref_attr_name and item.i != len(node.output):
-            raise InvalidModelError(f"{_where(node, place)}: {len(node.output)} results, its num_outputs is {item.i}")
-
-
-def _check_attributes(node: NodeProto, given: dict[str, int], signature: _Signature, place: str) -> None:
-    for name, (kind, required) in signature.attributes.items():
-        if name not in given:
-            if required:
-                raise InvalidModelError(f"{_where(node, place)}: the attribute {name!r} is missing")
-        elif given[name] != kind:
-            kinds = AttributeProto.AttributeType
-            raise InvalidModelError(
-                f"{_where(node, place)}: the attribute {name!r} is {kinds.Name(given[name])}, not {kinds.Name(kind)}"
-            )
+        distinct.add(name)
+    return distinct

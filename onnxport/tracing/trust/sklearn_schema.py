@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from onnxport.errors import InvalidModelError, UntrustedFileError
-from onnxport.tracing.archives import check_zip
 from onnxport.tracing.sklearn_boosters import check as check_booster
-from onnxport.tracing.sklearn_trust import is_computing, is_trusted
+from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.sklearn import is_computing, is_trusted
 
 _WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
 _DEPTH = 400

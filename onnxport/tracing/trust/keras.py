@@ -21,8 +21,8 @@ from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
 from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
-from onnxport.tracing.archives import check_zip
-from onnxport.tracing.isolated import check_reader
+from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.readers import check_reader
 
 _BYTES = 300 << 20
 _WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"

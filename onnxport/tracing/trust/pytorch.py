@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport.errors import InvalidModelError, UntrustedFileError
-from onnxport.tracing.pytorch_expressions import is_guard, is_identifier, is_plain, is_symbolic
+from onnxport.tracing.trust.pytorch_expressions import is_guard, is_identifier, is_plain, is_symbolic
 
 WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
-from onnxport.tracing.archives import check_zip
-from onnxport.tracing.pytorch_trust import WAY_OUT, check_program
+from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.pytorch import WAY_OUT, check_program
 
 _BYTES = 300 << 20
 _SLACK = 1 << 20
