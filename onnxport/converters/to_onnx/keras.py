@@ -21,15 +21,6 @@ def export(model: Any, request: Request) -> OnnxModel:
         from onnxport.converters.to_onnx import pytorch
 
         return pytorch.export(model, request)
-    from onnxport.converters.to_onnx.tensorflow import collector_paused, lower
+    from onnxport.converters.to_onnx.tensorflow import export_traced
 
-    with collector_paused():
-        program = trace(
-            model,
-            inputs=request.inputs,
-            kwargs=request.kwargs,
-            dynamic_shapes=request.dynamic_shapes,
-            input_names=request.input_names,
-            output_names=request.output_names,
-        )
-        return lower(program, request)
+    return export_traced(model, request, trace)

@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind
 from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.lowerings.complex import mark_complex
+from onnxport.opset_maps.lowerings.complex_numbers import mark_complex
 
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
 _FOLDABLE = 1024

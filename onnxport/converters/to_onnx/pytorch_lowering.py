@@ -24,17 +24,17 @@ from onnxport.converters.to_onnx.pytorch_aliases import (
 from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary, free_name
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
-from onnxport.converters.to_onnx.pytorch_types import PARTS, Types, holds_complex, stored, typed
-from onnxport.errors import MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.converters.to_onnx.pytorch_types import Types, holds_complex, stored, typed
+from onnxport.converters.to_onnx.refusals import Refusals
+from onnxport.errors import MapEntryError, OnnxportError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
-from onnxport.opset_maps.lowerings.complex import mark_complex
+from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
 from onnxport.tracing.pytorch import Traced
 
-_WAY_OUT = "add a mapping with onnxport.register_to_onnx('pytorch', '<operator>')"
 # Where tensors lie in memory has no meaning in ONNX.
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
 # Checks on sizes and values, which the trace made while it ran.
@@ -64,7 +64,7 @@ class Lowering:
         self._types = Types(traced.symbols)
         self.boundary = Boundary(op, traced.program, self._types)
         self._input_cells: dict[str, Ref] = {}
-        self._refused: list[Unsupported] = []
+        self._refused = Refusals("pytorch")
         self._depth = 0
         op.on_call(self._call)
 
@@ -76,20 +76,14 @@ class Lowering:
 
     def refuse_buffer(self, name: str, source: Source | None = None, reason: str = "") -> None:
         """Records that the model writes to one of its buffers."""
-        self._refused.append(
-            Unsupported(
-                "pytorch",
-                f"buffer {name!r}",
-                reason
-                or "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs",
-                source.where if source else "",
-            )
+        stateless = (
+            "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs"
         )
+        self._refused.add(f"buffer {name!r}", reason or stateless, source.where if source else "")
 
     def raise_refused(self) -> None:
         """Raises one error for everything that was refused, if anything was."""
-        if self._refused:
-            raise UnsupportedOperator.of(self._refused, way_out=_WAY_OUT)
+        self._refused.raise_all()
 
     # -- walking -------------------------------------------------------------------------------------------------------
 
@@ -258,7 +252,7 @@ class Lowering:
     ) -> Any:
         value = node.meta.get("val")
         results = self._types.results(value)
-        complex_valued = any(item is not None and item.dtype in PARTS for item in results) or holds_complex(
+        complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results) or holds_complex(
             args, kwargs
         )
         entry = aten.find(name, accepts_complex=complex_valued)
@@ -275,7 +269,7 @@ class Lowering:
                 return _checked(op, name, items, results, value, source)
         no_complex = complex_valued and aten.find(name) is not None
         reason = str(refusal) if refusal else "no form for complex numbers" if no_complex else inner
-        self._refused.append(Unsupported("pytorch", name, reason.removeprefix(f"{name}: "), source.where))
+        self._refused.add(name, reason, source.where)
         return self._stand_in(results, value)
 
     def _enter(
@@ -320,8 +314,8 @@ class Lowering:
         finally:
             self._depth -= 1
         if len(self._refused) > refused:
-            inner = self._refused[refused]
-            del self._refused[refused:]
+            inner = self._refused.since(refused)[0]
+            self._refused.forget_since(refused)
             return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
         return [item if i in _used(node) else None for i, item in enumerate(made)], ""
 

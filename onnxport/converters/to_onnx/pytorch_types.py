@@ -12,10 +12,7 @@ from onnx_ir.tensor_adapters import from_torch_dtype
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.result_types import Expected
-from onnxport.opset_maps.lowerings.complex import is_complex, mark_complex
-
-# Element type of the parts of a complex number.
-PARTS = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
+from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, is_complex, mark_complex
 
 
 class Types:
@@ -60,7 +57,7 @@ class Types:
 
 def stored(said: Expected) -> tuple[ir.DataType, tuple[Any, ...] | None]:
     """How a result stands in the graph: a complex one as its real and imaginary parts along a last axis of 2."""
-    part = PARTS.get(said.dtype)
+    part = PART_TYPES.get(said.dtype)
     if part is None or said.shape is None:
         return said.dtype, said.shape
     return part, (*said.shape, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -13,28 +12,30 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.cases import Case, case, f32
-from onnxport.opset_maps.lowerings.arithmetic import hypot
-from onnxport.opset_maps.lowerings.complex import is_complex, quotient
+from onnxport.opset_maps.lowerings.complex_numbers import (
+    PART_TYPES,
+    Term,
+    argument,
+    conjugate,
+    division,
+    from_polar,
+    from_real,
+    is_complex,
+    joined,
+    modulus,
+    part_type,
+    parts_of,
+    product,
+    total,
+)
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
-from onnxport.opset_maps.lowerings.trigonometry import atan2
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
 
 Number = ir.Value | bool | int | float | complex
-_PART = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
 
 
-def part_dtype(dtype: ir.DataType) -> ir.DataType:
-    """The type of a complex type's parts; a real type itself."""
-    return _PART.get(dtype, dtype)
-
-
-def pair(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
-    """The parts along a last axis."""
-    return op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1)
-
-
-def parts(op: OpBuilder, x: Number, dtype: ir.DataType) -> tuple[ir.Value, ir.Value | None]:
+def parts(op: OpBuilder, x: Number, dtype: ir.DataType) -> Term:
     """Real and imaginary part in `dtype`; the latter is None for a real operand."""
     if isinstance(x, complex):
         return op.const(x.real, dtype), op.const(x.imag, dtype)
@@ -42,8 +43,7 @@ def parts(op: OpBuilder, x: Number, dtype: ir.DataType) -> tuple[ir.Value, ir.Va
         return op.const(x, dtype), None
     if not is_complex(x):
         return op.cast(x, dtype), None
-    x = op.cast(x, dtype)
-    return op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1)
+    return parts_of(op, op.cast(x, dtype))
 
 
 def _complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Case:
@@ -55,10 +55,6 @@ def _complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options:
         return tuple(torch.view_as_real(item.resolve_conj()) if item.is_complex() else item for item in leaves)
 
     return case(run, *(f32(*shape, 2) for shape in shapes), **options)
-
-
-def _real(op: OpBuilder, x: ir.Value) -> ir.Value:
-    return op.Gather(x, 0, axis=-1)
 
 
 _AS_PAIR = [_complex_case(lambda z: z, (2, 3), dynamic=True)]
@@ -73,13 +69,13 @@ def same_pair(op: OpBuilder, x: ir.Value) -> ir.Value:
 @aten.lower("aten::real", accepts_complex=True, cases=[_complex_case(torch.real, (2, 3))])
 def real(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The first part."""
-    return _real(op, x)
+    return parts_of(op, x)[0]
 
 
 @aten.lower("aten::imag", accepts_complex=True, cases=[_complex_case(torch.imag, (2, 3))])
 def imag(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part."""
-    return op.Gather(x, 1, axis=-1)
+    return parts_of(op, x)[1]
 
 
 @aten.lower(
@@ -105,16 +101,7 @@ def real_of_real(op: OpBuilder, x: ir.Value) -> ir.Value:
 )
 def complex_(op: OpBuilder, real: ir.Value, imag: ir.Value) -> ir.Value:
     """The parts, broadcast, side by side."""
-    zero = op.const(0.0, real.dtype)
-    return (
-        pair(op, op.Add(real, op.Mul(imag, zero)), op.Add(imag, op.Mul(real, zero)))
-        if _differ(real, imag)
-        else pair(op, real, imag)
-    )
-
-
-def _differ(a: ir.Value, b: ir.Value) -> bool:
-    return a.shape is None or b.shape is None or list(a.shape) != list(b.shape)
+    return joined(op, real, imag)
 
 
 @aten.lower(
@@ -124,7 +111,7 @@ def _differ(a: ir.Value, b: ir.Value) -> bool:
 )
 def polar(op: OpBuilder, abs: ir.Value, angle: ir.Value) -> ir.Value:
     """r cos and r sin of the angle."""
-    return pair(op, op.Mul(abs, op.Cos(angle)), op.Mul(abs, op.Sin(angle)))
+    return from_polar(op, abs, angle)
 
 
 @aten.lower(
@@ -137,7 +124,7 @@ def polar(op: OpBuilder, abs: ir.Value, angle: ir.Value) -> ir.Value:
 )
 def conj(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part with the other sign."""
-    return op.Mul(x, op.const(np.array([1.0, -1.0]), x.dtype))
+    return conjugate(op, x)
 
 
 @aten.lower("aten::conj", "aten::_conj", "aten::conj_physical", cases=[case(torch.conj_physical, f32(2, 3))])
@@ -149,44 +136,23 @@ def conj_of_real(op: OpBuilder, x: ir.Value) -> ir.Value:
 @aten.lower("aten::abs", accepts_complex=True, cases=[_complex_case(torch.abs, (2, 3), dynamic=True)])
 def abs_(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The hypotenuse of the parts."""
-    return hypot(op, op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1))
+    return modulus(op, x)
 
 
 @aten.lower("aten::angle", accepts_complex=True, cases=[_complex_case(torch.angle, (2, 3))])
 def angle(op: OpBuilder, x: ir.Value) -> ir.Value:
     """atan2 of the parts."""
-    return atan2(op, op.Gather(x, 1, axis=-1), op.Gather(x, 0, axis=-1))
+    return argument(op, x)
 
 
-def _sum_of(op: OpBuilder, a: ir.Value | None, b: ir.Value | None, sign: int) -> ir.Value | None:
-    if b is None:
-        return a
-    if a is None:
-        return b if sign > 0 else op.Neg(b)
-    return op.Add(a, b) if sign > 0 else op.Sub(a, b)
-
-
-def _added(op: OpBuilder, x: Number, y: Number, alpha: Number, sign: int) -> ir.Value:
-    dtype = part_dtype(op.result.dtype)
-    a, b = parts(op, x, dtype)
+def _total(op: OpBuilder, x: Number, y: Number, alpha: Number, sign: int) -> ir.Value:
+    dtype = part_type(op.result.dtype)
     c, d = parts(op, y, dtype)
     if isinstance(alpha, (ir.Value, complex)):
         raise UnsupportedOperator("a complex or dynamic alpha")
     if alpha != 1:
         c, d = op.Mul(c, float(alpha)), None if d is None else op.Mul(d, float(alpha))
-    first, second = _sum_of(op, a, c, sign), _sum_of(op, b, d, sign)
-    if first is None or second is None:
-        raise UnsupportedOperator("a complex result of real operands")
-    return _spread(op, first, second)
-
-
-def _spread(op: OpBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
-    """The pair of two parts that may still have to be broadcast against each other."""
-    if not _differ(first, second):
-        return pair(op, first, second)
-    zero = op.const(0.0, first.dtype)
-    shape = op.shape(op.Add(op.Mul(first, zero), op.Mul(second, zero)))
-    return pair(op, op.Expand(first, shape), op.Expand(second, shape))
+    return total(op, parts(op, x, dtype), (c, d), sign=sign)
 
 
 @aten.lower(
@@ -196,7 +162,7 @@ def _spread(op: OpBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
 )
 def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     """Add, part by part."""
-    return _added(op, x, y, alpha, 1)
+    return _total(op, x, y, alpha, 1)
 
 
 @aten.lower(
@@ -207,7 +173,7 @@ def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
 )
 def sub(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     """Sub, part by part."""
-    return _added(op, x, y, alpha, -1)
+    return _total(op, x, y, alpha, -1)
 
 
 @aten.lower("aten::rsub", accepts_complex=True, cases=[_complex_case(lambda z: 1 - z, (2, 3))])
@@ -215,21 +181,12 @@ def rsub(op: OpBuilder, x: Number, y: Number, alpha: Number = 1) -> ir.Value:
     """Sub with the operands exchanged."""
     if not isinstance(alpha, (int, float)) or alpha != 1:
         raise UnsupportedOperator("rsub of complex numbers with alpha")
-    return _added(op, y, x, 1, -1)
+    return _total(op, y, x, 1, -1)
 
 
-def product(op: OpBuilder, x: Number, y: Number, multiply: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
-    """The product of complex operands by one of their parts."""
-    dtype = part_dtype(op.result.dtype)
-    a, b = parts(op, x, dtype)
-    c, d = parts(op, y, dtype)
-    if b is None and d is None:
-        raise UnsupportedOperator("a complex result of real operands")
-    if d is None:
-        return pair(op, multiply(a, c), multiply(b, c) if b is not None else multiply(a, c))
-    if b is None:
-        return pair(op, multiply(a, c), multiply(a, d))
-    return pair(op, op.Sub(multiply(a, c), multiply(b, d)), op.Add(multiply(a, d), multiply(b, c)))
+def _product(op: OpBuilder, x: Number, y: Number, multiply: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    dtype = part_type(op.result.dtype)
+    return product(op, parts(op, x, dtype), parts(op, y, dtype), multiply)
 
 
 @aten.lower(
@@ -240,7 +197,7 @@ def product(op: OpBuilder, x: Number, y: Number, multiply: Callable[[ir.Value, i
 )
 def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     """The product of the sums of parts."""
-    return product(op, x, y, lambda a, b: op.Mul(a, b))
+    return _product(op, x, y, lambda a, b: op.Mul(a, b))
 
 
 @aten.lower(
@@ -252,15 +209,13 @@ def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
 )
 def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """MatMul of the parts."""
-    return product(op, x, y, lambda a, b: op.MatMul(a, b))
+    return _product(op, x, y, lambda a, b: op.MatMul(a, b))
 
 
 @aten.lower("aten::reciprocal", accepts_complex=True, cases=[_complex_case(torch.reciprocal, (2, 3))])
 def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
     """1 over the number."""
-    dtype = x.dtype or ir.DataType.FLOAT
-    one, zero = op.const(1.0, dtype), op.const(0.0, dtype)
-    return pair(op, *quotient(op, (one, zero), (op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1))))
+    return division(op, (op.const(1.0, x.dtype), None), parts_of(op, x))
 
 
 @aten.lower(
@@ -272,26 +227,21 @@ def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
 )
 def div(op: OpBuilder, x: Number, y: Number, *, rounding_mode: str | None = None) -> ir.Value:
     """Smith's quotient; part by part where the divisor is real."""
-    dtype = part_dtype(op.result.dtype)
-    a, b = parts(op, x, dtype)
-    c, d = parts(op, y, dtype)
-    if d is not None:
-        return pair(op, *quotient(op, (a, op.const(0.0, dtype) if b is None else b), (c, d)))
-    if b is None:
-        raise UnsupportedOperator("a complex result of real operands")
-    return pair(op, op.Div(a, c), op.Div(b, c))
+    dtype = part_type(op.result.dtype)
+    return division(op, parts(op, x, dtype), parts(op, y, dtype))
 
 
 @aten.lower("aten::exp", accepts_complex=True, cases=[_complex_case(torch.exp, (2, 3))])
 def exp(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The modulus is the exponential of the first part, the angle the second part."""
-    return polar(op, op.Exp(op.Gather(x, 0, axis=-1)), op.Gather(x, 1, axis=-1))
+    real, imaginary = parts_of(op, x)
+    return from_polar(op, op.Exp(real), imaginary)
 
 
 @aten.lower("aten::log", accepts_complex=True, cases=[_complex_case(torch.log, (2, 3))])
 def log(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log of the modulus, and the angle."""
-    return pair(op, op.Log(abs_(op, x)), angle(op, x))
+    return joined(op, op.Log(modulus(op, x)), argument(op, x))
 
 
 @aten.lower("aten::pow.Tensor_Scalar", accepts_complex=True, cases=[_complex_case(lambda z: (z**2, z**3), (2, 3))])
@@ -299,13 +249,10 @@ def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
     """A repeated product; other powers than small integers are refused."""
     if not isinstance(exponent, (int, float)) or exponent not in (1, 2, 3, 4):
         raise UnsupportedOperator(f"a complex number to the {exponent}: only 1 to 4")
-    from onnxport.opset_maps.lowerings.complex import mark_complex
-
-    made = x
+    made = base = parts_of(op, x)
     for _ in range(int(exponent) - 1):
-        made = mul(op, made, x)
-        mark_complex(made)
-    return made
+        made = parts_of(op, product(op, made, base, lambda a, b: op.Mul(a, b)))
+    return joined(op, *made)
 
 
 @aten.lower(
@@ -320,11 +267,10 @@ def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
 )
 def to(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
     """Cast of the parts; a real operand gets the imaginary part 0."""
-    dtype = part_dtype(op.result.dtype)
+    dtype = part_type(op.result.dtype)
     if is_complex(x):
-        return op.cast(x, dtype) if op.result.dtype in _PART else op.cast(_real(op, x), dtype)
-    real_part = op.cast(x, dtype)
-    return pair(op, real_part, op.Mul(real_part, op.const(0, dtype)))
+        return op.cast(x, dtype) if op.result.dtype in PART_TYPES else op.cast(parts_of(op, x)[0], dtype)
+    return from_real(op, op.cast(x, dtype))
 
 
 @aten.lower("aten::eq", accepts_complex=True, cases=[_complex_case(lambda z: z == z.clone(), (2, 3))])
@@ -345,9 +291,9 @@ def eq(op: OpBuilder, x: Number, y: Number) -> ir.Value:
 )
 def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
     """The number's parts, expanded."""
-    dtype = part_dtype(op.result.dtype)
+    dtype = part_type(op.result.dtype)
     first, second = parts(op, fill_value, dtype)
-    both = pair(op, first, second if second is not None else op.const(0.0, dtype))
+    both = joined(op, first, second if second is not None else op.const(0.0, dtype))
     if isinstance(size, ir.Value):
         return op.Expand(both, op.shape(size))
     return op.Expand(both, op.shape_vector([*size, 2]))
@@ -371,7 +317,7 @@ def lifted(name: str) -> Callable[..., Any]:
         entry = aten.find(name)
         if entry is None:
             raise UnsupportedOperator(f"{name} has no mapping")
-        said = [None if item is None else Expected(part_dtype(item.dtype), item.shape) for item in op.results]
+        said = [None if item is None else Expected(part_type(item.dtype), item.shape) for item in op.results]
         made = []
         for index in (0, 1):
             with op.at(None, said):
@@ -383,8 +329,8 @@ def lifted(name: str) -> Callable[..., Any]:
                     )
                 )
         if isinstance(made[0], (tuple, list)):
-            return tuple(pair(op, first, second) for first, second in zip(made[0], made[1], strict=True))
-        return pair(op, made[0], made[1])
+            return tuple(joined(op, first, second) for first, second in zip(made[0], made[1], strict=True))
+        return joined(op, made[0], made[1])
 
     lower.__doc__ = "The real form, on both parts."
     return lower
@@ -465,6 +411,6 @@ for _name, _case in _LIFTED.items():
 @aten.lower("aten::sgn", accepts_complex=True, cases=[_complex_case(torch.sgn, (2, 3))])
 def sgn(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The number over its modulus."""
-    modulus = op.Unsqueeze(abs_(op, x), op.axes(-1))
-    zero = op.Equal(modulus, 0.0)
-    return op.Div(x, op.Where(zero, to_dtype(op, 1, x.dtype or ir.DataType.FLOAT), modulus))
+    length = op.Unsqueeze(modulus(op, x), op.axes(-1))
+    zero = op.Equal(length, 0.0)
+    return op.Div(x, op.Where(zero, to_dtype(op, 1, x.dtype or ir.DataType.FLOAT), length))

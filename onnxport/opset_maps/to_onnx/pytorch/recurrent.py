@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -27,39 +28,48 @@ def _directions(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=0)
 
 
+@dataclass(frozen=True)
+class _Layers:
+    """The arguments that all of torch's recurrent operators end with, in their order."""
+
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool
+
+
 def _layers(
     op: OpBuilder,
     kind: str,
     x: ir.Value,
     states: Sequence[ir.Value],
     params: Sequence[ir.Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    **attributes: Any,
+    layers: _Layers,
+    *,
+    activation: str | None = None,
+    linear_before_reset: int | None = None,
 ) -> tuple[ir.Value, ...]:
     """All layers; each direction's weights stand in `params` as w_ih, w_hh and, where there are biases, b_ih, b_hh."""
-    if train and dropout and num_layers > 1:
+    if layers.train and layers.dropout and layers.num_layers > 1:
         raise UnsupportedOperator("dropout between layers has no ONNX form; call model.eval()")
-    directions = 2 if bidirectional else 1
-    each = 4 if has_biases else 2
-    if len(params) != num_layers * directions * each:
+    directions = 2 if layers.bidirectional else 1
+    each = 4 if layers.has_biases else 2
+    if len(params) != layers.num_layers * directions * each:
         raise UnsupportedOperator("projections (proj_size) have no ONNX form")
     hidden = params[1].shape[1] if params[1].shape is not None else None
     if not isinstance(hidden, int):
         raise UnsupportedOperator("a recurrent layer of dynamic size")
-    if batch_first:
+    if layers.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     finals: list[list[ir.Value]] = [[] for _ in states]
-    for layer in range(num_layers):
+    for layer in range(layers.num_layers):
         groups = [params[(layer * directions + d) * each :][:each] for d in range(directions)]
         weights = _directions(op, [ordered_gates(op, group[0], _GATES[kind], 0) for group in groups])
         recurrent = _directions(op, [ordered_gates(op, group[1], _GATES[kind], 0) for group in groups])
         bias = None
-        if has_biases:
+        if layers.has_biases:
             bias = _directions(
                 op,
                 [
@@ -68,7 +78,9 @@ def _layers(
                 ],
             )
         first = layer * directions
-        initial = [op.Slice(state, [first], [first + directions], [0]) if num_layers > 1 else state for state in states]
+        initial = [
+            op.Slice(state, [first], [first + directions], [0]) if layers.num_layers > 1 else state for state in states
+        ]
         made = op.node(
             kind,
             x,
@@ -78,17 +90,18 @@ def _layers(
             None,
             *initial,
             hidden_size=hidden,
-            direction="bidirectional" if bidirectional else "forward",
+            direction="bidirectional" if layers.bidirectional else "forward",
             outputs=1 + len(states),
-            **attributes,
+            activations=[activation] * directions if activation is not None else None,
+            linear_before_reset=linear_before_reset,
         )
         for final, state in zip(finals, made[1:], strict=True):
             final.append(state)
-        if bidirectional:
+        if layers.bidirectional:
             x = op.Reshape(op.Transpose(made[0], perm=[0, 2, 1, 3]), [0, 0, directions * hidden])
         else:
             x = op.Squeeze(made[0], op.axes(1))
-    if batch_first:
+    if layers.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return (x, *(items[0] if len(items) == 1 else op.Concat(*items, axis=0) for items in finals))
 
@@ -104,19 +117,10 @@ def _layers(
     ],
 )
 def lstm(
-    op: OpBuilder,
-    x: ir.Value,
-    hx: Sequence[ir.Value],
-    params: Sequence[ir.Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    op: OpBuilder, x: ir.Value, hx: Sequence[ir.Value], params: Sequence[ir.Value], *options: Any
 ) -> tuple[ir.Value, ...]:
     """LSTM, layer by layer."""
-    return _layers(op, "LSTM", x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    return _layers(op, "LSTM", x, hx, params, _Layers(*options))
 
 
 @aten.lower(
@@ -129,32 +133,10 @@ def lstm(
     ],
 )
 def gru(
-    op: OpBuilder,
-    x: ir.Value,
-    hx: ir.Value | Sequence[ir.Value],
-    params: Sequence[ir.Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    op: OpBuilder, x: ir.Value, hx: ir.Value | Sequence[ir.Value], params: Sequence[ir.Value], *options: Any
 ) -> tuple[ir.Value, ...]:
     """GRU with the reset gate after the matrix product, as torch has it."""
-    return _layers(
-        op,
-        "GRU",
-        x,
-        _states(hx),
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-        linear_before_reset=1,
-    )
+    return _layers(op, "GRU", x, _states(hx), params, _Layers(*options), linear_before_reset=1)
 
 
 @aten.lower(
@@ -168,34 +150,11 @@ def gru(
     ],
 )
 def rnn(
-    op: OpBuilder,
-    x: ir.Value,
-    hx: ir.Value | Sequence[ir.Value],
-    params: Sequence[ir.Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    op: OpBuilder, x: ir.Value, hx: ir.Value | Sequence[ir.Value], params: Sequence[ir.Value], *options: Any
 ) -> tuple[ir.Value, ...]:
     """RNN with tanh or relu."""
     activation = "Relu" if "relu" in op.name else "Tanh"
-    activations = [activation] * (2 if bidirectional else 1)
-    return _layers(
-        op,
-        "RNN",
-        x,
-        _states(hx),
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-        activations=activations,
-    )
+    return _layers(op, "RNN", x, _states(hx), params, _Layers(*options), activation=activation)
 
 
 _PACKED_CASE = built(lambda: nn.LSTM(3, 4), f32(5, 2, 3), name="unpacked")

@@ -11,7 +11,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
-from onnxport.opset_maps.lowerings.complex import is_complex
+from onnxport.opset_maps.lowerings.complex_numbers import is_complex
 from onnxport.opset_maps.lowerings.spectral import size_of, transform
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank

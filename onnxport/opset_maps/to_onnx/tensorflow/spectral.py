@@ -11,22 +11,21 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
-from onnxport.opset_maps.lowerings.arithmetic import hypot
-from onnxport.opset_maps.lowerings.complex import quotient
+from onnxport.opset_maps.lowerings.complex_numbers import (
+    PART_TYPES,
+    argument,
+    conjugate,
+    division,
+    from_real,
+    joined,
+    modulus,
+    part_type,
+    parts_of,
+    product,
+)
 from onnxport.opset_maps.lowerings.spectral import transform
-from onnxport.opset_maps.lowerings.trigonometry import atan2
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
-
-_REAL = {ir.DataType.COMPLEX64: ir.DataType.FLOAT, ir.DataType.COMPLEX128: ir.DataType.DOUBLE}
-
-
-def _parts(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    return op.Gather(x, 0, axis=-1), op.Gather(x, 1, axis=-1)
-
-
-def _pair(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
-    return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
 
 
 def _split(z: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -38,10 +37,7 @@ def _split(z: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 )
 def complex_(op: OpBuilder, real: ir.Value, imag: ir.Value) -> ir.Value:
     """Both parts, side by side."""
-    shape = op.shape(op.Add(real, imag)) if list(real.shape or ()) != list(imag.shape or ()) else None
-    if shape is not None:
-        real, imag = op.Expand(real, shape), op.Expand(imag, shape)
-    return _pair(op, real, imag)
+    return joined(op, real, imag)
 
 
 @tensorflow.lower(
@@ -49,7 +45,7 @@ def complex_(op: OpBuilder, real: ir.Value, imag: ir.Value) -> ir.Value:
 )
 def real(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The first part."""
-    return _parts(op, input)[0]
+    return parts_of(op, input)[0]
 
 
 @tensorflow.lower(
@@ -57,7 +53,7 @@ def real(op: OpBuilder, input: ir.Value) -> ir.Value:
 )
 def imag(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The second part."""
-    return _parts(op, input)[1]
+    return parts_of(op, input)[1]
 
 
 @tensorflow.lower(
@@ -65,7 +61,7 @@ def imag(op: OpBuilder, input: ir.Value) -> ir.Value:
 )
 def complex_abs(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The length of the pair."""
-    return hypot(op, *_parts(op, x))
+    return modulus(op, x)
 
 
 @tensorflow.lower(
@@ -73,8 +69,7 @@ def complex_abs(op: OpBuilder, x: ir.Value) -> ir.Value:
 )
 def angle(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The angle of the pair."""
-    x, y = _parts(op, input)
-    return atan2(op, y, x)
+    return argument(op, input)
 
 
 @tensorflow.lower(
@@ -84,7 +79,7 @@ def angle(op: OpBuilder, input: ir.Value) -> ir.Value:
 )
 def conj(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The second part negated."""
-    return op.Mul(input, [1.0, -1.0])
+    return conjugate(op, input)
 
 
 def _binary(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -127,8 +122,7 @@ def neg(op: OpBuilder, x: ir.Value) -> ir.Value:
 )
 def mul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """(a + bi)(c + di)."""
-    (a, b), (c, d) = _parts(op, x), _parts(op, y)
-    return _pair(op, op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c)))
+    return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: op.Mul(a, b))
 
 
 @tensorflow.lower(
@@ -138,18 +132,18 @@ def mul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 )
 def div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """Smith's quotient."""
-    return _pair(op, *quotient(op, _parts(op, x), _parts(op, y)))
+    return division(op, parts_of(op, x), parts_of(op, y))
 
 
 @tensorflow.lower("Cast", accepts_complex=True, cases=[case(lambda x: _split(tf.cast(x, tf.complex64)), f32(2, 3))])
 def cast(op: OpBuilder, x: ir.Value, *, SrcT: ir.DataType, DstT: ir.DataType) -> ir.Value:
     """From a real type with zeros as second part, between complex types part by part, to a real type the first part."""
-    if SrcT in _REAL and DstT in _REAL:
-        return op.cast(x, _REAL[DstT])
-    if SrcT in _REAL:
-        return op.cast(_parts(op, x)[0], DstT)
-    first = op.cast(x, _REAL[DstT])
-    return _pair(op, first, op.Mul(first, 0.0))
+    if SrcT in PART_TYPES:
+        return op.cast(
+            x if DstT in PART_TYPES else parts_of(op, x)[0],
+            part_type(DstT),
+        )
+    return from_real(op, op.cast(x, part_type(DstT)))
 
 
 @tensorflow.lower(
@@ -266,8 +260,8 @@ def _register_real_inverse(name: str, count: int) -> None:
         half = sizes[-1] // 2 + 1
         x = _transformed(op, _resized(op, input, n - 1, half), range(n - count, n - 1), inverse=True)
         mirrored = op.Slice(x, [sizes[-1] - half], [0], [n - 1], [-1])
-        full = op.Concat(x, op.Mul(mirrored, [1.0, -1.0]), axis=n - 1)
-        return _parts(op, _transformed(op, full, [n - 1], inverse=True))[0]
+        full = op.Concat(x, conjugate(op, mirrored), axis=n - 1)
+        return parts_of(op, _transformed(op, full, [n - 1], inverse=True))[0]
 
     lower.__doc__ = (
         f"The real inverse over the last {count} axes, of a spectrum whose other half mirrors the given one."
