@@ -1,13 +1,13 @@
-"""One row an operator that is said one-to-one everywhere; a column a framework.
+"""The table of elementwise operators: a row an operator, a column a framework.
 
 Every exporter and importer takes its elementwise operators from here. Where ONNX has no operator of its own the row names
-a composition in `lowerings/elementwise.py`; importers then have nothing to read in it.
+a composition, a function that `lowerings/elementwise.py` lists; importers read no such row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Result = Literal["same", "bool"]
 # Which element types an operator is tried on: f floating point, i integer, b boolean.
@@ -22,6 +22,7 @@ class Row:
         onnx: ONNX operator; for a composition, the name of its function in `lowerings/elementwise.py`.
         since: opset in which the ONNX operator first exists; 0 for a composition.
         arity: number of operands; both are broadcast against each other.
+        versions: the versions of the ONNX operator, all that the importers' meaning of it holds for.
         aten: ATen operators without overload, empty where PyTorch's form takes more than the operands.
         tf: operator in ``tf.raw_ops``, empty where TensorFlow has none.
         keras: function in ``keras.ops``, empty where Keras has none.
@@ -35,6 +36,7 @@ class Row:
     onnx: str
     since: int
     arity: int
+    versions: tuple[int, ...] = ()
     aten: tuple[str, ...] = ()
     tf: str = ""
     keras: str = ""
@@ -45,106 +47,104 @@ class Row:
     high: float = 3.0
 
 
+def _unary(
+    onnx: str, versions: tuple[int, ...] = (), *, since: int = 0, arity: int = 1, aten: str = "", **columns: Any
+) -> Row:
+    """A row of one operand; `aten` holds names without prefix, `since` the first version where that is another."""
+    names = tuple(f"aten::{name}" for name in aten.split())
+    return Row(onnx, since or next(iter(versions), 0), arity, versions, names, **columns)
+
+
+def _binary(onnx: str, versions: tuple[int, ...] = (), **columns: Any) -> Row:
+    """A row of two operands."""
+    return _unary(onnx, versions, arity=2, **columns)
+
+
 # A table is read by rows.
 # fmt: off
 ROWS: tuple[Row, ...] = (
-    Row("Abs", 1, 1, ("aten::abs",), "Abs", "absolute", "abs", kinds="fi"),
-    Row("Neg", 1, 1, ("aten::neg",), "Neg", "negative", "neg", kinds="fi"),
-    Row("Exp", 1, 1, ("aten::exp",), "Exp", "exp", "exp"),
-    Row("Log", 1, 1, ("aten::log",), "Log", "log", "log", low=0.1),
-    Row("Sqrt", 1, 1, ("aten::sqrt",), "Sqrt", "sqrt", "sqrt", low=0.0),
-    Row("Reciprocal", 1, 1, ("aten::reciprocal",), "Reciprocal", "reciprocal", "reciprocal", low=0.1),
-    Row("Sin", 7, 1, ("aten::sin",), "Sin", "sin", "sin"),
-    Row("Cos", 7, 1, ("aten::cos",), "Cos", "cos", "cos"),
-    Row("Tan", 7, 1, ("aten::tan",), "Tan", "tan", "tan", low=-1.4, high=1.4),
-    Row("Asin", 7, 1, ("aten::asin", "aten::arcsin"), "Asin", "arcsin", "asin", low=-0.95, high=0.95),
-    Row("Acos", 7, 1, ("aten::acos", "aten::arccos"), "Acos", "arccos", "acos", low=-0.95, high=0.95),
-    Row("Atan", 7, 1, ("aten::atan", "aten::arctan"), "Atan", "arctan", "atan"),
-    Row("Sinh", 9, 1, ("aten::sinh",), "Sinh", "sinh", "sinh"),
-    Row("Cosh", 9, 1, ("aten::cosh",), "Cosh", "cosh", "cosh"),
-    Row("Tanh", 1, 1, ("aten::tanh",), "Tanh", "tanh", "tanh"),
-    Row("Asinh", 9, 1, ("aten::asinh", "aten::arcsinh"), "Asinh", "arcsinh", "asinh"),
-    Row("Acosh", 9, 1, ("aten::acosh", "aten::arccosh"), "Acosh", "arccosh", "acosh", low=1.05),
-    Row("Atanh", 9, 1, ("aten::atanh", "aten::arctanh"), "Atanh", "arctanh", "atanh", low=-0.95, high=0.95),
-    Row("Ceil", 1, 1, ("aten::ceil",), "Ceil", "ceil", "ceil"),
-    Row("Floor", 1, 1, ("aten::floor",), "Floor", "floor", "floor"),
-    Row("Round", 11, 1, (), "Rint", "round", "round"),
-    Row("Sign", 9, 1, ("aten::sign", "aten::sgn"), "Sign", "sign", "sign", kinds="fi"),
-    Row("Erf", 9, 1, ("aten::erf", "aten::special_erf"), "Erf", "erf", "erf"),
-    Row("Sigmoid", 1, 1, ("aten::sigmoid", "aten::special_expit"), "Sigmoid", "sigmoid", "sigmoid"),
-    Row("Relu", 1, 1, ("aten::relu",), "Relu", "relu", "relu", kinds="fi"),
-    Row("Softsign", 1, 1, (), "Softsign", "softsign", "nn.functional.softsign"),
-    Row("Softplus", 1, 1, (), "Softplus", "softplus", "nn.functional.softplus"),
-    Row("Mish", 18, 1, ("aten::mish",), "", "", "nn.functional.mish"),
-    Row("HardSwish", 14, 1, ("aten::hardswish",), "", "hard_silu", "nn.functional.hardswish"),
-    Row("IsNaN", 9, 1, ("aten::isnan",), "IsNan", "isnan", "isnan", result="bool"),
-    Row("Not", 1, 1, ("aten::logical_not",), "LogicalNot", "logical_not", "logical_not", result="bool", kinds="b"),
-    Row("BitwiseNot", 18, 1, ("aten::bitwise_not",), "Invert", "bitwise_invert", "bitwise_not", kinds="i"),
-    Row("Add", 7, 2, (), "AddV2", "add", "add", kinds="fi"),
-    Row("Sub", 7, 2, (), "Sub", "subtract", "sub", kinds="fi"),
-    Row("Mul", 7, 2, ("aten::mul", "aten::multiply"), "Mul", "multiply", "mul", kinds="fi"),
-    Row("Pow", 13, 2, (), "Pow", "power", "pow", low=0.2),
-    Row("Max", 8, 2, ("aten::maximum",), "Maximum", "maximum", "maximum", kinds="fi"),
-    Row("Min", 8, 2, ("aten::minimum",), "Minimum", "minimum", "minimum", kinds="fi"),
-    Row("And", 7, 2, ("aten::logical_and",), "LogicalAnd", "logical_and", "logical_and", result="bool", kinds="b"),
-    Row("Or", 7, 2, ("aten::logical_or",), "LogicalOr", "logical_or", "logical_or", result="bool", kinds="b"),
-    Row("Xor", 7, 2, ("aten::logical_xor",), "", "logical_xor", "logical_xor", result="bool", kinds="b"),
-    Row("Equal", 7, 2, ("aten::eq",), "Equal", "equal", "eq", result="bool", kinds="fib"),
-    Row("Less", 7, 2, ("aten::lt", "aten::less"), "Less", "less", "lt", result="bool", kinds="fi"),
-    Row(
-        "LessOrEqual",
-        12,
-        2,
-        ("aten::le", "aten::less_equal"),
-        "LessEqual",
-        "less_equal",
-        "le",
-        result="bool",
-        kinds="fi",
-    ),
-    Row("Greater", 7, 2, ("aten::gt", "aten::greater"), "Greater", "greater", "gt", result="bool", kinds="fi"),
-    Row(
-        "GreaterOrEqual",
-        12,
-        2,
-        ("aten::ge", "aten::greater_equal"),
-        "GreaterEqual",
-        "greater_equal",
-        "ge",
-        result="bool",
-        kinds="fi",
-    ),
-    Row("BitwiseAnd", 18, 2, ("aten::bitwise_and",), "BitwiseAnd", "bitwise_and", "bitwise_and", kinds="i"),
-    Row("BitwiseOr", 18, 2, ("aten::bitwise_or",), "BitwiseOr", "bitwise_or", "bitwise_or", kinds="i"),
-    Row("BitwiseXor", 18, 2, ("aten::bitwise_xor",), "BitwiseXor", "bitwise_xor", "bitwise_xor", kinds="i"),
+    _unary("Abs", (1, 6, 13), aten="abs", tf="Abs", keras="absolute", torch="abs", kinds="fi"),
+    _unary("Neg", (1, 6, 13), aten="neg", tf="Neg", keras="negative", torch="neg", kinds="fi"),
+    _unary("Exp", (1, 6, 13), aten="exp", tf="Exp", keras="exp", torch="exp"),
+    _unary("Log", (1, 6, 13), aten="log", tf="Log", keras="log", torch="log", low=0.1),
+    _unary("Sqrt", (1, 6, 13), aten="sqrt", tf="Sqrt", keras="sqrt", torch="sqrt", low=0.0),
+    _unary("Reciprocal", (1, 6, 13), aten="reciprocal", tf="Reciprocal", keras="reciprocal", torch="reciprocal", low=0.1),
+    _unary("Sin", (7, 22), aten="sin", tf="Sin", keras="sin", torch="sin"),
+    _unary("Cos", (7, 22), aten="cos", tf="Cos", keras="cos", torch="cos"),
+    _unary("Tan", (7, 22), aten="tan", tf="Tan", keras="tan", torch="tan", low=-1.4, high=1.4),
+    _unary("Asin", (7, 22), aten="asin arcsin", tf="Asin", keras="arcsin", torch="asin", low=-0.95, high=0.95),
+    _unary("Acos", (7, 22), aten="acos arccos", tf="Acos", keras="arccos", torch="acos", low=-0.95, high=0.95),
+    _unary("Atan", (7, 22), aten="atan arctan", tf="Atan", keras="arctan", torch="atan"),
+    _unary("Sinh", (9, 22), aten="sinh", tf="Sinh", keras="sinh", torch="sinh"),
+    _unary("Cosh", (9, 22), aten="cosh", tf="Cosh", keras="cosh", torch="cosh"),
+    _unary("Tanh", (1, 6, 13), aten="tanh", tf="Tanh", keras="tanh", torch="tanh"),
+    _unary("Asinh", (9, 22), aten="asinh arcsinh", tf="Asinh", keras="arcsinh", torch="asinh"),
+    _unary("Acosh", (9, 22), aten="acosh arccosh", tf="Acosh", keras="arccosh", torch="acosh", low=1.05),
+    _unary("Atanh", (9, 22), aten="atanh arctanh", tf="Atanh", keras="arctanh", torch="atanh", low=-0.95, high=0.95),
+    _unary("Ceil", (1, 6, 13), aten="ceil", tf="Ceil", keras="ceil", torch="ceil"),
+    _unary("Floor", (1, 6, 13), aten="floor", tf="Floor", keras="floor", torch="floor"),
+    _unary("Round", (11, 22), tf="Rint", keras="round", torch="round"),
+    _unary("Sign", (9, 13), aten="sign sgn", tf="Sign", keras="sign", torch="sign", kinds="fi"),
+    _unary("Erf", (9, 13), aten="erf special_erf", tf="Erf", keras="erf", torch="erf"),
+    _unary("Sigmoid", (1, 6, 13), aten="sigmoid special_expit", tf="Sigmoid", keras="sigmoid", torch="sigmoid"),
+    _unary("Relu", (1, 6, 13, 14), aten="relu", tf="Relu", keras="relu", torch="relu", kinds="fi"),
+    _unary("Softsign", (1, 22), tf="Softsign", keras="softsign", torch="nn.functional.softsign"),
+    _unary("Softplus", (1, 22), tf="Softplus", keras="softplus", torch="nn.functional.softplus"),
+    _unary("Mish", (18, 22), aten="mish", torch="nn.functional.mish"),
+    _unary("HardSwish", (14, 22), aten="hardswish", keras="hard_silu", torch="nn.functional.hardswish"),
+    _unary("IsNaN", (9, 13, 20), aten="isnan", tf="IsNan", keras="isnan", torch="isnan", result="bool"),
+    _unary("Not", (1,), aten="logical_not", tf="LogicalNot", keras="logical_not", torch="logical_not", result="bool", kinds="b"),
+    _unary("BitwiseNot", (18,), aten="bitwise_not", tf="Invert", keras="bitwise_invert", torch="bitwise_not", kinds="i"),
+    _binary("Add", (1, 6, 7, 13, 14), since=7, tf="AddV2", keras="add", torch="add", kinds="fi"),
+    _binary("Sub", (1, 6, 7, 13, 14), since=7, tf="Sub", keras="subtract", torch="sub", kinds="fi"),
+    _binary("Mul", (1, 6, 7, 13, 14), since=7, aten="mul multiply", tf="Mul", keras="multiply", torch="mul", kinds="fi"),
+    _binary("Pow", (1, 7, 12, 13, 15), since=13, tf="Pow", keras="power", torch="pow", low=0.2),
+    _binary("Max", (1, 6, 8, 12, 13), since=8, aten="maximum", tf="Maximum", keras="maximum", torch="maximum", kinds="fi"),
+    _binary("Min", (1, 6, 8, 12, 13), since=8, aten="minimum", tf="Minimum", keras="minimum", torch="minimum", kinds="fi"),
+    _binary("And", (1, 7), since=7, aten="logical_and",
+            tf="LogicalAnd", keras="logical_and", torch="logical_and", result="bool", kinds="b"),
+    _binary("Or", (1, 7), since=7, aten="logical_or",
+            tf="LogicalOr", keras="logical_or", torch="logical_or", result="bool", kinds="b"),
+    _binary("Xor", (1, 7), since=7, aten="logical_xor", keras="logical_xor", torch="logical_xor", result="bool", kinds="b"),
+    _binary("Equal", (1, 7, 11, 13, 19), since=7, aten="eq", tf="Equal", keras="equal", torch="eq", result="bool", kinds="fib"),
+    _binary("Less", (1, 7, 9, 13), since=7, aten="lt less", tf="Less", keras="less", torch="lt", result="bool", kinds="fi"),
+    _binary("LessOrEqual", (12, 16), aten="le less_equal",
+            tf="LessEqual", keras="less_equal", torch="le", result="bool", kinds="fi"),
+    _binary("Greater", (1, 7, 9, 13), since=7, aten="gt greater",
+            tf="Greater", keras="greater", torch="gt", result="bool", kinds="fi"),
+    _binary("GreaterOrEqual", (12, 16), aten="ge greater_equal",
+            tf="GreaterEqual", keras="greater_equal", torch="ge", result="bool", kinds="fi"),
+    _binary("BitwiseAnd", (18,), aten="bitwise_and", tf="BitwiseAnd", keras="bitwise_and", torch="bitwise_and", kinds="i"),
+    _binary("BitwiseOr", (18,), aten="bitwise_or", tf="BitwiseOr", keras="bitwise_or", torch="bitwise_or", kinds="i"),
+    _binary("BitwiseXor", (18,), aten="bitwise_xor", tf="BitwiseXor", keras="bitwise_xor", torch="bitwise_xor", kinds="i"),
     # Compositions: ONNX has no operator of its own.
-    Row("square", 0, 1, ("aten::square",), "Square", "square", kinds="fi"),
-    Row("rsqrt", 0, 1, ("aten::rsqrt",), "Rsqrt", "rsqrt", low=0.1),
-    Row("exp2", 0, 1, ("aten::exp2", "aten::special_exp2"), "", "exp2"),
-    Row("expm1", 0, 1, ("aten::expm1", "aten::special_expm1"), "Expm1", "expm1"),
-    Row("log1p", 0, 1, ("aten::log1p", "aten::special_log1p"), "Log1p", "log1p", low=-0.9),
-    Row("log2", 0, 1, ("aten::log2",), "", "log2", low=0.1),
-    Row("log10", 0, 1, ("aten::log10",), "", "log10", low=0.1),
-    Row("erfc", 0, 1, ("aten::erfc", "aten::special_erfc"), "Erfc", ""),
-    Row("trunc", 0, 1, ("aten::trunc", "aten::fix"), "", "trunc"),
-    Row("frac", 0, 1, ("aten::frac",), "", ""),
-    Row("silu", 0, 1, ("aten::silu",), "", "silu"),
-    Row("log_sigmoid", 0, 1, ("aten::log_sigmoid",), "", "log_sigmoid"),
-    Row("relu6", 0, 1, ("aten::relu6",), "Relu6", "relu6"),
-    Row("isfinite", 0, 1, ("aten::isfinite",), "IsFinite", "isfinite", result="bool"),
-    Row("isinf", 0, 1, ("aten::isinf",), "IsInf", "isinf", result="bool"),
-    Row("not_equal", 0, 2, ("aten::ne", "aten::not_equal"), "NotEqual", "not_equal", result="bool", kinds="fib"),
-    Row("real_div", 0, 2, (), "RealDiv", "true_divide", low=0.2),
-    Row("floor_div", 0, 2, ("aten::floor_divide",), "", "floor_divide", kinds="fi", low=1.0),
-    Row("floor_quotient", 0, 2, (), "FloorDiv", "", kinds="fi", low=1.0),
-    Row("floor_mod", 0, 2, (), "FloorMod", "mod", kinds="fi", low=1.0),
-    Row("trunc_mod", 0, 2, ("aten::fmod",), "TruncateMod", "", kinds="fi", low=1.0),
-    Row("atan2", 0, 2, ("aten::atan2", "aten::arctan2"), "Atan2", "arctan2"),
-    Row("squared_difference", 0, 2, (), "SquaredDifference", "", kinds="fi"),
-    Row("xlogy", 0, 2, ("aten::xlogy", "aten::special_xlogy"), "Xlogy", "", low=0.1),
-    Row("div_no_nan", 0, 2, (), "DivNoNan", "divide_no_nan"),
-    Row("hypot", 0, 2, ("aten::hypot",), "", "hypot"),
-    Row("logaddexp", 0, 2, ("aten::logaddexp",), "", "logaddexp"),
+    _unary("square", aten="square", tf="Square", keras="square", kinds="fi"),
+    _unary("rsqrt", aten="rsqrt", tf="Rsqrt", keras="rsqrt", low=0.1),
+    _unary("exp2", aten="exp2 special_exp2", keras="exp2"),
+    _unary("expm1", aten="expm1 special_expm1", tf="Expm1", keras="expm1"),
+    _unary("log1p", aten="log1p special_log1p", tf="Log1p", keras="log1p", low=-0.9),
+    _unary("log2", aten="log2", keras="log2", low=0.1),
+    _unary("log10", aten="log10", keras="log10", low=0.1),
+    _unary("erfc", aten="erfc special_erfc", tf="Erfc"),
+    _unary("trunc", aten="trunc fix", keras="trunc"),
+    _unary("frac", aten="frac"),
+    _unary("silu", aten="silu", keras="silu"),
+    _unary("log_sigmoid", aten="log_sigmoid", keras="log_sigmoid"),
+    _unary("relu6", aten="relu6", tf="Relu6", keras="relu6"),
+    _unary("isfinite", aten="isfinite", tf="IsFinite", keras="isfinite", result="bool"),
+    _unary("isinf", aten="isinf", tf="IsInf", keras="isinf", result="bool"),
+    _binary("not_equal", aten="ne not_equal", tf="NotEqual", keras="not_equal", result="bool", kinds="fib"),
+    _binary("real_div", tf="RealDiv", keras="true_divide", low=0.2),
+    _binary("floor_div", aten="floor_divide", keras="floor_divide", kinds="fi", low=1.0),
+    _binary("floor_quotient", tf="FloorDiv", kinds="fi", low=1.0),
+    _binary("floor_mod", tf="FloorMod", keras="mod", kinds="fi", low=1.0),
+    _binary("trunc_mod", aten="fmod", tf="TruncateMod", kinds="fi", low=1.0),
+    _binary("atan2", aten="atan2 arctan2", tf="Atan2", keras="arctan2"),
+    _binary("squared_difference", tf="SquaredDifference", kinds="fi"),
+    _binary("xlogy", aten="xlogy special_xlogy", tf="Xlogy", low=0.1),
+    _binary("div_no_nan", tf="DivNoNan", keras="divide_no_nan"),
+    _binary("hypot", aten="hypot", keras="hypot"),
+    _binary("logaddexp", aten="logaddexp", keras="logaddexp"),
 )
 # fmt: on
 

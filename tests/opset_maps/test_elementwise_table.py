@@ -1,20 +1,24 @@
 """The shared table: what its columns name exists, and promotion is the frameworks' own."""
 
+import ast
 import itertools
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
+import onnxport
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.elementwise import BY_ONNX, BY_TF, ROWS
 from onnxport.opset_maps.lowerings.dtypes import common_dtype
-from onnxport.opset_maps.lowerings.elementwise import lower_row
+from onnxport.opset_maps.lowerings.elementwise import COMPOSITIONS, lower_row
+from onnxport.opset_maps.maps import onnx as SEMANTICS
 
 NATIVE = [row for row in ROWS if row.since]
 
@@ -33,6 +37,59 @@ def test_since_is_the_first_version_with_these_semantics(row):
     ]
     assert row.since in versions
     assert len(onnx.defs.get_schema(row.onnx, row.since).inputs) in (row.arity, 1)
+
+
+@pytest.mark.parametrize("row", NATIVE, ids=lambda row: row.onnx)
+def test_versions_are_all_that_onnx_has(row):
+    schemas = onnx.defs.get_all_schemas_with_history()
+    assert row.versions == tuple(sorted(s.since_version for s in schemas if s.name == row.onnx and not s.domain))
+
+
+def test_importers_know_the_versions_of_the_table():
+    meanings = {}
+    for entry in SEMANTICS:
+        if not entry.domain:
+            meanings.setdefault(entry.op_type, set()).update(entry.versions)
+    assert {row.onnx: set(row.versions) for row in NATIVE} == {row.onnx: meanings[row.onnx] for row in NATIVE}
+
+
+def test_compositions_are_the_lowerings_own():
+    assert set(COMPOSITIONS) == {row.onnx for row in ROWS if not row.since}
+
+
+# Modules that name ten operators of the table or more in one literal, and why the table can't be read there.
+REPEATED = {
+    "onnxport/graph/folding.py": "operators that fold by an evaluation of their own, in the graph room",
+    "onnxport/graph/inference.py": "operators whose type needs no inference, in the graph room",
+    "onnxport/graph/passes/layout.py": "operators that a transpose passes, in the graph room",
+    "onnxport/graph/runtimes/casts.py": "operators with kernels of a runtime that lack a type",
+    "onnxport/opset_maps/from_onnx/host.py": "operators on sizes, as Python computes them",
+    "onnxport/opset_maps/from_onnx/semantics/elementwise.py": "registers a meaning for each version of an operator",
+    "onnxport/validation/input_sets/domains.py": "operators by what their operands may be",
+    "onnxport/validation/runners/onnx_noise.py": "operators that round their result",
+}
+
+
+def is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Tuple) and all(map(is_literal, node.elts)))
+
+
+def test_no_other_list_repeats_the_table():
+    """A literal with ten names of the table or more is a second table."""
+    names, home = {row.onnx for row in NATIVE}, Path(onnxport.__file__).parent
+    repeated = set()
+    for path in home.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.Dict, ast.Tuple, ast.List, ast.Set)):
+                children = node.keys if isinstance(node, ast.Dict) else node.elts
+                if isinstance(node, ast.Dict) and not all(map(is_literal, node.values)):
+                    continue  # a function an operator is no column of the table
+                words = [child.value for child in children if isinstance(child, ast.Constant)]
+            else:
+                words = str(node.value).split() if isinstance(node, ast.Constant) else []
+            if sum(word in names for word in words if isinstance(word, str)) >= 10:
+                repeated.add(path.relative_to(home.parent).as_posix())
+    assert repeated == set(REPEATED)
 
 
 @pytest.mark.pytorch

@@ -18,7 +18,7 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.indexing import scattered_along
+from onnxport.opset_maps.to_onnx.pytorch.scatter import scattered_along
 
 # Operators that update statistics without their schema saying so: positions of the running mean and of `training`.
 HIDDEN_STATE: dict[str, tuple[int, int]] = {

@@ -14,7 +14,7 @@ from onnxport.opset_maps.lowerings import arithmetic, special, trigonometry
 from onnxport.opset_maps.lowerings.dtypes import Operand, common_dtype, to_dtype
 
 # What rows name for which ONNX has no operator.
-_COMPOSITIONS: dict[str, Callable[..., ir.Value]] = {
+COMPOSITIONS: dict[str, Callable[..., ir.Value]] = {
     "square": arithmetic.square,
     "rsqrt": arithmetic.rsqrt,
     "exp2": arithmetic.exp2,
@@ -55,7 +55,7 @@ _OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
 
 def lower_row(row: Row) -> Callable[..., ir.Value]:
     """The function that writes a row: operands are cast to the common type that the source says, then the operator."""
-    compose = _COMPOSITIONS[row.onnx] if not row.since else None
+    compose = COMPOSITIONS[row.onnx] if not row.since else None
 
     def lower(op: OpBuilder, *operands: Operand) -> ir.Value:
         dtype = (
@@ -76,6 +76,6 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return arithmetic.log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)
 
-    lower.__doc__ = f"ONNX {row.onnx}." if row.since else _COMPOSITIONS[row.onnx].__doc__
+    lower.__doc__ = f"ONNX {row.onnx}." if row.since else COMPOSITIONS[row.onnx].__doc__
     lower.__name__ = row.onnx
     return lower

@@ -15,8 +15,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+from onnxport.opset_maps.to_onnx.pytorch.random import uniform_like
 
 _FLOAT = ir.DataType.FLOAT
 _HALF = ir.DataType.FLOAT16
@@ -152,10 +154,6 @@ def glu(op: OpBuilder, x: ir.Value, dim: int = -1) -> ir.Value:
     return op.Mul(a, op.Sigmoid(b))
 
 
-def _in_float(op: OpBuilder, x: ir.Value, dtype: ir.DataType | None) -> ir.Value:
-    return x if dtype is None else op.cast(x, dtype)
-
-
 @aten.lower(
     "aten::softmax",
     "aten::_softmax",
@@ -217,3 +215,16 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
 def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Relu; of integers the larger of them and 0, since onnxruntime's Relu takes few integers."""
     return op.node("Max", x, op.const(0, x.dtype)) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)
+
+
+@aten.lower("aten::rrelu", cases=[case(F.rrelu, f32(2, 3)), case(lambda x: F.rrelu(x, 0.1, 0.1, True), f32(2, 3))])
+def rrelu(
+    op: OpBuilder, x: ir.Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, **_: object
+) -> ir.Value:
+    """The mean slope below 0; in training mode a random one for each element."""
+    dtype = op.result.dtype
+    if training:
+        slope = uniform_like(op, op.shape(x), dtype, low=float(lower), high=float(upper))
+    else:
+        slope = op.const((lower + upper) / 2, dtype)
+    return op.Where(op.Less(x, to_dtype(op, 0, dtype)), op.Mul(x, slope), x)

@@ -14,8 +14,9 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, built, case, f32, i64
+from onnxport.opset_maps.lowerings.axes import permuted
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
-from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements, scatter_slices
+from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -129,6 +130,22 @@ def nonzero(op: OpBuilder, x: ir.Value) -> ir.Value:
         count = op.Reshape(op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT64), [1])
         return op.Expand(op.const(np.zeros((1, 0), np.int64)), op.Concat(count, op.const([0]), axis=0))
     return op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
+
+
+@aten.lower(
+    "aten::nonzero_static",
+    cases=[
+        case(lambda x: torch.nonzero_static(x, size=4), i64(3, 3, low=0, high=2)),
+        case(lambda x: torch.nonzero_static(x, size=9, fill_value=-7), i64(3, 2, low=0, high=2)),
+    ],
+)
+def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -1) -> ir.Value:
+    """NonZero, filled up and cut to a size."""
+    if not rank(x):
+        raise UnsupportedOperator("aten::nonzero_static of a number")
+    found = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
+    spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
+    return op.Slice(op.Concat(found, spare, axis=0), [0], [size], [0])
 
 
 @aten.lower("aten::nonzero_numpy", "aten::where.default", cases=[case(lambda x: torch.where(x > 0), f32(3, 4))])
@@ -245,10 +262,6 @@ def _same_shape(a: ir.Value, b: ir.Value) -> bool:
     )
 
 
-def _moved(op: OpBuilder, x: ir.Value, order: Sequence[int]) -> ir.Value:
-    return x if list(order) == sorted(order) else op.Transpose(x, perm=list(order))
-
-
 def _is_mask(item: ir.Value | None) -> bool:
     return item is not None and item.dtype in (ir.DataType.BOOL, ir.DataType.UINT8)
 
@@ -279,8 +292,8 @@ def index(op: OpBuilder, x: ir.Value, indices: Sequence[ir.Value | None]) -> ir.
     if len(given) == 1 and rank(given[0][1]) == 1:
         return op.Compress(x, op.cast(given[0][1], ir.DataType.BOOL), axis=given[0][0])
     chosen = _selection(op, x, indices)
-    made = op.GatherND(_moved(op, x, chosen.order), chosen.indices)
-    return _moved(op, made, chosen.gathered_order(chosen.rank + rank(x) - chosen.count))
+    made = op.GatherND(permuted(op, x, chosen.order), chosen.indices)
+    return permuted(op, made, chosen.gathered_order(chosen.rank + rank(x) - chosen.count))
 
 
 @aten.lower(
@@ -324,10 +337,10 @@ def index_put(
             mask = op.Unsqueeze(mask, op.axes(*range(rank(mask), rank(x))))
         return op.Where(mask, op.Reshape(values, np.zeros(0, np.int64)), x)
     chosen = _selection(op, x, indices)
-    front = _moved(op, x, chosen.order)
+    front = permuted(op, x, chosen.order)
     updates = _as_updates(op, front, values, chosen, rank(x))
     made = scatter_slices(op, front, chosen.indices, updates, "add" if accumulate else None)
-    return _moved(op, made, [chosen.order.index(axis) for axis in range(rank(x))])
+    return permuted(op, made, [chosen.order.index(axis) for axis in range(rank(x))])
 
 
 def _is_single(values: ir.Value) -> bool:
@@ -343,7 +356,7 @@ def _as_updates(op: OpBuilder, front: ir.Value, values: ir.Value, chosen: Select
     order = chosen.gathered_order(size)
     target = op.Concat(*[places[i] for i in order], axis=0) if order else op.const(np.zeros(0, np.int64))
     expanded = op.Expand(values, target)
-    return _moved(op, expanded, [order.index(axis) for axis in range(size)])
+    return permuted(op, expanded, [order.index(axis) for axis in range(size)])
 
 
 def _entries(op: OpBuilder, vector: ir.Value, count: int) -> list[ir.Value]:
@@ -383,99 +396,24 @@ def masked_scatter(op: OpBuilder, x: ir.Value, mask: ir.Value, source: ir.Value)
 )
 def diagonal(op: OpBuilder, x: ir.Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> ir.Value:
     """Gather from the two axes flattened to one."""
-    flat, positions, _ = _diagonal(op, x, offset, dim1, dim2)
+    flat, positions, _ = diagonal_positions(op, x, offset, dim1, dim2)
     return op.Gather(flat, positions, axis=-1)
 
 
-def _diagonal(op: OpBuilder, x: ir.Value, offset: int, dim1: int, dim2: int) -> tuple[ir.Value, ir.Value, list[int]]:
+def diagonal_positions(
+    op: OpBuilder, x: ir.Value, offset: int, dim1: int, dim2: int
+) -> tuple[ir.Value, ir.Value, list[int]]:
     """`x` with the two axes last and flattened, the places of the diagonal in it, and the order of the axes."""
     count = rank(x)
     first, second = dim1 % count, dim2 % count
     order = [*(axis for axis in range(count) if axis not in (first, second)), first, second]
-    moved = _moved(op, x, order)
+    moved = permuted(op, x, order)
     rows, columns = op.dim(moved, -2), op.dim(moved, -1)
     length = op.Max(op.Min(op.Sub(rows, max(-offset, 0)), op.Sub(columns, max(offset, 0))), 0)
     step = op.Add(columns, 1)
     start = offset if offset >= 0 else op.Mul(columns, -offset)
     positions = op.Add(op.Mul(op.Range(0, op.Squeeze(length, op.axes(0)), 1), step), start)
     return op.Reshape(moved, [*[0] * (count - 2), -1]), positions, order
-
-
-@aten.lower(
-    "aten::diagonal_scatter",
-    cases=[
-        case(lambda x, s: x.diagonal_scatter(s), f32(3, 4), f32(3)),
-        case(lambda x, s: x.diagonal_scatter(s, 1, 0, 2), f32(3, 2, 4), f32(2, 3)),
-    ],
-)
-def diagonal_scatter(
-    op: OpBuilder, x: ir.Value, src: ir.Value, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> ir.Value:
-    """ScatterElements into the two axes flattened to one."""
-    flat, positions, order = _diagonal(op, x, offset, dim1, dim2)
-    source = op.cast_like(src, x)
-    made = op.ScatterElements(flat, op.Expand(positions, op.shape(source)), source, axis=-1)
-    count = rank(x)
-    sizes = [op.dim(x, axis) for axis in order]
-    back = op.Reshape(made, op.shape_vector(sizes))
-    return _moved(op, back, [order.index(axis) for axis in range(count)])
-
-
-@aten.lower(
-    "aten::slice_scatter",
-    cases=[
-        case(lambda x, s: x.slice_scatter(s, 1, 1, 3), f32(2, 5), f32(2, 2), dynamic=True),
-        case(lambda x, s: x.slice_scatter(s, 1, 0, 5, 2), f32(2, 5), f32(2, 3)),
-        case(lambda x, s: x.slice_scatter(s, 0, -2), f32(4, 5), f32(2, 5)),
-    ],
-)
-def slice_scatter(
-    op: OpBuilder,
-    x: ir.Value,
-    src: ir.Value,
-    dim: int = 0,
-    start: Size | None = None,
-    end: Size | None = None,
-    step: Size = 1,
-) -> ir.Value:
-    """Concat of what stands before, the new values, and what stands behind; ScatterElements for steps."""
-    start = 0 if start is None else start
-    end = END if end is None else end
-    source = op.cast_like(src, x)
-    if not (isinstance(step, int) and step == 1):
-        everything = op.Range(0, op.Squeeze(op.dim(x, dim), op.axes(0)), 1)
-        positions = slice_(op, everything, 0, start, end, step)
-        return scattered_along(op, x, positions, source, dim)
-    size = x.shape[dim] if x.shape is not None else None
-    parts = [source]
-    if not (isinstance(start, int) and (start == 0 or (isinstance(size, int) and start <= -size))):
-        parts.insert(0, slice_(op, x, dim, 0, start))
-    if not (isinstance(end, int) and (end == END or (isinstance(size, int) and end >= size))):
-        parts.append(slice_(op, x, dim, end, END))
-    return source if len(parts) == 1 else op.Concat(*parts, axis=dim)
-
-
-def scattered_along(
-    op: OpBuilder, x: ir.Value, positions: ir.Value, source: ir.Value, dim: int, reduction: Reduction | None = None
-) -> ir.Value:
-    """`x` with `source` at `positions` (a vector) along one axis."""
-    column = op.Reshape(positions, [-1, *[1] * (rank(x) - 1 - dim % rank(x))])
-    return scatter_elements(op, x, op.Expand(column, op.shape(source)), source, dim, reduction)
-
-
-@aten.lower(
-    "aten::select_scatter",
-    cases=[
-        case(lambda x, s: x.select_scatter(s, 1, 2), f32(2, 5), f32(2), dynamic=True),
-        case(lambda x, s: x.select_scatter(s, 0, -1), f32(2, 5), f32(5)),
-    ],
-)
-def select_scatter(op: OpBuilder, x: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
-    """The slice of one index, replaced."""
-    source = op.Unsqueeze(src, op.axes(dim % rank(x)))
-    if isinstance(index, ir.Value):
-        return scattered_along(op, x, op.Reshape(index, [1]), op.cast_like(source, x), dim)
-    return slice_scatter(op, x, source, dim, index, END if index == -1 else index + 1)
 
 
 @aten.lower(
@@ -492,7 +430,7 @@ def unfold(op: OpBuilder, x: ir.Value, dimension: int, size: int, step: int) -> 
     starts = op.Range(0, op.Add(op.Sub(length, size), 1), step)
     windows = op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(size))
     made = op.Gather(x, windows, axis=dim)
-    return _moved(op, made, [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
+    return permuted(op, made, [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
 
 
 def number_like(op: OpBuilder, value: Number, x: ir.Value) -> ir.Value:

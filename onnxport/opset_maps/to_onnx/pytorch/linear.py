@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F
@@ -12,10 +10,9 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i64
+from onnxport.opset_maps.lowerings import products
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-
-_GEMM = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
 
 def rank(x: ir.Value) -> int:
@@ -46,7 +43,7 @@ def linear(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None =
         return op.cast(made, ir.DataType.BFLOAT16)
     if rank(weight) == 1:
         product = op.MatMul(x, weight)
-    elif rank(x) == 2 and (bias is None or rank(bias) == 1) and x.dtype in _GEMM:
+    elif rank(x) == 2 and (bias is None or rank(bias) == 1) and x.dtype in products.GEMM_TYPES:
         return op.Gemm(x, weight, bias, transB=1)
     else:
         product = op.MatMul(x, op.Transpose(weight, perm=[1, 0]))
@@ -73,18 +70,7 @@ def linear(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None =
 )
 def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """MatMul."""
-    return exact(op, lambda a, b: op.MatMul(a, b), x, y)
-
-
-_MATMUL = (*_GEMM, ir.DataType.BFLOAT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64)
-
-
-def exact(op: OpBuilder, product: Callable[[ir.Value, ir.Value], ir.Value], x: ir.Value, y: ir.Value) -> ir.Value:
-    """The product of matrices, in INT32 where ONNX has none of their own type: modulo 2^n both agree."""
-    if x.dtype in _MATMUL or x.dtype is None:
-        return product(x, y)
-    wide = ir.DataType.INT32
-    return op.cast(product(op.cast(x, wide), op.cast(y, wide)), x.dtype)
+    return products.matmul(op, x, y)
 
 
 @aten.lower(
@@ -99,7 +85,7 @@ def exact(op: OpBuilder, product: Callable[[ir.Value, ir.Value], ir.Value], x: i
 def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
     """Gemm."""
     empty = mat1.shape is not None and mat1.shape[-1] == 0  # of which onnxruntime's Gemm forgets beta
-    if x.dtype in _GEMM and not empty:
+    if x.dtype in products.GEMM_TYPES and not empty:
         return op.Gemm(mat1, mat2, None if beta == 0 else x, alpha=alpha, beta=beta)
     return _added(op, x, matmul(op, mat1, mat2), beta, alpha)
 

@@ -190,3 +190,13 @@ def frexp(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     step = op.Sub(op.cast(above, _DOUBLE), op.cast(below, _DOUBLE))
     exponent = op.Where(special, op.const(0.0, _DOUBLE), op.Add(exponent, step))
     return op.cast_like(op.Where(special, wide, mantissa), x), op.cast(exponent, ir.DataType.INT32)
+
+
+@aten.lower(
+    "aten::angle", cases=[case(torch.angle, np.array([1, -1, 0, -0.0, np.nan], np.float32)), case(torch.angle, i64(4))]
+)
+def angle(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """pi for negative numbers."""
+    value = op.cast(x, op.result.dtype)
+    of_number = op.Where(op.Less(value, 0.0), op.const(np.pi, value.dtype), op.const(0.0, value.dtype))
+    return op.Where(op.IsNaN(value), value, of_number)

@@ -1,4 +1,4 @@
-"""Writing by index: scatter and the index_* family."""
+"""Writing by index: scatter, the index_* family, slices and diagonals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings.arithmetic import floor_div
+from onnxport.opset_maps.lowerings.axes import permuted
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.indexing import Number, number_like, scattered_along
+from onnxport.opset_maps.to_onnx.pytorch.indexing import END, Number, Size, diagonal_positions, number_like, slice_
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
@@ -179,3 +180,80 @@ def put(op: OpBuilder, x: ir.Value, index: ir.Value, source: ir.Value, accumulat
     """ScatterElements into the flattened tensor."""
     flat, at, values = (op.Reshape(item, [-1]) for item in (x, index, source))
     return op.Reshape(scattered(op, flat, 0, at, values, "add" if accumulate else None), op.shape(x))
+
+
+@aten.lower(
+    "aten::diagonal_scatter",
+    cases=[
+        case(lambda x, s: x.diagonal_scatter(s), f32(3, 4), f32(3)),
+        case(lambda x, s: x.diagonal_scatter(s, 1, 0, 2), f32(3, 2, 4), f32(2, 3)),
+    ],
+)
+def diagonal_scatter(
+    op: OpBuilder, x: ir.Value, src: ir.Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> ir.Value:
+    """ScatterElements into the two axes flattened to one."""
+    flat, positions, order = diagonal_positions(op, x, offset, dim1, dim2)
+    source = op.cast_like(src, x)
+    made = op.ScatterElements(flat, op.Expand(positions, op.shape(source)), source, axis=-1)
+    count = rank(x)
+    sizes = [op.dim(x, axis) for axis in order]
+    back = op.Reshape(made, op.shape_vector(sizes))
+    return permuted(op, back, [order.index(axis) for axis in range(count)])
+
+
+@aten.lower(
+    "aten::slice_scatter",
+    cases=[
+        case(lambda x, s: x.slice_scatter(s, 1, 1, 3), f32(2, 5), f32(2, 2), dynamic=True),
+        case(lambda x, s: x.slice_scatter(s, 1, 0, 5, 2), f32(2, 5), f32(2, 3)),
+        case(lambda x, s: x.slice_scatter(s, 0, -2), f32(4, 5), f32(2, 5)),
+    ],
+)
+def slice_scatter(
+    op: OpBuilder,
+    x: ir.Value,
+    src: ir.Value,
+    dim: int = 0,
+    start: Size | None = None,
+    end: Size | None = None,
+    step: Size = 1,
+) -> ir.Value:
+    """Concat of what stands before, the new values, and what stands behind; ScatterElements for steps."""
+    start = 0 if start is None else start
+    end = END if end is None else end
+    source = op.cast_like(src, x)
+    if not (isinstance(step, int) and step == 1):
+        everything = op.Range(0, op.Squeeze(op.dim(x, dim), op.axes(0)), 1)
+        positions = slice_(op, everything, 0, start, end, step)
+        return scattered_along(op, x, positions, source, dim)
+    size = x.shape[dim] if x.shape is not None else None
+    parts = [source]
+    if not (isinstance(start, int) and (start == 0 or (isinstance(size, int) and start <= -size))):
+        parts.insert(0, slice_(op, x, dim, 0, start))
+    if not (isinstance(end, int) and (end == END or (isinstance(size, int) and end >= size))):
+        parts.append(slice_(op, x, dim, end, END))
+    return source if len(parts) == 1 else op.Concat(*parts, axis=dim)
+
+
+def scattered_along(
+    op: OpBuilder, x: ir.Value, positions: ir.Value, source: ir.Value, dim: int, reduction: Reduction | None = None
+) -> ir.Value:
+    """`x` with `source` at `positions` (a vector) along one axis."""
+    column = op.Reshape(positions, [-1, *[1] * (rank(x) - 1 - dim % rank(x))])
+    return scatter_elements(op, x, op.Expand(column, op.shape(source)), source, dim, reduction)
+
+
+@aten.lower(
+    "aten::select_scatter",
+    cases=[
+        case(lambda x, s: x.select_scatter(s, 1, 2), f32(2, 5), f32(2), dynamic=True),
+        case(lambda x, s: x.select_scatter(s, 0, -1), f32(2, 5), f32(5)),
+    ],
+)
+def select_scatter(op: OpBuilder, x: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
+    """The slice of one index, replaced."""
+    source = op.Unsqueeze(src, op.axes(dim % rank(x)))
+    if isinstance(index, ir.Value):
+        return scattered_along(op, x, op.Reshape(index, [1]), op.cast_like(source, x), dim)
+    return slice_scatter(op, x, source, dim, index, END if index == -1 else index + 1)

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.lowerings.scatter import Reduction, require_reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -170,44 +169,3 @@ def embedding_bag(
     elif mode == 2:
         made = op.Where(op.Unsqueeze(op.Greater(sizes, 0.0), op.axes(1)), made, zero)
     return made, None, None, None
-
-
-@aten.lower(
-    "aten::nonzero_static",
-    cases=[
-        case(lambda x: torch.nonzero_static(x, size=4), i64(3, 3, low=0, high=2)),
-        case(lambda x: torch.nonzero_static(x, size=9, fill_value=-7), i64(3, 2, low=0, high=2)),
-    ],
-)
-def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -1) -> ir.Value:
-    """NonZero, filled up and cut to a size."""
-    if not rank(x):
-        raise UnsupportedOperator("aten::nonzero_static of a number")
-    found = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
-    spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
-    return op.Slice(op.Concat(found, spare, axis=0), [0], [size], [0])
-
-
-@aten.lower("aten::rrelu", cases=[case(F.rrelu, f32(2, 3)), case(lambda x: F.rrelu(x, 0.1, 0.1, True), f32(2, 3))])
-def rrelu(
-    op: OpBuilder, x: ir.Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, **_: object
-) -> ir.Value:
-    """The mean slope below 0; in training mode a random one for each element."""
-    from onnxport.opset_maps.to_onnx.pytorch.random import uniform_like
-
-    dtype = op.result.dtype
-    if training:
-        slope = uniform_like(op, op.shape(x), dtype, low=float(lower), high=float(upper))
-    else:
-        slope = op.const((lower + upper) / 2, dtype)
-    return op.Where(op.Less(x, to_dtype(op, 0, dtype)), op.Mul(x, slope), x)
-
-
-@aten.lower(
-    "aten::angle", cases=[case(torch.angle, np.array([1, -1, 0, -0.0, np.nan], np.float32)), case(torch.angle, i64(4))]
-)
-def angle(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """pi for negative numbers."""
-    value = op.cast(x, op.result.dtype)
-    plain = op.Where(op.Less(value, 0.0), op.const(np.pi, value.dtype), op.const(0.0, value.dtype))
-    return op.Where(op.IsNaN(value), value, plain)

@@ -11,12 +11,12 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.axes import permuted
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     channels_as,
     channels_first,
     int64,
-    permuted,
     rank,
     same_pads,
     spatial,
@@ -84,48 +84,30 @@ def _convolution(
 
 @tensorflow.lower(
     "Conv2D",
+    "Conv3D",
     cases=[
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "VALID"), f32(2, 6, 7, 3), f32(3, 2, 3, 4), dynamic=True),
         case(lambda x, w: tf.nn.conv2d(x, w, 2, "SAME"), f32(2, 6, 7, 3), f32(3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME", dilations=2), f32(2, 6, 7, 3), f32(3, 3, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 2, [[0, 0], [1, 2], [0, 3], [0, 0]]), f32(2, 6, 7, 3), f32(3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "SAME"), f32(2, 6, 7, 4), f32(3, 2, 2, 6), name="groups"),
-    ],
-)
-def conv2d(
-    op: OpBuilder,
-    input: ir.Value,
-    filter: ir.Value,
-    *,
-    strides: Sequence[int],
-    padding: str,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1),
-) -> ir.Value:
-    """ONNX Conv, grouped where the filter takes fewer channels than the input has."""
-    return _convolution(op, input, filter, strides, dilations, padding, explicit_paddings, data_format)
-
-
-@tensorflow.lower(
-    "Conv3D",
-    cases=[
         case(lambda x, w: tf.nn.conv3d(x, w, [1, 1, 2, 1, 1], "SAME"), f32(2, 4, 5, 6, 3), f32(2, 3, 2, 3, 4)),
         case(lambda x, w: tf.nn.conv3d(x, w, [1, 1, 1, 1, 1], "VALID"), f32(2, 4, 5, 6, 3), f32(2, 3, 2, 3, 4)),
     ],
 )
-def conv3d(
+def convolution(
     op: OpBuilder,
     input: ir.Value,
     filter: ir.Value,
     *,
     strides: Sequence[int],
     padding: str,
-    data_format: str = "NDHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1, 1),
+    data_format: str,
+    dilations: Sequence[int],
+    explicit_paddings: Sequence[int] = (),
 ) -> ir.Value:
-    """ONNX Conv over three axes."""
-    return _convolution(op, input, filter, strides, dilations, padding, (), data_format)
+    """ONNX Conv, grouped where the filter takes fewer channels than the input has."""
+    return _convolution(op, input, filter, strides, dilations, padding, explicit_paddings, data_format)
 
 
 @tensorflow.lower(
@@ -313,6 +295,7 @@ def _back(x: Any, w: Any, shape: list[int], stride: int, padding: str) -> Any:
 
 @tensorflow.lower(
     "Conv2DBackpropInput",
+    "Conv3DBackpropInputV2",
     cases=[
         case(lambda x, w: _back(x, w, [2, 8, 10, 3], 2, "SAME"), f32(2, 4, 5, 4), f32(3, 3, 3, 4)),
         case(lambda x, w: _back(x, w, [2, 7, 9, 3], 2, "SAME"), f32(2, 4, 5, 4), f32(3, 2, 3, 4)),
@@ -324,9 +307,14 @@ def _back(x: Any, w: Any, shape: list[int], stride: int, padding: str) -> Any:
             f32(2, 4, 5, 4),
             f32(3, 3, 3, 4),
         ),
+        case(
+            lambda x, w: tf.nn.conv3d_transpose(x, w, [2, 4, 6, 8, 3], 2, "SAME"),
+            f32(2, 2, 3, 4, 4),
+            f32(3, 3, 3, 3, 4),
+        ),
     ],
 )
-def conv2d_backprop_input(
+def backprop_input(
     op: OpBuilder,
     input_sizes: ir.Value,
     filter: ir.Value,
@@ -334,39 +322,14 @@ def conv2d_backprop_input(
     *,
     strides: Sequence[int],
     padding: str,
+    data_format: str,
+    dilations: Sequence[int],
     explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> ir.Value:
     """ONNX ConvTranspose, cut to the size asked for."""
     return _transposed(
         op, input_sizes, filter, out_backprop, strides, dilations, padding, explicit_paddings, data_format
     )
-
-
-@tensorflow.lower(
-    "Conv3DBackpropInputV2",
-    cases=[
-        case(
-            lambda x, w: tf.nn.conv3d_transpose(x, w, [2, 4, 6, 8, 3], 2, "SAME"),
-            f32(2, 2, 3, 4, 4),
-            f32(3, 3, 3, 3, 4),
-        )
-    ],
-)
-def conv3d_backprop_input(
-    op: OpBuilder,
-    input_sizes: ir.Value,
-    filter: ir.Value,
-    out_backprop: ir.Value,
-    *,
-    strides: Sequence[int],
-    padding: str,
-    data_format: str = "NDHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1, 1),
-) -> ir.Value:
-    """ONNX ConvTranspose over three axes."""
-    return _transposed(op, input_sizes, filter, out_backprop, strides, dilations, padding, (), data_format)
 
 
 @tensorflow.lower(

@@ -120,3 +120,46 @@ def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """The vector product of the last axis."""
     a1, a2, b1, b2 = (op.Gather(item, index, axis=-1) for item in (a, b) for index in ([1, 2, 0], [2, 0, 1]))
     return op.Sub(op.Mul(a1, b2), op.Mul(a2, b1))
+
+
+@tensorflow.lower(
+    "MatrixDiagPart",
+    "MatrixDiagPartV2",
+    "MatrixDiagPartV3",
+    cases=[case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4))],
+)
+def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:
+    """The main diagonal: elements of the last two axes with equal indices."""
+    if padding and static_ints(op, padding[0], "k") not in ([0], [0, 0]):
+        raise UnsupportedOperator("MatrixDiagPart: a diagonal k other than 0 has no entry")
+    n = rank(input)
+    rows, columns = op.dim(input, n - 2), op.dim(input, n - 1)
+    count = op.Squeeze(op.Min(rows, columns), [0])
+    index = op.Unsqueeze(op.Range(0, count, 1), [1])
+    moved = op.Transpose(input, perm=[n - 2, n - 1, *range(n - 2)]) if n > 2 else input
+    found = op.GatherND(moved, op.Concat(index, index, axis=1))
+    return op.Transpose(found, perm=[*range(1, n - 1), 0]) if n > 2 else found
+
+
+@tensorflow.lower(
+    "MatrixBandPart",
+    cases=[
+        case(lambda x: tf.linalg.band_part(x, -1, 0), f32(2, 4, 4)),
+        case(lambda x: tf.linalg.band_part(x, 0, -1), f32(3, 5)),
+        case(lambda x: tf.linalg.band_part(x, 1, 2), f32(5, 6)),
+    ],
+)
+def matrix_band_part(op: OpBuilder, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
+    """Elements with row - column <= lower and column - row <= upper, negative bounds meaning all; zeros elsewhere."""
+    n = rank(input)
+    row = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 2), [0]), 1), [1])
+    column = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 1), [0]), 1), [0])
+    difference = op.Sub(row, column)
+
+    def within(distance: ir.Value, bound: ir.Value) -> ir.Value:
+        bound = op.cast(bound, ir.DataType.INT64)
+        return op.Or(op.Less(bound, 0), op.LessOrEqual(distance, bound))
+
+    keep = op.And(within(difference, num_lower), within(op.Neg(difference), num_upper))
+    zero = op.const(False) if input.dtype == ir.DataType.BOOL else op.const(0, input.dtype)
+    return op.Where(keep, input, zero)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.lowerings import products
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
 
 def _swapped(op: OpBuilder, x: ir.Value, swap: bool) -> ir.Value:
@@ -18,18 +18,6 @@ def _swapped(op: OpBuilder, x: ir.Value, swap: bool) -> ir.Value:
         return x
     n = rank(x)
     return op.Transpose(x, perm=[*range(n - 2), n - 1, n - 2])
-
-
-def product(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """ONNX MatMul; narrow types, which it does not take, are computed in the next wider one and cast back."""
-    wide = {
-        ir.DataType.INT8: ir.DataType.INT32,
-        ir.DataType.INT16: ir.DataType.INT32,
-        ir.DataType.UINT8: ir.DataType.INT32,
-    }
-    if a.dtype in wide:
-        return op.cast_like(op.MatMul(op.cast(a, wide[a.dtype]), op.cast(b, wide[a.dtype])), a)
-    return op.MatMul(a, b)
 
 
 @tensorflow.lower(
@@ -44,7 +32,7 @@ def matmul(
     op: OpBuilder, a: ir.Value, b: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> ir.Value:
     """ONNX MatMul."""
-    return product(op, _swapped(op, a, transpose_a), _swapped(op, b, transpose_b))
+    return products.matmul(op, _swapped(op, a, transpose_a), _swapped(op, b, transpose_b))
 
 
 @tensorflow.lower(
@@ -70,7 +58,7 @@ def batch_matmul(
     """ONNX MatMul, batch axes broadcast."""
     if Tout is not None and Tout != x.dtype:
         x, y = op.cast(x, Tout), op.cast(y, Tout)
-    return product(op, _swapped(op, x, adj_x), _swapped(op, y, adj_y))
+    return products.matmul(op, _swapped(op, x, adj_x), _swapped(op, y, adj_y))
 
 
 @tensorflow.lower(
@@ -96,7 +84,7 @@ def _as_matmul(op: OpBuilder, x: ir.Value, y: ir.Value, equation: str) -> ir.Val
         return None
     if left[-1] != right[0] or result != left[:-1] + right[1]:
         return None
-    return product(op, x, y)
+    return products.matmul(op, x, y)
 
 
 @tensorflow.lower(
@@ -118,46 +106,3 @@ def bias_add(op: OpBuilder, value: ir.Value, bias: ir.Value, *, data_format: str
 def bias_add_v1(op: OpBuilder, value: ir.Value, bias: ir.Value) -> ir.Value:
     """ONNX Add along the last axis."""
     return op.Add(value, bias)
-
-
-@tensorflow.lower(
-    "MatrixDiagPart",
-    "MatrixDiagPartV2",
-    "MatrixDiagPartV3",
-    cases=[case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4))],
-)
-def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:
-    """The main diagonal: elements of the last two axes with equal indices."""
-    if padding and static_ints(op, padding[0], "k") not in ([0], [0, 0]):
-        raise UnsupportedOperator("MatrixDiagPart: a diagonal k other than 0 has no entry")
-    n = rank(input)
-    rows, columns = op.dim(input, n - 2), op.dim(input, n - 1)
-    count = op.Squeeze(op.Min(rows, columns), [0])
-    index = op.Unsqueeze(op.Range(0, count, 1), [1])
-    moved = op.Transpose(input, perm=[n - 2, n - 1, *range(n - 2)]) if n > 2 else input
-    found = op.GatherND(moved, op.Concat(index, index, axis=1))
-    return op.Transpose(found, perm=[*range(1, n - 1), 0]) if n > 2 else found
-
-
-@tensorflow.lower(
-    "MatrixBandPart",
-    cases=[
-        case(lambda x: tf.linalg.band_part(x, -1, 0), f32(2, 4, 4)),
-        case(lambda x: tf.linalg.band_part(x, 0, -1), f32(3, 5)),
-        case(lambda x: tf.linalg.band_part(x, 1, 2), f32(5, 6)),
-    ],
-)
-def matrix_band_part(op: OpBuilder, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
-    """Elements with row - column <= lower and column - row <= upper, negative bounds meaning all; zeros elsewhere."""
-    n = rank(input)
-    row = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 2), [0]), 1), [1])
-    column = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 1), [0]), 1), [0])
-    difference = op.Sub(row, column)
-
-    def within(distance: ir.Value, bound: ir.Value) -> ir.Value:
-        bound = op.cast(bound, ir.DataType.INT64)
-        return op.Or(op.Less(bound, 0), op.LessOrEqual(distance, bound))
-
-    keep = op.And(within(difference, num_lower), within(op.Neg(difference), num_upper))
-    zero = op.const(False) if input.dtype == ir.DataType.BOOL else op.const(0, input.dtype)
-    return op.Where(keep, input, zero)

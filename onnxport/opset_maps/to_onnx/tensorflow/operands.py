@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import permuted
 
 
 def rank(x: ir.Value) -> int:
@@ -101,11 +102,6 @@ def static_sizes(dims: Sequence[object]) -> list[int] | None:
     """The sizes as integers, or None where one is unknown."""
     sizes = [dim for dim in dims if isinstance(dim, int)]
     return sizes if len(sizes) == len(dims) else None
-
-
-def permuted(op: OpBuilder, x: ir.Value, perm: Sequence[int]) -> ir.Value:
-    """`x` with its axes in the order `perm`; `x` itself where that changes nothing."""
-    return x if list(perm) == list(range(len(perm))) else op.Transpose(x, perm=list(perm))
 
 
 def channels_first(op: OpBuilder, x: ir.Value, data_format: str) -> ir.Value:

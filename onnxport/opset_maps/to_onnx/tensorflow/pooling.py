@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.lowerings.reductions import without_nan
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.convolution import padding_attributes
@@ -44,35 +44,57 @@ def _pool(
     return channels_as(op, y, data_format)
 
 
-@tensorflow.lower(
-    "MaxPool",
-    cases=[
-        case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), f32(2, 7, 6, 3), dynamic=True),
-        case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), f32(2, 7, 6, 3)),
-        case(
-            lambda x: tf.raw_ops.MaxPool(
-                input=x,
-                ksize=[1, 3, 3, 1],
-                strides=[1, 1, 1, 1],
-                padding="EXPLICIT",
-                explicit_paddings=[0, 0, 1, 1, 0, 1, 0, 0],
-            ),
-            f32(2, 7, 6, 3),
-        ),
-    ],
-)
-def max_pool(
-    op: OpBuilder,
-    input: ir.Value,
-    *,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-) -> ir.Value:
-    """ONNX MaxPool."""
-    return _pool(op, "MaxPool", input, ksize, strides, padding, explicit_paddings, data_format)
+def _max_pool_explicit(x: tf.Tensor) -> tf.Tensor:
+    pads = [0, 0, 1, 1, 0, 1, 0, 0]
+    return tf.raw_ops.MaxPool(
+        input=x, ksize=[1, 3, 3, 1], strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=pads
+    )
+
+
+_IMAGES, _VOLUMES = f32(2, 7, 6, 3), f32(2, 5, 6, 7, 3)
+# By TensorFlow's name: ONNX's operator and the cases.
+_POOLS = {
+    "MaxPool": (
+        "MaxPool",
+        [
+            case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), _IMAGES, dynamic=True),
+            case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), _IMAGES),
+            case(_max_pool_explicit, _IMAGES),
+        ],
+    ),
+    "AvgPool": (
+        "AveragePool",
+        [
+            case(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"), _IMAGES),
+            case(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), _IMAGES, dynamic=True),
+        ],
+    ),
+    "MaxPool3D": ("MaxPool", [case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), _VOLUMES)]),
+    "AvgPool3D": ("AveragePool", [case(lambda x: tf.nn.avg_pool3d(x, 2, 2, "SAME"), _VOLUMES)]),
+}
+
+
+def _register(name: str, operator: str, cases: Sequence[Case]) -> None:
+    @tensorflow.lower(name, cases=cases)
+    def lower(
+        op: OpBuilder,
+        value: ir.Value,
+        *,
+        ksize: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        data_format: str,
+        explicit_paddings: Sequence[int] = (),
+    ) -> ir.Value:
+        return _pool(op, operator, value, ksize, strides, padding, explicit_paddings, data_format)
+
+    lower.__doc__ = (
+        f"ONNX {operator}{', which leaves padding out of the mean as TensorFlow does' * (operator != 'MaxPool')}."
+    )
+
+
+for _name, (_operator, _cases) in _POOLS.items():
+    _register(_name, _operator, _cases)
 
 
 @tensorflow.lower(
@@ -90,54 +112,6 @@ def max_pool_v2(
     """ONNX MaxPool; window and steps must be constant."""
     window, steps = static_ints(op, ksize, "ksize"), static_ints(op, strides, "strides")
     return _pool(op, "MaxPool", input, window, steps, padding, (), data_format)
-
-
-@tensorflow.lower(
-    "AvgPool",
-    cases=[
-        case(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"), f32(2, 7, 6, 3)),
-        case(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), f32(2, 7, 6, 3), dynamic=True),
-    ],
-)
-def avg_pool(
-    op: OpBuilder,
-    value: ir.Value,
-    *,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    data_format: str = "NHWC",
-) -> ir.Value:
-    """ONNX AveragePool, which leaves padding out of the mean as TensorFlow does."""
-    return _pool(op, "AveragePool", value, ksize, strides, padding, (), data_format)
-
-
-@tensorflow.lower("MaxPool3D", cases=[case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), f32(2, 5, 6, 7, 3))])
-def max_pool3d(
-    op: OpBuilder,
-    input: ir.Value,
-    *,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    data_format: str = "NDHWC",
-) -> ir.Value:
-    """ONNX MaxPool over three axes."""
-    return _pool(op, "MaxPool", input, ksize, strides, padding, (), data_format)
-
-
-@tensorflow.lower("AvgPool3D", cases=[case(lambda x: tf.nn.avg_pool3d(x, 2, 2, "SAME"), f32(2, 5, 6, 7, 3))])
-def avg_pool3d(
-    op: OpBuilder,
-    input: ir.Value,
-    *,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    data_format: str = "NDHWC",
-) -> ir.Value:
-    """ONNX AveragePool over three axes."""
-    return _pool(op, "AveragePool", input, ksize, strides, padding, (), data_format)
 
 
 @tensorflow.lower(
