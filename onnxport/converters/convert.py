@@ -25,6 +25,8 @@ from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
 from onnxport.request import Optimize, Request
+from onnxport.validation import prove
+from onnxport.validation.values import leaves_of
 
 
 @explained
@@ -102,7 +104,7 @@ def convert(
         SavingError: `output` can't be written; what stood there is untouched.
     """
     target = frameworks.get(to)
-    source = frameworks.get(frameworks.of_object(model, _leaves(inputs, kwargs)))
+    source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
     given = {
         "kwargs": kwargs or None,
@@ -263,8 +265,6 @@ def _examples(inputs: object, source: Framework, kind: SourceKind) -> tuple[obje
 def _prove(
     live: object, hub: OnnxModel, result: object, request: Request, rtol: float | None, atol: float | None
 ) -> None:
-    from onnxport.validation import prove
-
     hub.report = prove(live, hub, result, request, rtol=rtol, atol=atol)
     for number, example in enumerate(request.examples, start=1):
         further = prove(live, hub, result, replace(request, inputs=example, examples=()), rtol=rtol, atol=atol)
@@ -272,17 +272,3 @@ def _prove(
         hub.report = replace(hub.report, sets=(*hub.report.sets, *sets))
     if result is not hub and hasattr(result, "__dict__"):
         object.__setattr__(result, "onnxport_report", hub.report)
-
-
-def _leaves(inputs: object, kwargs: Mapping[str, object] | None) -> list[object]:
-    leaves: list[object] = []
-    stack: list[object] = [inputs, dict(kwargs or {})]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Mapping):
-            stack.extend(item.values())
-        elif isinstance(item, (list, tuple)):
-            stack.extend(item)
-        else:
-            leaves.append(item)
-    return leaves

@@ -118,9 +118,9 @@ class Files:
         writes: suffixes of files that results are written to, the usual one first; empty where `folder` is the format.
         folder: the folder that it reads, and that it writes where `writes` is empty.
         weights_alone: suffixes of files that hold no graph: weights, or a module as a pickle.
-        load: reads a model.
-        save: writes a live model to a path, whole or not at all.
-        load_weights: loads a file of weights into a live model.
+        load: reads a model; None where the framework's `adopt` takes paths.
+        save: writes a live model to a path, whole or not at all; None where models can't be written.
+        load_weights: loads a file of weights into a live model; None where no such files are taken.
     """
 
     reads: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class Framework:
         register_inputs: makes classes among the inputs and keyword inputs known to it.
         unchanged: a context after which the framework's global state is as before.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
-        build: the driver from ONNX: the live model of a graph.
+        build: the driver from ONNX: the live model of a graph; None where there is none yet.
         bind: the runner of a live model.
         to_numpy: one of its tensors as a NumPy array; None where its models take NumPy arrays.
         to_onnx_map: gives the table of its operators that convert to ONNX.

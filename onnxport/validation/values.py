@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def leaves_of(inputs: Any, kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+def leaves_of(inputs: object, kwargs: Mapping[str, object] | None = None) -> list[Any]:
     """All innermost values of nested tuples, lists and dicts.
 
     >>> leaves_of((1, [2, {"a": 3}]))
     [1, 2, 3]
     """
-    found: list[Any] = []
+    leaves: list[Any] = []
     stack: list[Any] = [dict(kwargs or {}), inputs]
     while stack:
         item = stack.pop()
@@ -21,5 +21,5 @@ def leaves_of(inputs: Any, kwargs: Mapping[str, Any] | None = None) -> list[Any]
         elif isinstance(item, (list, tuple)):
             stack.extend(reversed(item))
         else:
-            found.append(item)
-    return found
+            leaves.append(item)
+    return leaves

@@ -35,6 +35,10 @@ def function(x, y):
 def example():
     return (torch.ones(2, 4), torch.ones(4))
 
+def program():
+    torch.manual_seed(0)
+    return torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
+
 def unsupported():
     class Odd(torch.nn.Module):
         def forward(self, x):
@@ -107,11 +111,14 @@ def test_weights_come_from_a_file(run, module, tmp_path, suffix):
     np.testing.assert_allclose(OnnxModel.load(tmp_path / "net.onnx")(np.ones((1, 4), np.float32)), [[16, 16, 16]])
 
 
-def test_an_exported_program_needs_no_inputs(run, tmp_path):
+def test_an_exported_program_needs_no_inputs(run, module, tmp_path):
+    torch.manual_seed(0)
     program = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
     torch.export.save(program, tmp_path / "linear.pt2")
     assert run("convert", "linear.pt2").code == 0
     assert run("validate", "linear.pt2", "linear.onnx").code == 0
+    assert run("convert", f"{module(MODELS)}:program").code == 0
+    assert run("validate", "linear.pt2", "program.onnx").code == 0
 
 
 REFUSED = [
