@@ -218,7 +218,7 @@ class OpBuilder:
         return value
 
     def constant(self, value: Operand) -> np.ndarray | None:
-        """The array behind a constant made by this builder, else None (parameters are not constants)."""
+        """The array behind a constant of this builder, else None (parameters are not constants)."""
         return self._state.arrays.get(value) if isinstance(value, ir.Value) else None
 
     # -- shapes --------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class OpBuilder:
     def input(
         self, name: str, dtype: ir.DataType | ir.TypeProtocol, shape: Iterable[Dim | str | None] | None = None
     ) -> ir.Value:
-        """Declares a graph input. In the main graph the name must be free; in a body it is made so."""
+        """Declares a graph input. In the main graph the name must be free; in a body a free variant is taken."""
         if self._is_main:
             self._state.names.reserve(name)
         else:
@@ -428,7 +428,7 @@ class OpBuilder:
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """Lowers something the source operator refers to into this graph: a function, a branch, a sub-estimator's method.
 
-        The driver says how (`on_call`); inside `body` the nodes land in the body.
+        The driver decides how (`on_call`); inside `body` the nodes land in the body.
         """
         if self._state.lower_call is None:
             raise MapEntryError(f"this source has no callable parts ({target!r})")

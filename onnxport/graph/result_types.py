@@ -1,4 +1,4 @@
-"""Types of a node's results where ONNX's inference does not give them, and what the source framework says of them."""
+"""Types of a node's results where ONNX's inference does not give them, and their types in the source framework."""
 
 from __future__ import annotations
 

@@ -117,14 +117,14 @@ def _is_output(item: Any) -> bool:
     return isinstance(item, (torch.fx.Node, bool, int, float))
 
 
-def _named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:
-    if said is None:
+def _named(names: list[str], expected: Sequence[str] | None, what: str) -> list[str]:
+    if expected is None:
         return names
-    if len(said) != len(names):
+    if len(expected) != len(names):
         raise InvalidInputError(
-            f"{len(said)} {what} names are given, the model has {len(names)} {what}s: {', '.join(names)}"
+            f"{len(expected)} {what} names are given, the model has {len(names)} {what}s: {', '.join(names)}"
         )
-    return list(said)
+    return list(expected)
 
 
 def _reserved(op: OpBuilder, outputs: list[str], inputs: set[str], notes: list[str]) -> list[str]:

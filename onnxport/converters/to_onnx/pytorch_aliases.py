@@ -1,8 +1,8 @@
 """What shares memory with what: the exported graph writes in place, an ONNX graph does not.
 
 A tensor that owns its memory is a `Cell`; every tensor of the graph is a `Ref` to one, the owner directly and a view
-through the operator that made it. Writing to a view puts the new values back into the owner by the view's inverse; a view
-read after its cell was written is made anew.
+through the operator that gave it. Writing to a view puts the new values back into the owner by the view's inverse; a view
+read after its cell was written is computed again.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Ref:
             forward: gives the view's value of this tensor's value.
             write: gives this tensor's value of its old value and the view's new one.
         """
-        made = Ref(self.cell)
-        made._parent, made._forward, made._write = self, forward, write
-        made._value, made._seen = forward(self.read()), self.cell.version
-        return made
+        result = Ref(self.cell)
+        result._parent, result._forward, result._write = self, forward, write
+        result._value, result._seen = forward(self.read()), self.cell.version
+        return result
 
     def read(self) -> ir.Value:
         """The present value."""
@@ -173,7 +173,7 @@ def write_back(
 
     Args:
         op: the builder.
-        name: the operator that made the view.
+        name: the operator that gave the view.
         base: what it is a view on, as it was.
         new: the view's new value.
         args: the view operator's arguments after the first.
@@ -190,8 +190,8 @@ def write_back(
             raise Inexpressible(f"a write through {name} changes the element type")
         return new
     if packet in _RESHAPED:
-        made: ir.Value = op.Reshape(new, op.shape(base))
-        return made
+        result: ir.Value = op.Reshape(new, op.shape(base))
+        return result
     permutation = _permutation(packet, base, args, kwargs)
     if permutation is not None:
         inverse = sorted(range(len(permutation)), key=permutation.__getitem__)
@@ -209,15 +209,15 @@ def write_back(
         part = _part(packet, base, new, args, kwargs, index)
         if part is not None:
             return _scatter(op, *part)
-    raise Inexpressible(f"a write through a view made by {name}")
+    raise Inexpressible(f"a write through a view of {name}")
 
 
 def _scatter(op: OpBuilder, name: str, base: ir.Value, new: ir.Value, *args: Any, **kwargs: Any) -> ir.Value:
     entry = aten.find(name)
     if entry is None:
         raise Inexpressible(f"a write through a view needs {name}")
-    made: ir.Value = entry.function(op, base, new, *args, **kwargs)
-    return made
+    result: ir.Value = entry.function(op, base, new, *args, **kwargs)
+    return result
 
 
 def _folded(op: OpBuilder, base: ir.Value, new: ir.Value, dim: int, size: int, step: int) -> ir.Value:

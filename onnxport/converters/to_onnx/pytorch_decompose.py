@@ -50,8 +50,8 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
         for index, leaf in zip(dynamic, leaves, strict=True):
             items[index] = leaf
         args, kwargs = pytree.tree_unflatten(items, spec)
-        made = function(*args, **kwargs)
-        return list(made) if isinstance(made, (list, tuple)) else [made]
+        result = function(*args, **kwargs)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
 
     operands = [flat[i] for i in dynamic]
     # Before dispatch the parts stay whole, but there some composite operators trace as themselves.

@@ -37,7 +37,7 @@ from onnxport.tracing.pytorch import Traced
 
 # Where tensors lie in memory has no meaning in ONNX.
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
-# Checks on sizes and values, which the trace made while it ran.
+# Checks on sizes and values, which ran with the trace.
 _DROPPED = frozenset(
     (
         "aten::_assert_async.msg",
@@ -109,9 +109,9 @@ class Lowering:
             elif node.op == "get_attr":
                 env[node] = self._attribute(op, module, str(node.target))
             elif node.op == "output":
-                said = node.args[0]
-                said = said if isinstance(said, (list, tuple)) else [said]
-                results = [env[item] if isinstance(item, torch.fx.Node) else item for item in said]
+                expected = node.args[0]
+                expected = expected if isinstance(expected, (list, tuple)) else [expected]
+                results = [env[item] if isinstance(item, torch.fx.Node) else item for item in expected]
             else:
                 raise MapEntryError(f"the exported graph holds a node of kind {node.op!r}")
         self._note_writes(placeholders, main=main)
@@ -208,8 +208,8 @@ class Lowering:
             args, kwargs = _arguments(node, env)
             origin = node.args[0].meta["val"]
             with op.at(source, [self._types.expected(origin)]):
-                made = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
-                return op.typed(made, base.dtype, tuple(base.shape) if base.shape is not None else None)
+                result = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
+                return op.typed(result, base.dtype, tuple(base.shape) if base.shape is not None else None)
 
         return write
 
@@ -262,9 +262,9 @@ class Lowering:
                 return self._enter(op, entry, name, args, kwargs, source, results, value)
             except UnsupportedOperator as error:
                 refusal = error
-        made, inner = self._decomposed(op, node, name, args, kwargs)
-        if made is not None:
-            items = made if isinstance(value, (list, tuple)) else made[0]
+        result, inner = self._decomposed(op, node, name, args, kwargs)
+        if result is not None:
+            items = result if isinstance(value, (list, tuple)) else result[0]
             with op.at(source, results):
                 return _checked(op, name, items, results, value, source)
         no_complex = complex_valued and aten.find(name) is not None
@@ -286,8 +286,8 @@ class Lowering:
         with op.at(source, results):
             try:
                 entry.require_opset(op.opset)
-                made = entry.function(op, *args, **kwargs)
-                return _checked(op, name, made, results, value, source)
+                result = entry.function(op, *args, **kwargs)
+                return _checked(op, name, result, results, value, source)
             except (Inexpressible, UnsupportedOperator):
                 raise
             except OnnxportError as error:
@@ -308,7 +308,7 @@ class Lowering:
         refused = len(self._refused)
         self._depth += 1
         try:
-            made = self.run(op, module, leaves(args, kwargs))
+            result = self.run(op, module, leaves(args, kwargs))
         except Inexpressible as error:
             return None, f"torch's decomposition of it can't be followed: {error}"
         finally:
@@ -317,23 +317,23 @@ class Lowering:
             inner = self._refused.since(refused)[0]
             self._refused.forget_since(refused)
             return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
-        return [item if i in _used(node) else None for i, item in enumerate(made)], ""
+        return [item if i in _used(node) else None for i, item in enumerate(result)], ""
 
     def _stand_in(self, results: Sequence[Expected | None], value: Any) -> Any:
         """Values of the right type in place of a refused operator's, so that the walk goes on and finds the others."""
-        made: list[ir.Value | None] = []
-        for said in results:
-            if said is None:
-                made.append(None)
+        result: list[ir.Value | None] = []
+        for expected in results:
+            if expected is None:
+                result.append(None)
                 continue
-            dtype, shape = stored(said)
+            dtype, shape = stored(expected)
             stand_in = ir.Value(
                 name=self._op.names.unique("refused"), type=ir.TensorType(dtype), shape=ir.Shape(shape or ())
             )
-            if dtype != said.dtype:
+            if dtype != expected.dtype:
                 mark_complex(stand_in)
-            made.append(stand_in)
-        return tuple(made) if isinstance(value, (list, tuple)) else made[0] if made else None
+            result.append(stand_in)
+        return tuple(result) if isinstance(value, (list, tuple)) else result[0] if result else None
 
 
 def value_of(op: OpBuilder, item: Any) -> ir.Value:
@@ -358,12 +358,12 @@ def _arguments(node: torch.fx.Node, env: dict[torch.fx.Node, Any]) -> tuple[list
 
 def _argument(item: Any, env: dict[torch.fx.Node, Any]) -> Any:
     if isinstance(item, torch.fx.Node):
-        found = env[item]
-        if isinstance(found, Ref):
-            return found.read()
-        if isinstance(found, tuple):
-            return tuple(part.read() if isinstance(part, Ref) else part for part in found)
-        return found
+        result = env[item]
+        if isinstance(result, Ref):
+            return result.read()
+        if isinstance(result, tuple):
+            return tuple(part.read() if isinstance(part, Ref) else part for part in result)
+        return result
     if isinstance(item, (list, tuple)):
         return [_argument(part, env) for part in item]
     if isinstance(item, torch.dtype):
@@ -374,17 +374,17 @@ def _argument(item: Any, env: dict[torch.fx.Node, Any]) -> Any:
 
 
 def _checked(
-    op: OpBuilder, name: str, made: Any, results: Sequence[Expected | None], value: Any, source: Source
+    op: OpBuilder, name: str, result: Any, results: Sequence[Expected | None], value: Any, source: Source
 ) -> Any:
     """The entry's results with the source's types on them."""
     if isinstance(value, (list, tuple)):
-        items = list(made) if isinstance(made, (list, tuple)) else [made]
+        items = list(result) if isinstance(result, (list, tuple)) else [result]
         if len(items) < len(results):
             raise MapEntryError(f"{name} (at {source.where}): the entry gives {len(items)} results of {len(results)}")
-        return tuple(typed(op, item, said) for item, said in zip(items, results, strict=False))
-    if isinstance(made, (list, tuple)):
-        made = made[0]
-    return typed(op, made, results[0] if results else None)
+        return tuple(typed(op, item, expected) for item, expected in zip(items, results, strict=False))
+    if isinstance(result, (list, tuple)):
+        result = result[0]
+    return typed(op, result, results[0] if results else None)
 
 
 def _used(node: torch.fx.Node) -> Container[int]:

@@ -56,7 +56,7 @@ def place(trace: str) -> tuple[str, int | None]:
     >>> place('File "/x/model.py", line 3, in forward')
     ('model.py', 3)
     """
-    found: tuple[str, int | None] = ("", None)
+    result: tuple[str, int | None] = ("", None)
     end = len(trace)
     while (start := trace.rfind('File "', 0, end)) >= 0:
         stop = trace.find('"', start + 6)
@@ -65,6 +65,6 @@ def place(trace: str) -> tuple[str, int | None]:
         here = (relative_path(file), int(number) if number.isdigit() else None)
         if "/torch/" not in file and not file.startswith("<"):
             return here
-        found = found if found[0] else here
+        result = result if result[0] else here
         end = start
-    return found
+    return result

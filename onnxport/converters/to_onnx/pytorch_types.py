@@ -55,20 +55,20 @@ class Types:
         return int(text) if text.isdigit() else text
 
 
-def stored(said: Expected) -> tuple[ir.DataType, tuple[Any, ...] | None]:
+def stored(expected: Expected) -> tuple[ir.DataType, tuple[Any, ...] | None]:
     """How a result stands in the graph: a complex one as its real and imaginary parts along a last axis of 2."""
-    part = PART_TYPES.get(said.dtype)
-    if part is None or said.shape is None:
-        return said.dtype, said.shape
-    return part, (*said.shape, 2)
+    part = PART_TYPES.get(expected.dtype)
+    if part is None or expected.shape is None:
+        return expected.dtype, expected.shape
+    return part, (*expected.shape, 2)
 
 
-def typed(op: OpBuilder, item: Any, said: Expected | None) -> Any:
+def typed(op: OpBuilder, item: Any, expected: Expected | None) -> Any:
     """A result with the source's type and shape on it; what is no value stays as it is."""
-    if said is None or not isinstance(item, ir.Value):
+    if expected is None or not isinstance(item, ir.Value):
         return item
-    dtype, shape = stored(said)
-    if dtype != said.dtype:
+    dtype, shape = stored(expected)
+    if dtype != expected.dtype:
         mark_complex(item)
     return op.typed(item, dtype, shape)
 

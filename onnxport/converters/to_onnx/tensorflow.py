@@ -67,7 +67,7 @@ def export_traced(model: Any, request: Request, trace: Callable[..., Program]) -
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """No garbage collection in the block: the thousands of nodes made here would set off walks over all of TensorFlow."""
+    """No garbage collection in the block: the thousands of new nodes would set off walks over all of TensorFlow."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -216,7 +216,7 @@ class _Lowering:
             return [_REFUSED] * len(node.outputs)
         except MapEntryError as error:
             raise MapEntryError(f"{node.type} ({source.where}): {error}") from error
-        return [self._typed(op, said, item, source) for said, item in zip(expected, results, strict=True)]
+        return [self._typed(op, known, item, source) for known, item in zip(expected, results, strict=True)]
 
     def _typed(self, op: OpBuilder, expected: Expected | None, value: Any, source: Source) -> Any:
         if expected is None or not isinstance(value, ir.Value):
@@ -233,10 +233,10 @@ class _Lowering:
 
     def _entry(self, node: Any) -> Entry | None:
         """The map's entry for a node; an operator type that is the name of a library function is a call of it."""
-        found = table.find(node.type, accepts_complex=_is_complex(node))
-        if found is None and self.program.has_function(node.type):
+        result = table.find(node.type, accepts_complex=_is_complex(node))
+        if result is None and self.program.has_function(node.type):
             return Entry(node.type, lambda op, *operands, **_: op.call(self._function(node.type), operands))
-        return found
+        return result
 
     # -- captured values -----------------------------------------------------------------------------------------------
 
@@ -258,18 +258,18 @@ class _Lowering:
         return constant(self._root, array_of(captured), name)
 
     def _variable(self, variable: Variable) -> VariableHandle:
-        made: list[ir.Value] = []
+        result: list[ir.Value] = []
 
         def read() -> ir.Value:
             self.writes.note_read(variable.name)
-            if not made:
-                made.append(_parameter(self._root, variable))
-            return made[0]
+            if not result:
+                result.append(_parameter(self._root, variable))
+            return result[0]
 
         return VariableHandle(variable.name, read, variable.dtype, variable.shape)
 
     def _resource(self, tensor: Any) -> VariableHandle | ResourceHandle:
-        """A resource of unknown owner: a variable if its handle says what it holds, else left to the entries."""
+        """A resource of unknown owner: a variable if its handle gives the type that it holds, else left to the entries."""
         from tensorflow import raw_ops
 
         data = getattr(tensor, "_handle_data", None)
@@ -301,7 +301,7 @@ def _is_complex(node: Any) -> bool:
 
 
 def _expected(tensor: Any) -> Expected | None:
-    """What TensorFlow says of a tensor; a complex one is a pair of real ones along a last axis."""
+    """The type of a tensor in TensorFlow; a complex one is a pair of real ones along a last axis."""
     if tensor.dtype in (dtypes.resource, dtypes.variant):
         return None
     shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None

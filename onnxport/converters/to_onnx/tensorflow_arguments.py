@@ -43,18 +43,18 @@ _definitions: dict[str, _Definition] = {}
 
 
 def _definition(node: Any) -> _Definition:
-    found = _definitions.get(node.type)
-    if found is None:
+    result = _definitions.get(node.type)
+    if result is None:
         proto = node.op_def
         implied: set[str] = set()
         for item in (*proto.input_arg, *proto.output_arg):
             implied.update((item.type_attr, item.number_attr, item.type_list_attr))
-        found = _definitions[node.type] = _Definition(
+        result = _definitions[node.type] = _Definition(
             tuple(item.number_attr or item.type_list_attr or None for item in proto.input_arg),
             frozenset(implied),
             {item.name: decode(item.default_value) for item in proto.attr if item.HasField("default_value")},
         )
-    return found
+    return result
 
 
 def call_entry(

@@ -15,10 +15,10 @@ def skip_identities(tensor: Any) -> Any:
 
 def functions_of(node: Any) -> list[str]:
     """Names of the functions in a node's attributes."""
-    found: list[str] = []
+    result: list[str] = []
     for proto in node.node_def.attr.values() if node.type in _CALLS else ():
-        found.extend([proto.func.name] if proto.HasField("func") else [item.name for item in proto.list.func])
-    return found
+        result.extend([proto.func.name] if proto.HasField("func") else [item.name for item in proto.list.func])
+    return result
 
 
 _CALLS = frozenset(

@@ -27,10 +27,10 @@ class Sources:
         if node.type in _SILENT or layer in self._without_user:
             return "", None
         recorded = getattr(node, "traceback", None)
-        found = _user_line(recorded) if hasattr(recorded, "get_user_frames") else ("", None)
-        if scope and found[1] is None:
+        result = _user_line(recorded) if hasattr(recorded, "get_user_frames") else ("", None)
+        if scope and result[1] is None:
             self._without_user.add(layer)
-        return found
+        return result
 
 
 # Operators that write no node.
@@ -41,7 +41,7 @@ def _user_line(recorded: Any) -> tuple[str, int | None]:
     for frame in reversed(list(recorded.get_user_frames())):
         owner = _owner(frame.filename)
         if owner == "onnxport":
-            break  # beyond it is who called the conversion, not who made the node
+            break  # beyond it is the caller of the conversion, not of the node
         if owner == "user":
             return relative_path(frame.filename), frame.lineno
     return "", None

@@ -41,7 +41,7 @@ class Writes:
         return [f"left out, since no output depends on them: writes to {', '.join(names)}"] if names else []
 
     def _collect(self, nodes: Iterable[Any], names: dict[str, str]) -> None:
-        """Notes the writes among `nodes`; `names` says which variable an argument of the function is."""
+        """Notes the writes among `nodes`; `names` gives the variable that an argument of the function is."""
         for node in nodes:
             if writes_state(node.type):
                 name = self._variable_name(node.inputs[0], names) if node.inputs else ""

@@ -90,8 +90,8 @@ def bitwise(op: OpBuilder, operator: str, *values: ir.Value) -> ir.Value:
     """And, Or, Xor or Not of booleans; of the bits of integers BitwiseAnd and so on, BitwiseNot before opset 18 as -1 - x."""
     dtype = values[0].dtype
     if dtype == ir.DataType.BOOL:
-        found: ir.Value = op.node(operator, *values)
-        return found
+        result: ir.Value = op.node(operator, *values)
+        return result
     if operator == "Not" and op.opset < 18:
         return op.Sub(op.const(-1, dtype), values[0])
     of_bits: ir.Value = op.node(f"Bitwise{operator}", *values)

@@ -54,7 +54,7 @@ _OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
 
 
 def lower_row(row: Row) -> Callable[..., ir.Value]:
-    """The function that writes a row: operands are cast to the common type that the source says, then the operator."""
+    """The function that writes a row: operands are cast to the common type that the source gives, then the operator."""
     compose = COMPOSITIONS[row.onnx] if not row.since else None
 
     def lower(op: OpBuilder, *operands: Operand) -> ir.Value:

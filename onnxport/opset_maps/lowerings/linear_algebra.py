@@ -103,8 +103,8 @@ def lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.
         here = b.And(b.Greater(rows, k), b.Equal(columns, k))
         return [b.Where(here, factors, matrix), places, taken]
 
-    made, order, swaps = loop(op, count, [a, order, swaps], step)
-    return made, op.Squeeze(swaps, op.axes(-1)), order
+    result, order, swaps = loop(op, count, [a, order, swaps], step)
+    return result, op.Squeeze(swaps, op.axes(-1)), order
 
 
 def determinant(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
@@ -134,8 +134,8 @@ def solve(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         rest = o.Sub(matrix, o.Mul(_column(o, matrix, k), head))
         return [o.Where(o.Equal(rows, k), head, rest)]
 
-    (made,) = loop(op, n, [joined], step)
-    return op.Slice(made, op.Unsqueeze(n, op.axes(0)), op.const([np.iinfo(np.int64).max]), op.const([-1]))
+    (result,) = loop(op, n, [joined], step)
+    return op.Slice(result, op.Unsqueeze(n, op.axes(0)), op.const([np.iinfo(np.int64).max]), op.const([-1]))
 
 
 def inverse(op: OpBuilder, a: ir.Value) -> ir.Value:
@@ -172,12 +172,12 @@ def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
     columns = _positions(op, n, column=False)
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
-        rest, made = states
+        rest, result = states
         column = _column(b, rest, k)
         column = b.Div(column, b.Sqrt(_row(b, column, k)))
         column = b.Where(b.Less(rows, k), _zero(b), column)
         turned = transposed(b, column)
-        return [b.Sub(rest, b.Mul(column, turned)), b.Where(b.Equal(columns, k), column, made)]
+        return [b.Sub(rest, b.Mul(column, turned)), b.Where(b.Equal(columns, k), column, result)]
 
     return loop(op, n, [a, op.Mul(a, 0.0)], step)[1]
 
@@ -232,13 +232,13 @@ def exponential(op: OpBuilder, a: ir.Value) -> ir.Value:
     power = op.Ceil(op.Div(op.Log(op.Max(norm, 1.0)), math.log(2.0)))
     scaled = op.Div(a, op.Pow(op.const(2.0, _DOUBLE), power))
     one = identity_like(op, a)
-    made = one
+    result = one
     for k in range(18, 0, -1):
-        made = op.Add(one, op.Div(op.MatMul(scaled, made), float(k)))
+        result = op.Add(one, op.Div(op.MatMul(scaled, result), float(k)))
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         more = b.Less(b.cast(k, _DOUBLE), power)
         return [b.Where(more, b.MatMul(states[0], states[0]), states[0])]
 
     count = op.cast(op.ReduceMax(power, keepdims=0), _INT64)
-    return loop(op, count, [made], step)[0]
+    return loop(op, count, [result], step)[0]

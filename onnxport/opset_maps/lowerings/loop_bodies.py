@@ -73,9 +73,9 @@ class LoopBody:
         if value not in self.lifted:
             inputs = [self.lift(item) if item is not None else None for item in node.inputs]
             attributes = {name: item.value for name, item in node.attributes.items()}
-            made = self.op.node(node.op_type, *inputs, outputs=len(node.outputs), **attributes)
-            made = made if isinstance(made, tuple) else (made,)
-            self.lifted.update(zip(node.outputs, made, strict=True))
+            result = self.op.node(node.op_type, *inputs, outputs=len(node.outputs), **attributes)
+            result = result if isinstance(result, tuple) else (result,)
+            self.lifted.update(zip(node.outputs, result, strict=True))
         return self.lifted[value]
 
     # -- parts of cells ------------------------------------------------------------------------------------------------

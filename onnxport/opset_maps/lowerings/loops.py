@@ -26,11 +26,11 @@ def loop(op: OpBuilder, count: ir.Value, states: Sequence[ir.Value], step: LoopS
         ]
         return [b.Identity(going), *step(b, k, inner)]
 
-    made = op.Loop(count, True, *states, body=op.body(build), outputs=len(states))
-    made = made if isinstance(made, tuple) else (made,)
-    for value, state in zip(made, states, strict=True):
+    result = op.Loop(count, True, *states, body=op.body(build), outputs=len(states))
+    result = result if isinstance(result, tuple) else (result,)
+    for value, state in zip(result, states, strict=True):
         value.shape = state.shape
-    return made
+    return result
 
 
 def running(
@@ -58,7 +58,7 @@ def running(
             value.shape = state.shape  # runtimes need it, and inference at old opsets does not give it
         return [*following, *following[:outputs]]
 
-    made = op.Scan(
+    result = op.Scan(
         *initial,
         x,
         body=op.body(build),
@@ -67,10 +67,10 @@ def running(
         scan_output_axes=[axis] * outputs,
         outputs=len(initial) + outputs,
     )
-    found = tuple(made[len(initial) :])
-    for value in found:  # inference of Scan's types puts the new axis first
+    outcome = tuple(result[len(initial) :])
+    for value in outcome:  # inference of Scan's types puts the new axis first
         value.shape = ir.Shape(x.shape) if x.shape is not None else None
-    return found
+    return outcome
 
 
 def slice_like(op: OpBuilder, x: ir.Value, axis: int, fill: float | int, dtype: ir.DataType) -> ir.Value:

@@ -46,12 +46,12 @@ class _CellSearch(LoopBody):
         """What the states' updates may be, the most particular first."""
         for i, h in enumerate(self.before):
             for j, c in enumerate(self.before):
-                if i != j and (found := self._lstm(i, h, j, c)) is not None:
-                    yield found
+                if i != j and (result := self._lstm(i, h, j, c)) is not None:
+                    yield result
         for i, h in enumerate(self.before):
-            for found in (self._gru(i, h), self._rnn(i, h)):
-                if found is not None:
-                    yield found
+            for result in (self._gru(i, h), self._rnn(i, h)):
+                if result is not None:
+                    yield result
 
     def _lstm(self, i: int, h: ir.Value, j: int, c: ir.Value) -> Cell | None:
         """h' = o g(c'), c' = f c + i g(z), all gates pieces of one sum."""
@@ -63,9 +63,9 @@ class _CellSearch(LoopBody):
             if last is None or skip_identities(last[1]) is not self.after[j]:
                 continue
             for kept, added in operand_pairs(total):
-                found = self._lstm_gates(i, h, j, c, out_gate, kept, added, last[0])
-                if found is not None:
-                    return found
+                result = self._lstm_gates(i, h, j, c, out_gate, kept, added, last[0])
+                if result is not None:
+                    return result
         return None
 
     def _lstm_gates(
@@ -123,9 +123,9 @@ class _CellSearch(LoopBody):
             for z, state in operand_pairs(keep):
                 for rest, new in operand_pairs(renew):
                     if skip_identities(state) is h and self._is_complement(rest, z):
-                        found = self._gru_gates(i, h, z, new)
-                        if found is not None:
-                            return found
+                        result = self._gru_gates(i, h, z, new)
+                        if result is not None:
+                            return result
         return None
 
     def _is_complement(self, value: ir.Value, z: ir.Value) -> bool:
@@ -153,9 +153,9 @@ class _CellSearch(LoopBody):
                 pieces = self.gate(xz, 3), self.gate(xn, 3)
                 if pieces[0] is None or pieces[1] is None or pieces[0][0] is not pieces[1][0]:
                     continue
-                found = self._gru_reset(i, h, pieces[0], pieces[1][1], hz, rest, update[0], candidate[0])
-                if found is not None:
-                    return found
+                result = self._gru_reset(i, h, pieces[0], pieces[1][1], hz, rest, update[0], candidate[0])
+                if result is not None:
+                    return result
         return None
 
     def _gru_reset(
@@ -222,8 +222,8 @@ class _CellSearch(LoopBody):
 
     def _reset_place(self, r: ir.Value, x: ir.Value, h: ir.Value | None, gate: str, count: int) -> int | None:
         """Which gate the reset gate is: the activation of a piece of x's sum plus the same piece of h's."""
-        found = self.activated(r)
-        total = self.producer(found[1], "Add") if found is not None and found[0] == gate else None
+        result = self.activated(r)
+        total = self.producer(result[1], "Add") if result is not None and result[0] == gate else None
         for a, b in operand_pairs(total) if total is not None else ():
             first, second = self.gate(a, 3), self.gate(b, count)
             if first is not None and second is not None and first[0] is x and second[0] is h and first[1] == second[1]:
@@ -232,14 +232,14 @@ class _CellSearch(LoopBody):
 
     def _rnn(self, i: int, h: ir.Value) -> Cell | None:
         """h' = g(x W + h R + b)."""
-        found = self.activated(self.after[i])
-        linear = self.linear(found[1], h) if found is not None else None
-        if found is None or linear is None or linear.weight is None or linear.recurrence is None or linear.x is None:
+        result = self.activated(self.after[i])
+        linear = self.linear(result[1], h) if result is not None else None
+        if result is None or linear is None or linear.weight is None or linear.recurrence is None or linear.x is None:
             return None
         if len(linear.biases) > 2:
             return None
         biases = (*linear.biases, None, None)[:2]
-        return Cell("RNN", linear.x, linear.weight, linear.recurrence, (biases[0], biases[1]), (0,), (found[0],), (i,))
+        return Cell("RNN", linear.x, linear.weight, linear.recurrence, (biases[0], biases[1]), (0,), (result[0],), (i,))
 
     # -- everything accounted for --------------------------------------------------------------------------------------
 

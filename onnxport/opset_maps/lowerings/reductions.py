@@ -1,7 +1,7 @@
 """Reductions of NaN, and of no elements at all.
 
 onnxruntime's ReduceMax, ReduceMin, ArgMax and ArgMin pass over a NaN unless it stands first, and its ReduceMean of no elements
-is 0. The specification says nothing of either; NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart).
+is 0. The specification defines neither; NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def mean(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction, count
     Args:
         count: how many elements each mean is of (`element_count`).
     """
-    found = reduce("ReduceMean", x, keepdims)
+    result = reduce("ReduceMean", x, keepdims)
     if count is None or (isinstance(count, int) and count > 0):
-        return found
+        return result
     nan = op.const(math.nan, x.dtype)
     if isinstance(count, int):
-        return op.Mul(found, nan)
-    return op.Where(op.Equal(count, 0), nan, found)
+        return op.Mul(result, nan)
+    return op.Where(op.Equal(count, 0), nan, result)
 
 
 def element_count(op: OpBuilder, x: ir.Value, axes: Sequence[int] | ir.Value) -> ir.Value | int:
@@ -83,13 +83,13 @@ def first_extreme(
     axis = (
         axis % x.shape.rank() if x.shape is not None else axis
     )  # over a negative one onnxruntime reduces no empty tensor
-    found: ir.Value = op.node(operator, x, axis=axis, keepdims=int(keepdims))
+    result: ir.Value = op.node(operator, x, axis=axis, keepdims=int(keepdims))
     if not is_floating(x):
-        return found
+        return result
     is_nan = op.Cast(op.IsNaN(x), to=ir.DataType.INT32)
     any_nan = op.cast(op.reduce("ReduceMax", is_nan, [axis], keepdims=keepdims), ir.DataType.BOOL)
     nan = op.ArgMax(is_nan, axis=axis, keepdims=int(keepdims), select_last_index=int(last_nan))
-    return op.Where(any_nan, nan, found)
+    return op.Where(any_nan, nan, result)
 
 
 def without_nan(op: OpBuilder, x: ir.Value) -> ir.Value:

@@ -72,8 +72,8 @@ def in_double(function: Function) -> Function:
 
     @wraps(function)
     def wrapped(op: OpBuilder, *operands: ir.Value) -> ir.Value:
-        made = function(op, *[op.cast(item, _DOUBLE) for item in operands])
-        return op.cast_like(made, operands[0])
+        result = function(op, *[op.cast(item, _DOUBLE) for item in operands])
+        return op.cast_like(result, operands[0])
 
     return wrapped
 
@@ -81,10 +81,10 @@ def in_double(function: Function) -> Function:
 def polynomial(op: OpBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """The polynomial with `coefficients` from the lowest power up, by Horner's rule."""
     *rest, last = coefficients
-    made = op.const(last, x.dtype)
+    result = op.const(last, x.dtype)
     for item in reversed(rest):
-        made = op.Add(op.Mul(made, x), item)
-    return made
+        result = op.Add(op.Mul(result, x), item)
+    return result
 
 
 def _constant(op: OpBuilder, value: float) -> ir.Value:
@@ -109,8 +109,8 @@ def lgamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     # DLMF 5.5.3.
     mirrored = op.Sub(op.Log(op.Div(_constant(op, math.pi), op.Abs(sine))), positive)
     infinite = op.Or(isinf(op, x), op.And(reflected, op.Equal(sine, 0.0)))
-    made = op.Where(infinite, _constant(op, math.inf), op.Where(reflected, mirrored, positive))
-    return op.Where(op.Or(op.Equal(x, 1.0), op.Equal(x, 2.0)), _constant(op, 0.0), made)
+    result = op.Where(infinite, _constant(op, math.inf), op.Where(reflected, mirrored, positive))
+    return op.Where(op.Or(op.Equal(x, 1.0), op.Equal(x, 2.0)), _constant(op, 0.0), result)
 
 
 def _lgamma_positive(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -151,8 +151,8 @@ def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     pole = op.And(reflected, op.Equal(sine, 0.0))
     # DLMF 5.5.4.
     mirrored = op.Sub(positive, op.Div(op.Mul(cosine, math.pi), sine))
-    made = op.Where(pole, _constant(op, math.nan), op.Where(reflected, mirrored, positive))
-    return op.Where(op.Equal(x, 0.0), op.Neg(op.Reciprocal(x)), made)
+    result = op.Where(pole, _constant(op, math.nan), op.Where(reflected, mirrored, positive))
+    return op.Where(op.Equal(x, 0.0), op.Neg(op.Reciprocal(x)), result)
 
 
 @in_double
@@ -220,12 +220,12 @@ def zeta(op: OpBuilder, s: ir.Value, q: ir.Value) -> ir.Value:
         return [b.Identity(going), more, b.Where(wanted, b.Add(w, 1.0), w)]
 
     total, w = op.Loop(op.cast(count, ir.DataType.INT64), True, start, op.Add(start, q), body=op.body(step), outputs=2)
-    made = op.Add(total, _hurwitz_rest(op, s, w, total))
+    result = op.Add(total, _hurwitz_rest(op, s, w, total))
     inf, nan = _constant(op, math.inf), _constant(op, math.nan)
     below = op.LessOrEqual(q, 0.0)
-    made = op.Where(op.And(below, op.Not(op.Equal(s, op.Floor(s)))), nan, made)
-    made = op.Where(op.And(below, op.Equal(q, op.Floor(q))), inf, made)
-    return op.Where(op.Equal(s, 1.0), inf, op.Where(op.Less(s, 1.0), nan, made))
+    result = op.Where(op.And(below, op.Not(op.Equal(s, op.Floor(s)))), nan, result)
+    result = op.Where(op.And(below, op.Equal(q, op.Floor(q))), inf, result)
+    return op.Where(op.Equal(s, 1.0), inf, op.Where(op.Less(s, 1.0), nan, result))
 
 
 def multigammaln(op: OpBuilder, x: ir.Value, p: int) -> ir.Value:
@@ -393,8 +393,8 @@ def i0(op: OpBuilder, x: ir.Value) -> ir.Value:
 @in_double
 def i1(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The modified Bessel function I1."""
-    made = _grown(op, x, _bessel_scaled(op, x, 1))
-    return op.Mul(op.Sign(x), made)
+    result = _grown(op, x, _bessel_scaled(op, x, 1))
+    return op.Mul(op.Sign(x), result)
 
 
 # -- others ------------------------------------------------------------------------------------------------------------

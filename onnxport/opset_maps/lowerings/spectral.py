@@ -33,13 +33,13 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     place = axis + 1
     attributes = {"inverse": int(inverse), "onesided": int(onesided)}
     if op.opset >= 20:
-        made = op.DFT(batched, None, op.const(place), **attributes)
+        result = op.DFT(batched, None, op.const(place), **attributes)
     else:
-        made = op.DFT(batched, axis=place, **attributes)
-    made = op.Squeeze(made, op.axes(0))
+        result = op.DFT(batched, axis=place, **attributes)
+    result = op.Squeeze(result, op.axes(0))
     if not inverse:
-        return made
-    return op.Mul(made, size_of(op, x, axis))
+        return result
+    return op.Mul(result, size_of(op, x, axis))
 
 
 def _loses_digits(x: ir.Value, axis: int) -> bool:
@@ -84,8 +84,8 @@ def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided
         real = op.Sub(real, op.MatMul(parts[1], sines))
         imaginary = op.Add(imaginary, op.MatMul(parts[1], cosines))
     back = [last.index(i) for i in range(rank - 1)]
-    made = [op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in (real, imaginary)]
-    return op.Concat(*made, axis=-1)
+    result = [op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in (real, imaginary)]
+    return op.Concat(*result, axis=-1)
 
 
 def _is_pair(x: ir.Value) -> bool:

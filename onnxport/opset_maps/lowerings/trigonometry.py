@@ -66,17 +66,17 @@ def sinh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """sign(x) (u + u / (u + 1)) / 2 with u = expm1(|x|)."""
     a = op.Abs(x)
     u = compositions.expm1(op, op.Min(a, op.const(_ALONE, x.dtype)))
-    found = op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
-    found = op.Mul(op.Sign(x), op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), found))
-    return op.Where(op.Equal(x, 0.0), x, found)
+    result = op.Mul(op.Add(u, op.Div(u, op.Add(u, 1.0))), 0.5)
+    result = op.Mul(op.Sign(x), op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), result))
+    return op.Where(op.Equal(x, 0.0), x, result)
 
 
 def cosh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """(e + 1 / e) / 2 with e = exp(|x|)."""
     a = op.Abs(x)
     e = op.Exp(op.Min(a, op.const(_ALONE, x.dtype)))
-    found = op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
-    return op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), found)
+    result = op.Mul(op.Add(e, op.Reciprocal(e)), 0.5)
+    return op.Where(op.Greater(a, _ALONE), _half_of_exp(op, a), result)
 
 
 def _half_of_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -91,23 +91,25 @@ def asinh(op: OpBuilder, x: ir.Value) -> ir.Value:
     large = op.Greater(a, _LARGE)
     squared = square(op, op.Where(large, op.const(1.0, x.dtype), a))
     rest = op.Div(squared, op.Add(op.Sqrt(op.Add(squared, 1.0)), 1.0))
-    found = op.Where(large, _log_of_twice(op, a), compositions.log1p(op, op.Add(a, rest)))
-    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), found))
+    result = op.Where(large, _log_of_twice(op, a), compositions.log1p(op, op.Add(a, rest)))
+    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), result))
 
 
 def acosh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log1p(t + sqrt(t (t + 2))) with t = x - 1; of a large x log(2 x), NaN below 1."""
     large = op.Greater(x, _LARGE)
     t = op.Sub(op.Where(large, op.const(1.0, x.dtype), x), 1.0)
-    found = op.Where(large, _log_of_twice(op, x), compositions.log1p(op, op.Add(t, op.Sqrt(op.Mul(t, op.Add(t, 2.0))))))
-    return op.Where(op.Less(x, 1.0), op.const(math.nan, x.dtype), found)
+    result = op.Where(
+        large, _log_of_twice(op, x), compositions.log1p(op, op.Add(t, op.Sqrt(op.Mul(t, op.Add(t, 2.0)))))
+    )
+    return op.Where(op.Less(x, 1.0), op.const(math.nan, x.dtype), result)
 
 
 def atanh(op: OpBuilder, x: ir.Value) -> ir.Value:
     """sign(x) log1p(2 a / (1 - a)) / 2 with a = |x|."""
     a = op.Abs(x)
-    found = compositions.log1p(op, op.Div(op.Add(a, a), op.Sub(1.0, a)))
-    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), op.Mul(found, 0.5)))
+    result = compositions.log1p(op, op.Div(op.Add(a, a), op.Sub(1.0, a)))
+    return op.Where(op.Equal(x, 0.0), x, op.Mul(op.Sign(x), op.Mul(result, 0.5)))
 
 
 def log_softmax(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:

@@ -36,16 +36,16 @@ def _greatest(op: OpBuilder, x: ir.Value, pool: Callable[[ir.Value], ir.Value]) 
     return op.Mul(pool(op.Mul(x, 0.5)), 2.0)
 
 
-def _with_nan(op: OpBuilder, x: ir.Value, found: ir.Value, attributes: dict[str, Any]) -> ir.Value:
+def _with_nan(op: OpBuilder, x: ir.Value, result: ir.Value, attributes: dict[str, Any]) -> ir.Value:
     if not is_floating(x):
-        return found
+        return result
     padded = any(attributes.get("pads", ())) or attributes.get("ceil_mode", 0)
     if x.dtype != ir.DataType.DOUBLE and not padded and all(step == 1 for step in attributes.get("dilations", ())):
         mean = op.AveragePool(_not_negative(op, x), **{**attributes, "dilations": None})
-        return op.Add(found, cut_to_zero(op, mean))
+        return op.Add(result, cut_to_zero(op, mean))
     is_nan = op.cast(op.IsNaN(x), ir.DataType.FLOAT)
     any_nan = op.cast(op.MaxPool(is_nan, outputs=1, **attributes), ir.DataType.BOOL)
-    return op.Where(any_nan, op.const(math.nan, x.dtype), found)
+    return op.Where(any_nan, op.const(math.nan, x.dtype), result)
 
 
 def max_pool_with_places(op: OpBuilder, x: ir.Value, **attributes: Any) -> tuple[ir.Value, ir.Value]:
@@ -75,8 +75,8 @@ def global_max_pool(op: OpBuilder, x: ir.Value) -> ir.Value:
     if x.dtype == ir.DataType.DOUBLE:  # no kernel
         axes = list(range(2, x.shape.rank() if x.shape is not None else 4))
         return reduced(op, "ReduceMax", x, keepdims=True, reduce=over(op, axes))
-    found = _greatest(op, x, lambda item: op.GlobalMaxPool(item))
-    return op.Add(found, cut_to_zero(op, op.GlobalAveragePool(_not_negative(op, x))))
+    result = _greatest(op, x, lambda item: op.GlobalMaxPool(item))
+    return op.Add(result, cut_to_zero(op, op.GlobalAveragePool(_not_negative(op, x))))
 
 
 def _not_negative(op: OpBuilder, x: ir.Value) -> ir.Value:

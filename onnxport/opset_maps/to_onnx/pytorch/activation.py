@@ -105,9 +105,9 @@ def mish(op: OpBuilder, x: ir.Value) -> ir.Value:
 def softplus(op: OpBuilder, x: ir.Value, beta: float = 1, threshold: float = 20) -> ir.Value:
     """Softplus, the identity beyond the threshold."""
     scaled = x if beta == 1 else op.Mul(x, float(beta))
-    made = op.Softplus(scaled)
-    made = made if beta == 1 else op.Div(made, float(beta))
-    return op.Where(op.Greater(scaled, float(threshold)), x, made)
+    result = op.Softplus(scaled)
+    result = result if beta == 1 else op.Div(result, float(beta))
+    return op.Where(op.Greater(scaled, float(threshold)), x, result)
 
 
 @aten.lower("aten::softshrink", cases=[case(lambda x: F.softshrink(x, 0.7), f32(2, 3))])

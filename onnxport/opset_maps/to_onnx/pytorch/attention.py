@@ -80,10 +80,10 @@ def scaled_dot_product_attention(
             raise UnsupportedOperator("attention over a dynamic head size")
         scale = 1 / math.sqrt(width)
     if op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4):
-        made = _fused(op, query, key, value, attn_mask, is_causal, scale)
+        result = _fused(op, query, key, value, attn_mask, is_causal, scale)
     else:
-        made = _written_out(op, query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    return made if attn_mask is None else _without_blind(op, made, attn_mask)
+        result = _written_out(op, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    return result if attn_mask is None else _without_blind(op, result, attn_mask)
 
 
 def _fused(
@@ -145,11 +145,11 @@ def _causal(op: OpBuilder, query: ir.Value, key: ir.Value) -> ir.Value:
     return op.Where(later, op.const(-math.inf, query.dtype), op.const(0.0, query.dtype))
 
 
-def _without_blind(op: OpBuilder, made: ir.Value, mask: ir.Value) -> ir.Value:
+def _without_blind(op: OpBuilder, result: ir.Value, mask: ir.Value) -> ir.Value:
     """0 in the rows whose mask allows no key: softmax of nothing but minus infinity is no number."""
     known = op.constant(mask)
     if known is not None and bool(np.all(known.any(-1) if known.dtype == bool else (known != -np.inf).any(-1))):
-        return made
+        return result
     seen = mask if mask.dtype == ir.DataType.BOOL else op.Not(op.Equal(mask, op.const(-math.inf, mask.dtype)))
     any_key = op.reduce("ReduceMax", op.cast(seen, ir.DataType.INT32), [-1], keepdims=True)
-    return op.Where(op.cast(any_key, ir.DataType.BOOL), made, op.const(0.0, made.dtype))
+    return op.Where(op.cast(any_key, ir.DataType.BOOL), result, op.const(0.0, result.dtype))

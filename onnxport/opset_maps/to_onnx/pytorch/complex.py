@@ -47,11 +47,11 @@ def parts(op: OpBuilder, x: Number, dtype: ir.DataType) -> Term:
 
 
 def _complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Case:
-    """A case on complex tensors that are made of real inputs and looked at as real ones."""
+    """A case on complex tensors, the inputs and results seen as real ones."""
 
     def run(*reals: torch.Tensor) -> Any:
-        made = call(*(torch.view_as_complex(item) for item in reals))
-        leaves = made if isinstance(made, (tuple, list)) else [made]
+        result = call(*(torch.view_as_complex(item) for item in reals))
+        leaves = result if isinstance(result, (tuple, list)) else [result]
         return tuple(torch.view_as_real(item.resolve_conj()) if item.is_complex() else item for item in leaves)
 
     return case(run, *(f32(*shape, 2) for shape in shapes), **options)
@@ -249,10 +249,10 @@ def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
     """A repeated product; other powers than small integers are refused."""
     if not isinstance(exponent, (int, float)) or exponent not in (1, 2, 3, 4):
         raise UnsupportedOperator(f"a complex number to the {exponent}: only 1 to 4")
-    made = base = parts_of(op, x)
+    result = base = parts_of(op, x)
     for _ in range(int(exponent) - 1):
-        made = parts_of(op, product(op, made, base, lambda a, b: op.Mul(a, b)))
-    return joined(op, *made)
+        result = parts_of(op, product(op, result, base, lambda a, b: op.Mul(a, b)))
+    return joined(op, *result)
 
 
 @aten.lower(
@@ -317,20 +317,20 @@ def lifted(name: str) -> Callable[..., Any]:
         entry = aten.find(name)
         if entry is None:
             raise UnsupportedOperator(f"{name} has no mapping")
-        said = [None if item is None else Expected(part_type(item.dtype), item.shape) for item in op.results]
-        made = []
+        expected = [None if item is None else Expected(part_type(item.dtype), item.shape) for item in op.results]
+        result = []
         for index in (0, 1):
-            with op.at(None, said):
-                made.append(
+            with op.at(None, expected):
+                result.append(
                     entry.function(
                         op,
                         *_part_of(op, args, index, name),
                         **dict(zip(kwargs, _part_of(op, list(kwargs.values()), index, name))),
                     )
                 )
-        if isinstance(made[0], (tuple, list)):
-            return tuple(joined(op, first, second) for first, second in zip(made[0], made[1], strict=True))
-        return joined(op, made[0], made[1])
+        if isinstance(result[0], (tuple, list)):
+            return tuple(joined(op, first, second) for first, second in zip(result[0], result[1], strict=True))
+        return joined(op, result[0], result[1])
 
     lower.__doc__ = "The real form, on both parts."
     return lower
@@ -338,21 +338,21 @@ def lifted(name: str) -> Callable[..., Any]:
 
 def _part_of(op: OpBuilder, args: Sequence[Any], index: int, name: str) -> list[Any]:
     """The arguments with each operand's part; the second part of a real operand is 0."""
-    made: list[Any] = []
+    result: list[Any] = []
     for item in args:
         if isinstance(item, ir.Value) and is_complex(item):
-            made.append(op.Gather(item, index, axis=-1))
+            result.append(op.Gather(item, index, axis=-1))
         elif isinstance(item, ir.Value) and index and _is_data(item, name):
-            made.append(op.Expand(op.const(0, item.dtype), op.shape(item)))
+            result.append(op.Expand(op.const(0, item.dtype), op.shape(item)))
         elif isinstance(item, (list, tuple)) and not (name in _FILLED and all(isinstance(part, int) for part in item)):
-            made.append(_part_of(op, item, index, name))
+            result.append(_part_of(op, item, index, name))
         elif isinstance(item, complex):
-            made.append(item.imag if index else item.real)
+            result.append(item.imag if index else item.real)
         elif index and name in _FILLED and isinstance(item, (int, float)):
-            made.append(0.0)
+            result.append(0.0)
         else:
-            made.append(item)
-    return made
+            result.append(item)
+    return result
 
 
 def _is_data(item: ir.Value, name: str) -> bool:

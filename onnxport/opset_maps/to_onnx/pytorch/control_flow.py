@@ -20,8 +20,8 @@ def _value(op: OpBuilder, item: Any) -> ir.Value:
     return item if isinstance(item, ir.Value) else op.const(item)
 
 
-def _all(made: Any) -> Results:
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+def _all(result: Any) -> Results:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 class _Cond(torch.nn.Module):
@@ -86,8 +86,8 @@ def while_loop(
         b.input("iteration", ir.DataType.INT64, [])
         b.input("go_on", ir.DataType.BOOL, [])
         states = [b.input("state", _dtype(item), _shape(item)) for item in start]
-        made = [_value(b, item) for item in b.call(body, *states, *additional)]
-        return [_value(b, b.call(condition, *made, *additional)[0]), *made]
+        result = [_value(b, item) for item in b.call(body, *states, *additional)]
+        return [_value(b, b.call(condition, *result, *additional)[0]), *result]
 
     return _all(op.Loop(None, _value(op, first), *start, body=op.body(write), outputs=len(start)))
 
@@ -136,12 +136,12 @@ def associative_scan(op: OpBuilder, combine: Any, xs: Sequence[ir.Value], additi
     def write(b: OpBuilder) -> list[ir.Value]:
         states = [b.input("state", _dtype(item), (_shape(item) or [None])[1:]) for item in heads]
         rows = [b.input("row", _dtype(item), (_shape(item) or [None])[1:]) for item in tails]
-        made = [_value(b, item) for item in b.call(combine, *states, *rows, *additional)]
-        return [*made, *(b.Identity(item) for item in made)]
+        result = [_value(b, item) for item in b.call(combine, *states, *rows, *additional)]
+        return [*result, *(b.Identity(item) for item in result)]
 
     starts = [op.Squeeze(item, op.axes(0)) for item in heads]
-    made = _all(op.Scan(*starts, *tails, body=op.body(write), num_scan_inputs=len(xs), outputs=2 * len(xs)))
-    return tuple(op.Concat(head, rest, axis=0) for head, rest in zip(heads, made[len(xs) :], strict=True))
+    result = _all(op.Scan(*starts, *tails, body=op.body(write), num_scan_inputs=len(xs), outputs=2 * len(xs)))
+    return tuple(op.Concat(head, rest, axis=0) for head, rest in zip(heads, result[len(xs) :], strict=True))
 
 
 @aten.lower("higher_order::wrap_with_set_grad_enabled", cases=_cases(_NoGrad, f32(2, 3)))

@@ -54,7 +54,7 @@ def _convolved(
     else:
         pads = spread(padding, spatial) * 2
     x, unbatched = batched(op, x, spatial)
-    made = op.Conv(
+    result = op.Conv(
         x,
         weight,
         bias,
@@ -64,7 +64,7 @@ def _convolved(
         dilations=dilations,
         group=groups,
     )
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+    return op.Squeeze(result, op.axes(0)) if unbatched else result
 
 
 @aten.lower(
@@ -124,14 +124,14 @@ def conv_transpose(
     x, unbatched = batched(op, x, spatial)
     strides, pads, extra = spread(stride, spatial), spread(padding, spatial), spread(output_padding, spatial)
     if any(more >= step for more, step in zip(extra, strides, strict=True)):  # which runtimes refuse
-        made = op.ConvTranspose(x, weight, strides=strides, dilations=spread(dilation, spatial), group=groups)
-        made = op.Pad(made, op.const([0] * (spatial + 4) + extra), op.const(0, made.dtype))
+        result = op.ConvTranspose(x, weight, strides=strides, dilations=spread(dilation, spatial), group=groups)
+        result = op.Pad(result, op.const([0] * (spatial + 4) + extra), op.const(0, result.dtype))
         ends = [-amount if amount else np.iinfo(np.int64).max for amount in pads]
-        made = op.Slice(made, pads, ends, list(range(2, spatial + 2)))
+        result = op.Slice(result, pads, ends, list(range(2, spatial + 2)))
         if bias is not None:
-            made = op.Add(made, op.Reshape(bias, [1, -1] + [1] * spatial))
+            result = op.Add(result, op.Reshape(bias, [1, -1] + [1] * spatial))
     else:
-        made = op.ConvTranspose(
+        result = op.ConvTranspose(
             x,
             weight,
             bias,
@@ -141,7 +141,7 @@ def conv_transpose(
             dilations=spread(dilation, spatial),
             group=groups,
         )
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+    return op.Squeeze(result, op.axes(0)) if unbatched else result
 
 
 @aten.lower(

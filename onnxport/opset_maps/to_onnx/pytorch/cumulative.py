@@ -30,13 +30,13 @@ _NARROW = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.B
 )
 def cumsum(op: OpBuilder, x: ir.Value, dim: int, *, dtype: ir.DataType | None = None) -> ir.Value:
     """CumSum."""
-    said = op.result.dtype
-    value = op.cast(x, said)
+    expected = op.result.dtype
+    value = op.cast(x, expected)
     if not rank(x):
         return value
-    if said in _NARROW:  # onnxruntime sums none of these
-        wide = ir.DataType.FLOAT if said.is_floating_point() else ir.DataType.INT32
-        return op.cast(op.CumSum(op.cast(value, wide), op.const(dim)), said)
+    if expected in _NARROW:  # onnxruntime sums none of these
+        wide = ir.DataType.FLOAT if expected.is_floating_point() else ir.DataType.INT32
+        return op.cast(op.CumSum(op.cast(value, wide), op.const(dim)), expected)
     return op.CumSum(value, op.const(dim))
 
 

@@ -143,9 +143,9 @@ def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -
     """NonZero, filled up and cut to a size."""
     if not rank(x):
         raise UnsupportedOperator("aten::nonzero_static of a number")
-    found = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
+    result = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
     spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
-    return op.Slice(op.Concat(found, spare, axis=0), [0], [size], [0])
+    return op.Slice(op.Concat(result, spare, axis=0), [0], [size], [0])
 
 
 @aten.lower("aten::nonzero_numpy", "aten::where.default", cases=[case(lambda x: torch.where(x > 0), f32(3, 4))])
@@ -185,7 +185,7 @@ def one_hot(op: OpBuilder, x: ir.Value, num_classes: Size = -1) -> ir.Value:
 
 @dataclass(frozen=True)
 class Selection:
-    """Advanced indexing, made ready for GatherND and ScatterND.
+    """Advanced indexing as operands for GatherND and ScatterND.
 
     Attributes:
         indices: INT64, a tuple of positions along the last axis.
@@ -224,15 +224,15 @@ def _selection(op: OpBuilder, x: ir.Value, indices: Sequence[ir.Value | None]) -
             vectors.append((axis, op.cast(item, ir.DataType.INT64)))
             axis += 1
     axes = [at for at, _ in vectors]
-    made = _broadcast(op, [vector for _, vector in vectors])
-    stacked = [op.Unsqueeze(item, op.axes(-1)) for item in made]
+    result = _broadcast(op, [vector for _, vector in vectors])
+    stacked = [op.Unsqueeze(item, op.axes(-1)) for item in result]
     adjacent = axes == list(range(axes[0], axes[0] + len(axes))) and not _split_by_none(indices)
     others = [i for i in range(rank(x)) if i not in axes]
     return Selection(
         stacked[0] if len(stacked) == 1 else op.Concat(*stacked, axis=-1),
         [*axes, *others],
         len(axes),
-        rank(made[0]),
+        rank(result[0]),
         axes[0] if adjacent else 0,
     )
 
@@ -292,8 +292,8 @@ def index(op: OpBuilder, x: ir.Value, indices: Sequence[ir.Value | None]) -> ir.
     if len(given) == 1 and rank(given[0][1]) == 1:
         return op.Compress(x, op.cast(given[0][1], ir.DataType.BOOL), axis=given[0][0])
     chosen = _selection(op, x, indices)
-    made = op.GatherND(permuted(op, x, chosen.order), chosen.indices)
-    return permuted(op, made, chosen.gathered_order(chosen.rank + rank(x) - chosen.count))
+    result = op.GatherND(permuted(op, x, chosen.order), chosen.indices)
+    return permuted(op, result, chosen.gathered_order(chosen.rank + rank(x) - chosen.count))
 
 
 @aten.lower(
@@ -339,8 +339,8 @@ def index_put(
     chosen = _selection(op, x, indices)
     front = permuted(op, x, chosen.order)
     updates = _as_updates(op, front, values, chosen, rank(x))
-    made = scatter_slices(op, front, chosen.indices, updates, "add" if accumulate else None)
-    return permuted(op, made, [chosen.order.index(axis) for axis in range(rank(x))])
+    result = scatter_slices(op, front, chosen.indices, updates, "add" if accumulate else None)
+    return permuted(op, result, [chosen.order.index(axis) for axis in range(rank(x))])
 
 
 def _is_single(values: ir.Value) -> bool:
@@ -429,8 +429,8 @@ def unfold(op: OpBuilder, x: ir.Value, dimension: int, size: int, step: int) -> 
     length = op.Squeeze(op.dim(x, dim), op.axes(0))
     starts = op.Range(0, op.Add(op.Sub(length, size), 1), step)
     windows = op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(size))
-    made = op.Gather(x, windows, axis=dim)
-    return permuted(op, made, [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
+    result = op.Gather(x, windows, axis=dim)
+    return permuted(op, result, [*range(dim + 1), *range(dim + 2, count + 1), dim + 1])
 
 
 def number_like(op: OpBuilder, value: Number, x: ir.Value) -> ir.Value:

@@ -74,8 +74,8 @@ def slogdet(op: OpBuilder, a: ir.Value) -> Values:
     """Sign and logarithm of the product of U's diagonal."""
     _square(a)
     _, sign, logarithm = linear_algebra.determinant(op, a)
-    made = op.cast_like(sign, a), op.cast_like(logarithm, a)
-    return (*made, *_factored(op, a)) if len(op.results) > 2 else made
+    result = op.cast_like(sign, a), op.cast_like(logarithm, a)
+    return (*result, *_factored(op, a)) if len(op.results) > 2 else result
 
 
 @aten.lower("aten::logdet", cases=[case(torch.logdet, _positive(3, 4, 4))])
@@ -245,11 +245,11 @@ def solve(
     _square(A)
     vector = _is_vector(A, B)
     b = op.Unsqueeze(B, op.axes(-1)) if vector else B
-    made = _solved(op, A, b, left=left or vector)
-    made = op.cast_like(op.Squeeze(made, op.axes(-1)) if vector else made, A)
+    result = _solved(op, A, b, left=left or vector)
+    result = op.cast_like(op.Squeeze(result, op.axes(-1)) if vector else result, A)
     if len(op.results) == 1:
-        return made
-    return (made, _info(op, A)) if len(op.results) == 2 else (made, *_factored(op, A), _info(op, A))
+        return result
+    return (result, _info(op, A)) if len(op.results) == 2 else (result, *_factored(op, A), _info(op, A))
 
 
 @aten.lower(
@@ -261,8 +261,8 @@ def solve(
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
     _square(A)
-    made = op.cast_like(linear_algebra.inverse(op, A), A)
-    return (made, _info(op, A)) if len(op.results) > 1 else made
+    result = op.cast_like(linear_algebra.inverse(op, A), A)
+    return (result, _info(op, A)) if len(op.results) > 1 else result
 
 
 @aten.lower(
@@ -285,8 +285,8 @@ def solve_triangular(
     if left:
         return op.cast_like(linear_algebra.solve_triangular(op, x, B, upper=upper, unit=unitriangular), x)
     a, b = transposed(op, x), transposed(op, B)
-    made = linear_algebra.solve_triangular(op, a, b, upper=not upper, unit=unitriangular)
-    return op.cast_like(transposed(op, made), x)
+    result = linear_algebra.solve_triangular(op, a, b, upper=not upper, unit=unitriangular)
+    return op.cast_like(transposed(op, result), x)
 
 
 @aten.lower(
@@ -299,9 +299,9 @@ def triangular_solve(
     """Substitution, and the coefficients as they were."""
     _square(A)
     a = transposed(op, A) if transpose else A
-    made = linear_algebra.solve_triangular(op, a, x, upper=upper != transpose, unit=unitriangular)
-    return op.cast_like(made, x), op.Expand(
-        A, op.Concat(op.Slice(op.Shape(made), [0], [-2], [0]), op.Slice(op.Shape(A), [-2], [2**31], [0]), axis=0)
+    result = linear_algebra.solve_triangular(op, a, x, upper=upper != transpose, unit=unitriangular)
+    return op.cast_like(result, x), op.Expand(
+        A, op.Concat(op.Slice(op.Shape(result), [0], [-2], [0]), op.Slice(op.Shape(A), [-2], [2**31], [0]), axis=0)
     )
 
 
@@ -320,9 +320,9 @@ def triangular_solve(
 def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool = False) -> ir.Value | Values:
     """The lower triangle, turned on request."""
     _square(x)
-    made = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
-    made = transposed(op, made) if upper else made
-    return (made, _info(op, x)) if len(op.results) > 1 else made
+    result = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
+    result = transposed(op, result) if upper else result
+    return (result, _info(op, x)) if len(op.results) > 1 else result
 
 
 @aten.lower(

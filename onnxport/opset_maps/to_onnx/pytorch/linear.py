@@ -39,8 +39,8 @@ def linear(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None =
     """Gemm of matrices; else MatMul with the transposed weight, which runtimes transpose once, when they load."""
     if x.dtype == ir.DataType.BFLOAT16:  # the bias is added before the one rounding, as torch does
         wide = None if bias is None else op.cast(bias, ir.DataType.FLOAT)
-        made = linear(op, op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT), wide)
-        return op.cast(made, ir.DataType.BFLOAT16)
+        result = linear(op, op.cast(x, ir.DataType.FLOAT), op.cast(weight, ir.DataType.FLOAT), wide)
+        return op.cast(result, ir.DataType.BFLOAT16)
     if rank(weight) == 1:
         product = op.MatMul(x, weight)
     elif rank(x) == 2 and (bias is None or rank(bias) == 1) and x.dtype in products.GEMM_TYPES:

@@ -13,8 +13,8 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.lowerings.normalization import affine, batch_standardized, standardized
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def _channels(x: ir.Value) -> int:
@@ -26,16 +26,6 @@ def _channels(x: ir.Value) -> int:
 
 def _filled(op: OpBuilder, value: ir.Value | None, count: int, number: float, dtype: ir.DataType | None) -> ir.Value:
     return value if value is not None else op.const(np.full(count, number), dtype)
-
-
-def _per_channel(op: OpBuilder, value: ir.Value, x: ir.Value) -> ir.Value:
-    """A vector over channels, as it broadcasts against `x`."""
-    return op.Reshape(value, [1, -1, *[1] * (rank(x) - 2)])
-
-
-def _affine(op: OpBuilder, x: ir.Value, weight: ir.Value | None, bias: ir.Value | None) -> ir.Value:
-    x = x if weight is None else op.Mul(x, _per_channel(op, weight, x))
-    return x if bias is None else op.Add(x, _per_channel(op, bias, x))
 
 
 @aten.lower(
@@ -60,8 +50,7 @@ def batch_norm(
 ) -> ir.Value:
     """BatchNormalization with the running statistics, or the batch's own statistics where it has none."""
     if training or running_mean is None or running_var is None:
-        axes = [0, *range(2, rank(x))]
-        return _affine(op, standardized(op, x, axes, eps), weight, bias)
+        return batch_standardized(op, x, weight, bias, eps)
     count = _channels(x)
     return op.BatchNormalization(
         x,
@@ -71,13 +60,6 @@ def batch_norm(
         running_var,
         epsilon=eps,
     )
-
-
-def standardized(op: OpBuilder, x: ir.Value, axes: Sequence[int], eps: float) -> ir.Value:
-    """(x - mean) / sqrt(variance + eps) over `axes`."""
-    centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
-    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=True)
-    return op.Div(centred, op.Sqrt(op.Add(variance, eps)))
 
 
 @aten.lower(
@@ -103,9 +85,9 @@ def layer_norm(
         if weight is None:
             weight = op.const(np.ones([int(size) for size in normalized_shape]), x.dtype)
         return op.LayerNormalization(x, weight, bias, axis=-count, epsilon=eps)
-    made = standardized(op, x, list(range(-count, 0)), eps)
-    made = made if weight is None else op.Mul(made, weight)
-    return made if bias is None else op.Add(made, bias)
+    result = standardized(op, x, list(range(-count, 0)), eps)
+    result = result if weight is None else op.Mul(result, weight)
+    return result if bias is None else op.Add(result, bias)
 
 
 @aten.lower(
@@ -134,8 +116,8 @@ def rms_norm(
         return op.RMSNormalization(x, weight, axis=-count, epsilon=eps)
     wide = op.cast(x, ir.DataType.DOUBLE if x.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT)
     mean = op.reduce("ReduceMean", op.Mul(wide, wide), list(range(-count, 0)), keepdims=True)
-    made = op.cast_like(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x)
-    return made if weight is None else op.Mul(made, weight)
+    result = op.cast_like(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x)
+    return result if weight is None else op.Mul(result, weight)
 
 
 @aten.lower(
@@ -161,8 +143,8 @@ def group_norm(
     size = math.prod(sizes) // num_groups if len(sizes) == len(inner) else -1  # -1 of an empty batch could be anything
     grouped = op.Reshape(x, [0, num_groups, size])
     one, zero = op.const(np.ones(num_groups), x.dtype), op.const(np.zeros(num_groups), x.dtype)
-    made = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
-    return _affine(op, op.Reshape(made, op.shape(x)), weight, bias)
+    result = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
+    return affine(op, op.Reshape(result, op.shape(x)), weight, bias)
 
 
 @aten.lower(

@@ -38,8 +38,8 @@ def bitwise_left_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
     """Mul by a power of two, which wraps as a shift does; ONNX's BitShift takes unsigned integers only."""
     value, count = to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)
     inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 64))
-    made = op.Where(inside, op.Mul(value, _powers_of_two(op, count)), op.const(0, _INT64))
-    return op.cast(made, op.result.dtype)
+    result = op.Where(inside, op.Mul(value, _powers_of_two(op, count)), op.const(0, _INT64))
+    return op.cast(result, op.result.dtype)
 
 
 @aten.lower(

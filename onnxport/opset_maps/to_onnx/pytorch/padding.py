@@ -59,21 +59,21 @@ def pad(
         fill = to_dtype(op, 0 if value is None else value, x.dtype)
         if x.dtype in (ir.DataType.INT16, ir.DataType.UINT16, ir.DataType.BFLOAT16):
             wide = ir.DataType.FLOAT if x.dtype == ir.DataType.BFLOAT16 else ir.DataType.INT32
-            made = op.Pad(op.cast(x, wide), op.shape_vector(_pads(x, pad)), op.cast(fill, wide))
-            return op.cast(made, x.dtype)
+            result = op.Pad(op.cast(x, wide), op.shape_vector(_pads(x, pad)), op.cast(fill, wide))
+            return op.cast(result, x.dtype)
         return op.Pad(x, op.shape_vector(_pads(x, pad)), fill)
     if x.shape is not None and 0 in x.shape:
-        said = op.result.shape
-        if said is None or not all(isinstance(size, int) for size in said) or 0 not in said:
+        expected = op.result.shape
+        if expected is None or not all(isinstance(size, int) for size in expected) or 0 not in expected:
             raise UnsupportedOperator(f"padding of no elements in mode {mode!r}")
-        return op.Expand(op.const(0, x.dtype), op.shape_vector([size for size in said if isinstance(size, int)]))
+        return op.Expand(op.const(0, x.dtype), op.shape_vector([size for size in expected if isinstance(size, int)]))
     pads = _pads(x, pad)
     if mode == "circular":  # which torch takes from what negative pads leave
         x = _cropped(op, x, pads)
-    made = op.Pad(
+    result = op.Pad(
         x, op.shape_vector([item if isinstance(item, ir.Value) else max(item, 0) for item in pads]), mode=_MODES[mode]
     )
-    return made if mode == "circular" else _cropped(op, made, pads)
+    return result if mode == "circular" else _cropped(op, result, pads)
 
 
 def _cropped(op: OpBuilder, x: ir.Value, pads: Sequence[Size]) -> ir.Value:

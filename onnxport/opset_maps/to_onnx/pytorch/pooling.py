@@ -49,8 +49,8 @@ def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Val
     """MaxPool, NaN where a window holds one."""
     spatial = _spatial(op)
     x, unbatched = batched(op, x, spatial)
-    made = windows.max_pool(op, x, **_window(spatial, *window, **options))
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+    result = windows.max_pool(op, x, **_window(spatial, *window, **options))
+    return op.Squeeze(result, op.axes(0)) if unbatched else result
 
 
 @aten.lower(
@@ -68,8 +68,8 @@ def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: A
     """MaxPool, and where in the flattened image each maximum stands; of several NaN the last."""
     spatial = _spatial(op)
     x, unbatched = batched(op, x, spatial)
-    made = windows.max_pool_with_places(op, x, **_window(spatial, *window, **options))
-    return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in made)
+    result = windows.max_pool_with_places(op, x, **_window(spatial, *window, **options))
+    return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in result)
 
 
 def _window(
@@ -121,7 +121,7 @@ def avg_pool(
             "ceil_mode with counted padding: ONNX divides windows that reach beyond the padding differently"
         )
     x, unbatched = batched(op, x, spatial)
-    made = op.AveragePool(
+    result = op.AveragePool(
         x,
         kernel_shape=kernel,
         strides=spread(stride, spatial) if stride else kernel,
@@ -135,8 +135,8 @@ def avg_pool(
         elements = 1
         for size in kernel:
             elements *= size
-        made = op.Mul(made, elements / divisor_override)
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+        result = op.Mul(result, elements / divisor_override)
+    return op.Squeeze(result, op.axes(0)) if unbatched else result
 
 
 @aten.lower(
@@ -193,8 +193,8 @@ def _adaptive_places(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> 
         table = numbers[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))].ravel()
         index = first_extreme(op, "ArgMax", piece, -1, keepdims=True, last_nan=True)
         places.append(op.Gather(op.const(table), index, axis=0))
-    made = places[0] if len(places) == 1 else op.Concat(*places, axis=-1)
-    return op.Reshape(made, op.Concat(*[op.dim(x, i) for i in range(lead)], op.const(wanted), axis=0))
+    result = places[0] if len(places) == 1 else op.Concat(*places, axis=-1)
+    return op.Reshape(result, op.Concat(*[op.dim(x, i) for i in range(lead)], op.const(wanted), axis=0))
 
 
 @dataclass(frozen=True)
@@ -224,17 +224,17 @@ def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], bins: _Bin
     x, unbatched = batched(op, x, spatial)
     sizes = _sizes(x, spatial)
     if all(size == 1 for size in wanted):
-        made = bins.whole(op, x)
+        result = bins.whole(op, x)
     elif any(size is None for size in sizes):
         raise UnsupportedOperator("adaptive pooling of a dynamic size")
     elif all(size % want == 0 for size, want in zip(sizes, wanted, strict=True) if size is not None):
         kernel = [size // want for size, want in zip(sizes, wanted, strict=True) if size is not None]
-        made = bins.equal(op, x, kernel)
+        result = bins.equal(op, x, kernel)
     else:
-        made = x
+        result = x
         for i, (size, want) in enumerate(zip(sizes, wanted, strict=True)):
-            made = _binned(op, made, 2 + i, size or 0, want, bins.operator)
-    return op.Squeeze(made, op.axes(0)) if unbatched else made
+            result = _binned(op, result, 2 + i, size or 0, want, bins.operator)
+    return op.Squeeze(result, op.axes(0)) if unbatched else result
 
 
 def _binned(op: OpBuilder, x: ir.Value, axis: int, size: int, want: int, reduction: str) -> ir.Value:

@@ -42,12 +42,14 @@ def quantized(
     op: OpBuilder, x: ir.Value, scale: ir.Value, zero: ir.Value, low: int, high: int, axis: int | None
 ) -> ir.Value:
     """QuantizeLinear to the type of `zero`, cut to the steps that are allowed."""
-    made = op.QuantizeLinear(op.cast(x, _FLOAT), scale, zero, axis=axis)
+    result = op.QuantizeLinear(op.cast(x, _FLOAT), scale, zero, axis=axis)
     dtype = zero.dtype or ir.DataType.INT8
     if (low, high) == _RANGES[dtype]:
-        return made
+        return result
     return op.cast(
-        op.Clip(op.cast(made, ir.DataType.INT32), op.const(low, ir.DataType.INT32), op.const(high, ir.DataType.INT32)),
+        op.Clip(
+            op.cast(result, ir.DataType.INT32), op.const(low, ir.DataType.INT32), op.const(high, ir.DataType.INT32)
+        ),
         dtype,
     )
 
@@ -105,8 +107,8 @@ def fake_quantize_per_channel(
 def _pt2e(name: str, *args: object) -> torch.Tensor:
     import torch.ao.quantization.fx._decomposed  # registers the operators
 
-    made: torch.Tensor = getattr(torch.ops.quantized_decomposed, name)(*args)
-    return made
+    result: torch.Tensor = getattr(torch.ops.quantized_decomposed, name)(*args)
+    return result
 
 
 _BYTES = Array("int8", (4, 5), -100, 100)

@@ -27,11 +27,11 @@ def _filled(op: OpBuilder, kind: str, size: ir.Value, dtype: ir.DataType, **attr
     """RandomUniformLike or RandomNormalLike of a tensor of `size`; drawn in float32, which is as fine as torch draws."""
     static = op.constant(size)
     if static is not None:
-        made = op.node(f"Random{kind}", shape=[int(item) for item in static], dtype=int(_FLOAT), **attributes)
-        made.type, made.shape = ir.TensorType(_FLOAT), ir.Shape([int(item) for item in static])
+        result = op.node(f"Random{kind}", shape=[int(item) for item in static], dtype=int(_FLOAT), **attributes)
+        result.type, result.shape = ir.TensorType(_FLOAT), ir.Shape([int(item) for item in static])
     else:
-        made = op.node(f"Random{kind}Like", op.Expand(op.const(0.0, _FLOAT), size), dtype=int(_FLOAT), **attributes)
-    return op.cast(made, dtype)
+        result = op.node(f"Random{kind}Like", op.Expand(op.const(0.0, _FLOAT), size), dtype=int(_FLOAT), **attributes)
+    return op.cast(result, dtype)
 
 
 def uniform_like(
@@ -80,8 +80,8 @@ def _integers(op: OpBuilder, size: ir.Value, low: Number, high: Number) -> ir.Va
     double = ir.DataType.DOUBLE
     start, stop = to_dtype(op, low, double), to_dtype(op, high, double)
     spread = op.Mul(uniform_like(op, size, double), op.Sub(stop, start))
-    made = op.Min(op.Floor(op.Add(spread, start)), op.Sub(stop, 1.0))
-    return op.cast(made, op.result.dtype)
+    result = op.Min(op.Floor(op.Add(spread, start)), op.Sub(stop, 1.0))
+    return op.cast(result, op.result.dtype)
 
 
 @aten.lower("aten::randint", cases=[case(lambda x: torch.randint(5, (2, 3)) * 0 + x, i64(3))])

@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.lowerings.recurrence import ordered_gates
 from onnxport.opset_maps.maps import aten
 
-# The order in which ONNX wants the gates, as positions in torch's: torch says i f g o and r z n, ONNX i o f c and z r h.
+# The order in which ONNX wants the gates, as positions in torch's: torch's is i f g o and r z n, ONNX's i o f c and z r h.
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
@@ -81,7 +81,7 @@ def _layers(
         initial = [
             op.Slice(state, [first], [first + directions], [0]) if layers.num_layers > 1 else state for state in states
         ]
-        made = op.node(
+        result = op.node(
             kind,
             x,
             weights,
@@ -95,12 +95,12 @@ def _layers(
             activations=[activation] * directions if activation is not None else None,
             linear_before_reset=linear_before_reset,
         )
-        for final, state in zip(finals, made[1:], strict=True):
+        for final, state in zip(finals, result[1:], strict=True):
             final.append(state)
         if layers.bidirectional:
-            x = op.Reshape(op.Transpose(made[0], perm=[0, 2, 1, 3]), [0, 0, directions * hidden])
+            x = op.Reshape(op.Transpose(result[0], perm=[0, 2, 1, 3]), [0, 0, directions * hidden])
         else:
-            x = op.Squeeze(made[0], op.axes(1))
+            x = op.Squeeze(result[0], op.axes(1))
     if layers.batch_first:
         x = op.Transpose(x, perm=[1, 0, 2])
     return (x, *(items[0] if len(items) == 1 else op.Concat(*items, axis=0) for items in finals))

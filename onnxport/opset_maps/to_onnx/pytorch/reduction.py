@@ -65,8 +65,8 @@ def _mean(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, keepdim: bool) -> 
 def _extreme(op: OpBuilder, name: str, x: ir.Value, axes: Sequence[int], keepdim: bool) -> ir.Value:
     """ReduceMax or ReduceMin; booleans and int16 by way of INT32."""
     if x.dtype in (ir.DataType.BOOL, ir.DataType.INT16, ir.DataType.UINT16):
-        made = op.reduce(name, op.cast(x, ir.DataType.INT32), axes, keepdims=keepdim)
-        return op.cast(made, x.dtype)
+        result = op.reduce(name, op.cast(x, ir.DataType.INT32), axes, keepdims=keepdim)
+        return op.cast(result, x.dtype)
     if not axes:
         return x
     return reductions.reduced(op, name, x, keepdims=keepdim, reduce=reductions.over(op, axes))
@@ -144,8 +144,8 @@ def _arg_reduced(op: OpBuilder, name: str, x: ir.Value, dim: int | None, keepdim
         return op.const(0)
     if dim is not None:
         return _arg(op, name, x, dim, keepdim)
-    found = _arg(op, name, op.Reshape(x, [-1]), 0, False)
-    return op.Reshape(found, [1] * rank(x)) if keepdim else found
+    result = _arg(op, name, op.Reshape(x, [-1]), 0, False)
+    return op.Reshape(result, [1] * rank(x)) if keepdim else result
 
 
 @aten.lower(
@@ -168,10 +168,10 @@ def all_(op: OpBuilder, x: ir.Value, dim: Dims = None, keepdim: bool = False) ->
 
 def _all_or_any(op: OpBuilder, name: str, x: ir.Value, dim: Dims, keepdim: bool) -> ir.Value:
     numbers = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT32)
-    found = op.reduce(
+    result = op.reduce(
         name, numbers, axes_of(x, dim), keepdims=keepdim
     )  # of nothing the type's least or greatest number
-    return op.cast(op.Greater(found, 0), op.result.dtype)
+    return op.cast(op.Greater(result, 0), op.result.dtype)
 
 
 @aten.lower(

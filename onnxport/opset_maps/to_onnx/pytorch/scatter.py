@@ -103,17 +103,17 @@ def scatter_reduce(
     start = x
     if not include_self:
         start = scattered(op, x, dim, index, op.Expand(_neutral(op, reduce, x), op.shape(index)))
-    made = scattered(op, start, dim, index, src, _REDUCTIONS[reduce])
+    result = scattered(op, start, dim, index, src, _REDUCTIONS[reduce])
     if reduce != "mean":
-        return made
+        return result
     ones = op.Expand(number_like(op, 1, x), op.shape(index))
     before = op.Expand(number_like(op, 1, x), op.shape(x))
     if not include_self:
         before = scattered(op, before, dim, index, op.Expand(number_like(op, 0, x), op.shape(index)))
     count = scattered(op, before, dim, index, ones, "add")
     if x.dtype is not None and x.dtype.is_floating_point():
-        return op.Div(made, op.Max(count, 1.0))
-    return floor_div(op, made, op.Max(count, 1))
+        return op.Div(result, op.Max(count, 1.0))
+    return floor_div(op, result, op.Max(count, 1))
 
 
 def _neutral(op: OpBuilder, reduce: str, x: ir.Value) -> ir.Value:
@@ -195,10 +195,10 @@ def diagonal_scatter(
     """ScatterElements into the two axes flattened to one."""
     flat, positions, order = diagonal_positions(op, x, offset, dim1, dim2)
     source = op.cast_like(src, x)
-    made = op.ScatterElements(flat, op.Expand(positions, op.shape(source)), source, axis=-1)
+    result = op.ScatterElements(flat, op.Expand(positions, op.shape(source)), source, axis=-1)
     count = rank(x)
     sizes = [op.dim(x, axis) for axis in order]
-    back = op.Reshape(made, op.shape_vector(sizes))
+    back = op.Reshape(result, op.shape_vector(sizes))
     return permuted(op, back, [order.index(axis) for axis in range(count)])
 
 

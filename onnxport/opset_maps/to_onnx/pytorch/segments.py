@@ -11,10 +11,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings.scatter import Reduction, require_reduction, scatter_elements
+from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
-from onnxport.opset_maps.to_onnx.pytorch.sorting import insertion
 from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
 
 _INT64 = ir.DataType.INT64
@@ -43,8 +43,8 @@ def repeat_interleave(op: OpBuilder, repeats: ir.Value, *, output_size: int | ir
     counts = op.cast(repeats, _INT64)
     ends = op.CumSum(counts, op.const(0))
     total = op.ReduceSum(counts, keepdims=0)
-    made = insertion(op, ends, op.Range(op.const(0), total, op.const(1)), right=True, dtype=_INT64)
-    return op.cast(made, op.result.dtype)
+    result = insertion(op, ends, op.Range(op.const(0), total, op.const(1)), right=True, dtype=_INT64)
+    return op.cast(result, op.result.dtype)
 
 
 @aten.lower(
@@ -69,8 +69,8 @@ def index_reduce(
     """scatter_reduce with the same index along the other axes."""
     if not rank(x):
         one = [op.Reshape(item, [-1]) for item in (x, index, source)]
-        made = index_reduce(op, one[0], 0, one[1], one[2], reduce, include_self=include_self)
-        return op.Reshape(made, np.zeros(0, np.int64))
+        result = index_reduce(op, one[0], 0, one[1], one[2], reduce, include_self=include_self)
+        return op.Reshape(result, np.zeros(0, np.int64))
     axis = dim % rank(x)
     shape = [-1 if i == axis else 1 for i in range(rank(x))]
     places = op.Expand(op.Reshape(op.cast(index, _INT64), shape), op.shape(source))
@@ -161,11 +161,11 @@ def embedding_bag(
     bags = op.Shape(starts)
     empty = op.Expand(fill, op.Concat(bags, op.dim(weight, 1), axis=0))
     where = op.Expand(op.Unsqueeze(bag, op.axes(1)), op.Shape(rows))
-    made = scatter_elements(op, empty, where, rows, 0, _BAG_REDUCTIONS[mode])
+    result = scatter_elements(op, empty, where, rows, 0, _BAG_REDUCTIONS[mode])
     zero = op.const(0.0, dtype)
     sizes = scatter_elements(op, op.Expand(zero, bags), bag, count, 0, "add")
     if mode == 1:
-        made = op.Div(made, op.Unsqueeze(op.Max(sizes, 1.0), op.axes(1)))
+        result = op.Div(result, op.Unsqueeze(op.Max(sizes, 1.0), op.axes(1)))
     elif mode == 2:
-        made = op.Where(op.Unsqueeze(op.Greater(sizes, 0.0), op.axes(1)), made, zero)
-    return made, None, None, None
+        result = op.Where(op.Unsqueeze(op.Greater(sizes, 0.0), op.axes(1)), result, zero)
+    return result, None, None, None

@@ -19,26 +19,26 @@ Size = int | ir.Value
 
 
 def reshaped(op: OpBuilder, x: ir.Value, sizes: Sequence[Size] | None = None) -> ir.Value:
-    """`x` in the shape of the result that the source says; constant where one axis at most has to be computed.
+    """`x` in the shape that the source gives the result; constant where one axis at most has to be computed.
 
     A dynamic axis that stands where it stood in `x` is written as 0, a single other one as -1.
 
     Args:
         op: the builder.
         x: the operand.
-        sizes: the sizes as the program computes them, for axes that can't be told otherwise.
+        sizes: the sizes as the program computes them, for axes whose size follows from nothing else.
     """
-    said = op.result.shape
-    if said is None:
+    expected = op.result.shape
+    if expected is None:
         if sizes is None:
             raise UnsupportedOperator("a reshape to an unknown shape")
         return op.Reshape(x, op.shape_vector(sizes))
     before = list(x.shape) if x.shape is not None else []
-    if any(size == 0 for size in said if isinstance(size, int)):
-        return _empty(op, x, said, sizes)
+    if any(size == 0 for size in expected if isinstance(size, int)):
+        return _empty(op, x, expected, sizes)
     target: list[int] = []
     unknown = 0
-    for axis, size in enumerate(said):
+    for axis, size in enumerate(expected):
         if isinstance(size, int):
             target.append(size)
         elif axis < len(before) and _is(before[axis], size):
@@ -57,10 +57,10 @@ def _is(dim: object, size: object) -> bool:
     return not isinstance(dim, int) and str(getattr(dim, "value", dim)) == str(getattr(size, "value", size))
 
 
-def _empty(op: OpBuilder, x: ir.Value, said: Sequence[object], sizes: Sequence[Size] | None) -> ir.Value:
+def _empty(op: OpBuilder, x: ir.Value, expected: Sequence[object], sizes: Sequence[Size] | None) -> ir.Value:
     """A shape with a 0 in it can't be abbreviated: 0 and -1 mean something else there."""
-    static = [size for size in said if isinstance(size, int)]
-    if len(static) == len(said):
+    static = [size for size in expected if isinstance(size, int)]
+    if len(static) == len(expected):
         return op.const(np.zeros(static), op.result.dtype)
     if sizes is None or op.opset < 14:
         raise UnsupportedOperator("an empty tensor of dynamic size needs opset 14")
@@ -113,7 +113,7 @@ def _bit_view(op: OpBuilder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
     ],
 )
 def flatten(op: OpBuilder, x: ir.Value, *_: object) -> ir.Value:
-    """Reshape to the shape that the source says."""
+    """Reshape to the shape that the source gives."""
     if op.result.shape is not None and list(op.result.shape) == (list(x.shape) if x.shape is not None else None):
         return x
     return reshaped(op, x)
@@ -131,11 +131,11 @@ def flatten(op: OpBuilder, x: ir.Value, *_: object) -> ir.Value:
 )
 def at_least(op: OpBuilder, tensors: Sequence[ir.Value]) -> tuple[ir.Value, ...]:
     """Reshape of each."""
-    made = []
-    for x, said in zip(tensors, op.results, strict=True):
-        with op.at(None, [said]):
-            made.append(flatten(op, x))
-    return tuple(made)
+    result = []
+    for x, expected in zip(tensors, op.results, strict=True):
+        with op.at(None, [expected]):
+            result.append(flatten(op, x))
+    return tuple(result)
 
 
 @aten.lower(
@@ -239,8 +239,8 @@ def expand(op: OpBuilder, x: ir.Value, size: Sequence[Size], *, implicit: bool =
     sizes = [1 if isinstance(item, int) and item == -1 else item for item in size]
     offset = len(sizes) - rank(x)
     for axis, dim in enumerate(x.shape or ()):
-        said = op.result.shape[offset + axis] if op.result.shape is not None else None
-        if dim == said or _is(dim, said):
+        expected = op.result.shape[offset + axis] if op.result.shape is not None else None
+        if dim == expected or _is(dim, expected):
             sizes[offset + axis] = 1
     if all(isinstance(item, int) and item == 1 for item in sizes):
         return x if not offset else op.Unsqueeze(x, op.axes(*range(offset)))
@@ -305,12 +305,12 @@ def _sizes_along(op: OpBuilder, dim: int) -> list[int] | None:
     ],
 )
 def split(op: OpBuilder, x: ir.Value, split_size: object, dim: int = 0) -> tuple[ir.Value, ...]:
-    """Split into the sizes that the source says."""
+    """Split into the sizes that the source gives."""
     sizes = _sizes_along(op, dim)
     if sizes is None:
         if isinstance(split_size, list) and any(isinstance(item, ir.Value) for item in split_size):
-            made = op.Split(x, op.shape_vector(split_size), axis=dim, outputs=len(op.results))
-            return made if isinstance(made, tuple) else (made,)
+            result = op.Split(x, op.shape_vector(split_size), axis=dim, outputs=len(op.results))
+            return result if isinstance(result, tuple) else (result,)
         raise UnsupportedOperator("a split of a dynamic size")
     return op.split(x, sizes, dim)
 

@@ -1,4 +1,4 @@
-"""Sorting, and what is found in sorted data. Every sort is stable."""
+"""Sorting, and searches in sorted data. Every sort is stable."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.lowerings.order import distinct, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
+from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -124,8 +125,8 @@ def _median(op: OpBuilder, x: ir.Value, dim: int, keepdim: bool, *, ignore_nan: 
         middle = op.Where(op.Greater(count, 0), valid, middle)
     sizes = [op.const([1]) if i == axis else op.dim(x, i) for i in range(rank(x))]
     at = op.Expand(middle, op.shape_vector(sizes))
-    found = op.GatherElements(values, at, axis=axis), op.GatherElements(indices, at, axis=axis)
-    return found if keepdim else (op.Squeeze(found[0], op.axes(axis)), op.Squeeze(found[1], op.axes(axis)))
+    result = op.GatherElements(values, at, axis=axis), op.GatherElements(indices, at, axis=axis)
+    return result if keepdim else (op.Squeeze(result[0], op.axes(axis)), op.Squeeze(result[1], op.axes(axis)))
 
 
 def _median_entry(name: str, *, ignore_nan: bool) -> None:
@@ -172,8 +173,8 @@ def mode(op: OpBuilder, x: ir.Value, dim: int = -1, keepdim: bool = False) -> tu
     run = op.GatherElements(counts, at, axis=-1)
     place = op.GatherElements(indices, op.Add(at, op.cast(op.Sub(run, 1), ir.DataType.INT64)), axis=-1)
     inverse = [order.index(i) for i in range(rank(x))]
-    made = op.Transpose(best, perm=inverse), op.Transpose(place, perm=inverse)
-    return made if keepdim else (op.Squeeze(made[0], op.axes(axis)), op.Squeeze(made[1], op.axes(axis)))
+    result = op.Transpose(best, perm=inverse), op.Transpose(place, perm=inverse)
+    return result if keepdim else (op.Squeeze(result[0], op.axes(axis)), op.Squeeze(result[1], op.axes(axis)))
 
 
 # -- distinct values ---------------------------------------------------------------------------------------------------
@@ -187,8 +188,8 @@ def _unique(
     work = x.dtype if x.dtype in supported else ir.DataType.INT64
     if x.dtype is None or (work == ir.DataType.INT64 and x.dtype.is_floating_point()):
         work = ir.DataType.FLOAT
-    made = op.Unique(op.cast(x, work), axis=axis, sorted=int(ordered), outputs=4)
-    return op.cast_like(made[0], x), made[2], made[3]
+    result = op.Unique(op.cast(x, work), axis=axis, sorted=int(ordered), outputs=4)
+    return op.cast_like(result[0], x), result[2], result[3]
 
 
 def _nothing(op: OpBuilder) -> ir.Value:
@@ -207,7 +208,7 @@ def _nothing(op: OpBuilder) -> ir.Value:
 def unique(
     op: OpBuilder, x: ir.Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Unique of the flattened tensor; torch sorts on the CPU whatever `sorted` says."""
+    """Unique of the flattened tensor; torch sorts on the CPU with `sorted` or without."""
     values, inverse, counts = distinct(op, op.Reshape(x, [-1])) if is_floating(x) else _unique(op, x, None)
     inverse = op.Reshape(inverse, op.shape(x))
     return values, inverse if return_inverse else _nothing(op), counts if return_counts else _nothing(op)
@@ -258,23 +259,6 @@ def unique_consecutive(
 
 
 # -- bins --------------------------------------------------------------------------------------------------------------
-
-
-def insertion(op: OpBuilder, edges: ir.Value, values: ir.Value, *, right: bool, dtype: ir.DataType) -> ir.Value:
-    """How many of the sorted `edges` (last axis) stand before each of `values`, by comparing all with all."""
-    common = [item.dtype for item in (edges, values) if item.dtype is not None]
-    wide = ir.DataType.DOUBLE if len(set(common)) > 1 else common[0]
-    a, b = op.cast(edges, wide), op.cast(values, wide)
-    if rank(a) == 1:
-        b = op.Unsqueeze(b, op.axes(rank(b)))
-    else:
-        a, b = op.Unsqueeze(a, op.axes(rank(a) - 1)), op.Unsqueeze(b, op.axes(rank(b)))
-    before = op.LessOrEqual(a, b) if right else op.Less(a, b)
-    if wide.is_floating_point():  # torch puts a NaN behind everything
-        before = op.Or(before, op.IsNaN(b))
-    return op.cast(
-        op.reduce("ReduceSum", op.cast(before, ir.DataType.INT64), [rank(before) - 1], keepdims=False), dtype
-    )
 
 
 @aten.lower(

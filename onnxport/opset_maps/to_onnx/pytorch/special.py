@@ -42,8 +42,8 @@ def _unary(name: str) -> Callable[[OpBuilder, ir.Value], ir.Value]:
 
     def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
         dtype = op.result.dtype
-        made: ir.Value = function(op, op.cast(x, ir.DataType.FLOAT if dtype in _HALVES else dtype))
-        return op.cast(made, dtype)
+        result: ir.Value = function(op, op.cast(x, ir.DataType.FLOAT if dtype in _HALVES else dtype))
+        return op.cast(result, dtype)
 
     lower.__doc__ = function.__doc__
     return lower
@@ -51,8 +51,8 @@ def _unary(name: str) -> Callable[[OpBuilder, ir.Value], ir.Value]:
 
 def _spelled(name: str) -> Callable[..., torch.Tensor]:
     base = name.removeprefix("special_")
-    found: Callable[..., torch.Tensor] = getattr(torch.special if name.startswith("special_") else torch, base)
-    return found
+    result: Callable[..., torch.Tensor] = getattr(torch.special if name.startswith("special_") else torch, base)
+    return result
 
 
 for _name, _operators, _input in _UNARY:

@@ -17,14 +17,14 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
-def _normalised(op: OpBuilder, made: ir.Value, x: ir.Value, axes: Sequence[int], normalization: int) -> ir.Value:
+def _normalised(op: OpBuilder, result: ir.Value, x: ir.Value, axes: Sequence[int], normalization: int) -> ir.Value:
     """By torch's code: 0 as it is, 1 over the root of the count of elements, 2 over the count."""
     if normalization == 0 or not axes:
-        return made
+        return result
     count = size_of(op, x, axes[0])
     for axis in axes[1:]:
         count = op.Mul(count, size_of(op, x, axis))
-    return op.Div(made, op.Sqrt(count) if normalization == 1 else count)
+    return op.Div(result, op.Sqrt(count) if normalization == 1 else count)
 
 
 @aten.lower(
@@ -40,10 +40,10 @@ def _normalised(op: OpBuilder, made: ir.Value, x: ir.Value, axes: Sequence[int],
 def c2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, forward: bool) -> ir.Value:
     """DFT along each axis."""
     axes = [axis % (rank(x) - 1) for axis in dim]
-    made = x
+    result = x
     for axis in axes:
-        made = transform(op, made, axis, inverse=not forward)
-    return _normalised(op, made, x, axes, normalization)
+        result = transform(op, result, axis, inverse=not forward)
+    return _normalised(op, result, x, axes, normalization)
 
 
 @aten.lower(
@@ -58,10 +58,10 @@ def c2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, forw
 def r2c(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, onesided: bool) -> ir.Value:
     """DFT of a real tensor along the last named axis, then along the others."""
     axes = [axis % rank(x) for axis in dim]
-    made = transform(op, op.Unsqueeze(x, op.axes(-1)), axes[-1], onesided=onesided)
+    result = transform(op, op.Unsqueeze(x, op.axes(-1)), axes[-1], onesided=onesided)
     for axis in axes[:-1]:
-        made = transform(op, made, axis)
-    return _normalised(op, made, x, axes, normalization)
+        result = transform(op, result, axis)
+    return _normalised(op, result, x, axes, normalization)
 
 
 @aten.lower(
@@ -78,16 +78,16 @@ def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last
     if not isinstance(last_dim_size, int):
         raise UnsupportedOperator("an inverse real Fourier transform of a dynamic size")
     axes = [axis % (rank(x) - 1) for axis in dim]
-    made = x
+    result = x
     for axis in axes[:-1]:
-        made = transform(op, made, axis, inverse=True)
+        result = transform(op, result, axis, inverse=True)
     last = axes[-1]
-    half = op.Slice(made, [0], [last_dim_size // 2 + 1], [last])
+    half = op.Slice(result, [0], [last_dim_size // 2 + 1], [last])
     mirrored = op.Slice(half, [(last_dim_size - 1) // 2], [0], [last], [-1])
     conjugate = op.Mul(mirrored, op.const(np.array([1.0, -1.0]), x.dtype))
     full = op.Concat(half, conjugate, axis=last)
-    made = op.Gather(transform(op, full, last, inverse=True), 0, axis=-1)
-    return _normalised(op, made, full, axes, normalization)
+    result = op.Gather(transform(op, full, last, inverse=True), 0, axis=-1)
+    return _normalised(op, result, full, axes, normalization)
 
 
 @aten.lower(
@@ -143,11 +143,11 @@ def stft(
         left = (n_fft - size) // 2
         window = op.Pad(window, op.const([left, n_fft - size - left]), op.const(0.0, window.dtype))
     framed = op.Mul(frames, window)
-    made = transform(op, op.Unsqueeze(framed, op.axes(-1)), rank(framed) - 1, onesided=onesided is not False)
+    result = transform(op, op.Unsqueeze(framed, op.axes(-1)), rank(framed) - 1, onesided=onesided is not False)
     if normalized:
-        made = op.Div(made, float(np.sqrt(n_fft)))
-    count = rank(made)
-    return op.Transpose(made, perm=[*range(count - 3), count - 2, count - 3, count - 1])
+        result = op.Div(result, float(np.sqrt(n_fft)))
+    count = rank(result)
+    return op.Transpose(result, perm=[*range(count - 3), count - 2, count - 3, count - 1])
 
 
 @aten.lower(

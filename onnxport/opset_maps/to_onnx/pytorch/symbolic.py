@@ -46,8 +46,8 @@ def _same(op: OpBuilder, a: Number, b: Number) -> tuple[Any, Any]:
         item.dtype == ir.DataType.DOUBLE if isinstance(item, ir.Value) else isinstance(item, float) for item in (a, b)
     ]
     dtype = ir.DataType.DOUBLE if any(floats) else ir.DataType.INT64
-    made = [op.cast(item, dtype) if isinstance(item, ir.Value) else op.const(item, dtype) for item in (a, b)]
-    return made[0], made[1]
+    result = [op.cast(item, dtype) if isinstance(item, ir.Value) else op.const(item, dtype) for item in (a, b)]
+    return result[0], result[1]
 
 
 def _binary(python: Callable[[Any, Any], Any], write: Callable[[OpBuilder, Any, Any], ir.Value]) -> Callable[..., Any]:

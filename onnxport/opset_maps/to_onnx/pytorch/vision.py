@@ -20,7 +20,7 @@ _PADDING = ("zeros", "border", "reflection")
 
 
 def _sampling_cases() -> list[Case]:
-    made = []
+    result = []
     for mode, _ in _MODES:
         for padding in _PADDING:
             for corners in (True, False):
@@ -31,11 +31,11 @@ def _sampling_cases() -> list[Case]:
                     return F.grid_sample(x, g, mode=m, padding_mode=p, align_corners=c)
 
                 name = f"{mode}-{padding}-{corners}"
-                made.append(case(call, f32(2, 3, 5, 6), f32(2, 4, 3, 2, low=-1.4, high=1.4), min_opset=16, name=name))
+                result.append(case(call, f32(2, 3, 5, 6), f32(2, 4, 3, 2, low=-1.4, high=1.4), min_opset=16, name=name))
     volume = case(
         lambda x, g: F.grid_sample(x, g, align_corners=False), f32(2, 3, 4, 5, 6), f32(2, 2, 4, 3, 3), min_opset=20
     )
-    return [*made, volume]
+    return [*result, volume]
 
 
 @aten.lower(
@@ -74,8 +74,8 @@ def max_unpool(op: OpBuilder, x: ir.Value, indices: ir.Value, output_size: Seque
     total = op.ReduceProd(op.shape_vector(output_size), keepdims=1)
     flat = op.Concat(*lead, op.const([-1]), axis=0)
     zeros = op.Expand(op.const(0, x.dtype), op.Concat(*lead, total, axis=0))
-    made = op.ScatterElements(zeros, op.Reshape(indices, flat), op.Reshape(x, flat), axis=-1)
-    return op.Reshape(made, op.Concat(*lead, op.shape_vector(output_size), axis=0))
+    result = op.ScatterElements(zeros, op.Reshape(indices, flat), op.Reshape(x, flat), axis=-1)
+    return op.Reshape(result, op.Concat(*lead, op.shape_vector(output_size), axis=0))
 
 
 @aten.lower(
@@ -101,7 +101,7 @@ def col2im(
 ) -> ir.Value:
     """Col2Im."""
     batch = x if rank(x) == 3 else op.Unsqueeze(x, op.axes(0))
-    made = op.Col2Im(
+    result = op.Col2Im(
         batch,
         op.shape_vector(output_size),
         op.const(list(kernel_size)),
@@ -109,4 +109,4 @@ def col2im(
         pads=[*padding, *padding],
         strides=list(stride),
     )
-    return made if rank(x) == 3 else op.Squeeze(made, op.axes(0))
+    return result if rank(x) == 3 else op.Squeeze(result, op.axes(0))

@@ -40,9 +40,9 @@ def branched(op: OpBuilder, condition: ir.Value, then: Branch, other: Branch) ->
 
     def write(branch: Branch) -> ir.Graph:
         def build(b: OpBuilder) -> list[ir.Value]:
-            found = list(branch(b))
-            results.append(found)
-            return [_as_tensor(b, item) for item in found if isinstance(item, (ir.Value, TensorList))]
+            outcome = list(branch(b))
+            results.append(outcome)
+            return [_as_tensor(b, item) for item in outcome if isinstance(item, (ir.Value, TensorList))]
 
         return op.body(build)
 
@@ -51,8 +51,8 @@ def branched(op: OpBuilder, condition: ir.Value, then: Branch, other: Branch) ->
     count = sum(isinstance(item, (ir.Value, TensorList)) for item in first)
     if count != sum(isinstance(item, (ir.Value, TensorList)) for item in second):
         raise UnsupportedOperator("If: the branches give different kinds of results")
-    made: Any = op.If(condition, outputs=count, **graphs) if count else ()
-    tensors = iter(made if isinstance(made, tuple) else (made,))
+    result: Any = op.If(condition, outputs=count, **graphs) if count else ()
+    tensors = iter(result if isinstance(result, tuple) else (result,))
     final: list[Any] = []
     for a, b in zip(first, second, strict=True):
         if isinstance(a, ir.Value):
@@ -200,8 +200,8 @@ def while_(op: OpBuilder, input: list[Any], *, cond: Function, body: Function, *
         loop = _Loop(input, scanned, [k for k in changing if k not in scanned])
         try:
             return _written(op, loop, cond, body)
-        except NeedsState as found:
-            position = next((k for k, item in scanned.items() if item is found.variable), None)
+        except NeedsState as request:
+            position = next((k for k, item in scanned.items() if item is request.variable), None)
             if position is None:
                 raise  # a loop around this one has to keep the list
             scanned = {k: LoopVariable() for k in scanned if k != position}
@@ -234,11 +234,11 @@ def _written(op: OpBuilder, loop: _Loop, cond: Function, body: Function) -> list
     graph = op.body(build)
     first = _truth(op, op.call(cond, arguments)[0])
     trips = _trip_count(op, graph, loop, initial)
-    made: Any = as_recurrence(op, graph, list(initial.values()), trips)
-    if made is None:
+    result: Any = as_recurrence(op, graph, list(initial.values()), trips)
+    if result is None:
         start = None if trips is not None else first  # with a trip count, whether there is a first turn is implied
-        made = op.Loop(trips, start, *initial.values(), body=graph, outputs=max(len(initial) + len(scans), 1))
-    outputs = dict(zip([*loop.states, *scans], made if isinstance(made, (tuple, list)) else (made,), strict=True))
+        result = op.Loop(trips, start, *initial.values(), body=graph, outputs=max(len(initial) + len(scans), 1))
+    outputs = dict(zip([*loop.states, *scans], result if isinstance(result, (tuple, list)) else (result,), strict=True))
     results: list[Any] = []
     for k, argument in enumerate(arguments):
         if k not in outputs:
@@ -264,7 +264,7 @@ def _initial(op: OpBuilder, argument: Any) -> ir.Value:
 
 
 def _state(b: OpBuilder, op: OpBuilder, k: int, argument: Any, initial: ir.Value) -> Any:
-    """A loop variable inside the body: its shape is what TensorFlow says of all turns."""
+    """A loop variable inside the body: its shape is the one that TensorFlow gives for all turns."""
     if not isinstance(argument, TensorList):
         expected = op.results[k]
         return b.input("state", argument.dtype or ir.DataType.FLOAT, expected.shape if expected is not None else None)

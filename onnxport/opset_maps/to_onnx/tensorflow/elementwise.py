@@ -224,6 +224,6 @@ def xlogy(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return _or_zero(op, x, op.Mul(x, op.Log(y)))
 
 
-def _or_zero(op: OpBuilder, x: ir.Value, found: ir.Value) -> ir.Value:
+def _or_zero(op: OpBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
     """0 where x is 0, be the other operand NaN."""
-    return op.Where(op.Equal(x, 0.0), op.const(0.0, x.dtype), found)
+    return op.Where(op.Equal(x, 0.0), op.const(0.0, x.dtype), result)

@@ -167,14 +167,14 @@ def _suppressed(
     op: OpBuilder, boxes: ir.Value, scores: ir.Value, count: ir.Value, iou: ir.Value, score: ir.Value | None
 ) -> ir.Value:
     """Indices of the boxes that are kept, best first, as INT64."""
-    found = op.NonMaxSuppression(
+    result = op.NonMaxSuppression(
         op.Unsqueeze(boxes, [0]),
         op.Unsqueeze(scores, op.axes(0, 1)),
         op.Reshape(int64(op, count), [1]),
         op.Reshape(op.cast(iou, ir.DataType.FLOAT), [1]),
         op.Reshape(op.cast(score, ir.DataType.FLOAT), [1]) if score is not None else None,
     )
-    return op.Gather(found, 2, axis=1)
+    return op.Gather(result, 2, axis=1)
 
 
 _BOXES = np.array(
@@ -229,12 +229,12 @@ def non_max_suppression_v4(
     pad_to_max_output_size: bool = False,
 ) -> Sequence[ir.Value]:
     """ONNX NonMaxSuppression, padded with zeros where asked for, and the number of boxes."""
-    found = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
-    count = op.Shape(found)
+    result = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = op.Shape(result)
     if pad_to_max_output_size:
         missing = op.Sub(op.Reshape(int64(op, max_output_size), [1]), count)
-        found = op.Pad(found, op.Concat([0], missing, axis=0))
-    return op.cast(found, ir.DataType.INT32), op.cast(op.Squeeze(count, [0]), ir.DataType.INT32)
+        result = op.Pad(result, op.Concat([0], missing, axis=0))
+    return op.cast(result, ir.DataType.INT32), op.cast(op.Squeeze(count, [0]), ir.DataType.INT32)
 
 
 @tensorflow.lower(
@@ -256,6 +256,6 @@ def non_max_suppression_v5(
     sigma = op.constant(soft_nms_sigma)
     if sigma is None or float(sigma) != 0.0 or pad_to_max_output_size:
         raise UnsupportedOperator("NonMaxSuppressionV5: soft_nms_sigma other than 0 has no ONNX form")
-    found = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
-    count = op.cast(op.Squeeze(op.Shape(found), [0]), ir.DataType.INT32)
-    return op.cast(found, ir.DataType.INT32), op.Gather(scores, found, axis=0), count
+    result = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    count = op.cast(op.Squeeze(op.Shape(result), [0]), ir.DataType.INT32)
+    return op.cast(result, ir.DataType.INT32), op.Gather(scores, result, axis=0), count

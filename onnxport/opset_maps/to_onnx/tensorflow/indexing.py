@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
+from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
 
@@ -38,7 +39,7 @@ def gather_v2(op: OpBuilder, params: ir.Value, indices: ir.Value, axis: ir.Value
     n, k = rank(params), rank(indices)
     at, batch = at % n, batch_dims % k
     order = [*range(batch), at, *(i for i in range(batch, n) if i != at)]
-    found = op.GatherND(op.Transpose(params, perm=order), op.Unsqueeze(int64(op, indices), [-1]), batch_dims=batch)
+    result = op.GatherND(op.Transpose(params, perm=order), op.Unsqueeze(int64(op, indices), [-1]), batch_dims=batch)
     # Axes are now: batch, the indices' own, the operand's others; the indices' belong where the gathered axis was.
     own, before = k - batch, at - batch
     total = batch + own + n - batch - 1
@@ -48,7 +49,7 @@ def gather_v2(op: OpBuilder, params: ir.Value, indices: ir.Value, axis: ir.Value
         *range(batch, batch + own),
         *range(batch + own + before, total),
     ]
-    return op.Transpose(found, perm=back) if before else found
+    return op.Transpose(result, perm=back) if before else result
 
 
 @tensorflow.lower(
@@ -237,10 +238,10 @@ def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.
 
 
 def _axis(op: OpBuilder, axis: ir.Value) -> int | None:
-    found = op.constant(axis)
-    if found is None:
+    result = op.constant(axis)
+    if result is None:
         raise UnsupportedOperator("UniqueV2: the axis is computed when the model runs; ONNX needs it constant")
-    return int(found.ravel()[0]) if found.size else None
+    return int(result.ravel()[0]) if result.size else None
 
 
 @tensorflow.lower(
@@ -248,14 +249,8 @@ def _axis(op: OpBuilder, axis: ir.Value) -> int | None:
 )
 def bucketize(op: OpBuilder, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
     """How many boundaries are at most the element."""
-    wide = op.cast(input, ir.DataType.DOUBLE)
-    bounds = np.asarray(boundaries, np.float32).astype(np.float64)
-    reached = op.Not(op.Less(op.Unsqueeze(wide, [-1]), op.const(bounds)))  # NaN is behind all
-    return op.reduce("ReduceSum", op.cast(reached, ir.DataType.INT32), [-1], keepdims=False)
-
-
-def _counted(op: OpBuilder, before: ir.Value, out_type: ir.DataType) -> ir.Value:
-    return op.reduce("ReduceSum", op.cast(before, out_type), [2], keepdims=False)
+    bounds = op.const(np.asarray(boundaries, np.float32).astype(np.float64))
+    return insertion(op, bounds, op.cast(input, ir.DataType.DOUBLE), right=True, dtype=ir.DataType.INT32)
 
 
 @tensorflow.lower(
@@ -266,7 +261,7 @@ def lower_bound(
     op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
     """How many sorted elements are less than the value."""
-    return _counted(op, op.Less(op.Unsqueeze(sorted_inputs, [1]), op.Unsqueeze(values, [2])), out_type)
+    return insertion(op, sorted_inputs, values, right=False, dtype=out_type, nan_behind=False)
 
 
 @tensorflow.lower(
@@ -277,7 +272,7 @@ def upper_bound(
     op: OpBuilder, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
     """How many sorted elements are at most the value; all of them for NaN."""
-    return _counted(op, op.Not(op.Less(op.Unsqueeze(values, [2]), op.Unsqueeze(sorted_inputs, [1]))), out_type)
+    return insertion(op, sorted_inputs, values, right=True, dtype=out_type)
 
 
 _SEGMENT = np.array([0, 2, 0, -1, 2], np.int32)

@@ -137,8 +137,8 @@ def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: 
     count = op.Squeeze(op.Min(rows, columns), [0])
     index = op.Unsqueeze(op.Range(0, count, 1), [1])
     moved = op.Transpose(input, perm=[n - 2, n - 1, *range(n - 2)]) if n > 2 else input
-    found = op.GatherND(moved, op.Concat(index, index, axis=1))
-    return op.Transpose(found, perm=[*range(1, n - 1), 0]) if n > 2 else found
+    result = op.GatherND(moved, op.Concat(index, index, axis=1))
+    return op.Transpose(result, perm=[*range(1, n - 1), 0]) if n > 2 else result
 
 
 @tensorflow.lower(

@@ -71,8 +71,8 @@ def batch_matmul(
 )
 def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
     """ONNX Einsum, or MatMul where one operand's trailing axes meet the other's leading ones."""
-    if len(inputs) == 2 and (found := _as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
-        return found
+    if len(inputs) == 2 and (result := _as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
+        return result
     return op.Einsum(*inputs, equation=equation)
 
 

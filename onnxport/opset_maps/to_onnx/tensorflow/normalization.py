@@ -10,6 +10,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.normalization import batch_standardized
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first
 
@@ -53,14 +54,10 @@ def fused_batch_norm(
     if is_training:
         if exponential_avg_factor != 1.0:
             raise UnsupportedOperator("FusedBatchNormV3: running statistics in training mode have no ONNX form")
-        n = x.shape.rank() if x.shape is not None else 4
-        axes = [axis for axis in range(n) if axis != 1]
-        mean = op.reduce("ReduceMean", x, axes, keepdims=False)
-        centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
-        variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=False)
+        y = batch_standardized(op, x, scale, offset, epsilon)
+        return [channels_as(op, y, data_format), *([None] * (len(op.results) - 1))]
     y = op.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon, outputs=1)
-    statistics = (None, None) if is_training else (mean, variance)
-    return [channels_as(op, y, data_format), *statistics, *([None] * (len(op.results) - 3))]
+    return [channels_as(op, y, data_format), mean, variance, *([None] * (len(op.results) - 3))]
 
 
 @tensorflow.lower("L2Loss", cases=[case(lambda x: tf.nn.l2_loss(x), f32(2, 3))])

@@ -29,10 +29,10 @@ def static_ints(op: OpBuilder, x: ir.Value, what: str) -> list[int]:
     Raises:
         UnsupportedOperator: it is computed at run time.
     """
-    found = op.constant(x)
-    if found is None:
+    result = op.constant(x)
+    if result is None:
         raise UnsupportedOperator(f"{what} is computed when the model runs; ONNX needs it constant")
-    return [int(item) for item in np.asarray(found).ravel()]
+    return [int(item) for item in np.asarray(result).ravel()]
 
 
 def static_int(op: OpBuilder, x: ir.Value, what: str) -> int:

@@ -32,12 +32,12 @@ def reduced(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, keep_dims
 
 
 def _constant_axes(op: OpBuilder, x: ir.Value, axes: ir.Value) -> list[int] | None:
-    found = op.constant(axes)
-    if found is None:
+    result = op.constant(axes)
+    if result is None:
         return None
     if x.shape is None:
-        return [int(axis) for axis in found.ravel()]
-    return [int(axis) % max(rank(x), 1) for axis in found.ravel()]
+        return [int(axis) for axis in result.ravel()]
+    return [int(axis) % max(rank(x), 1) for axis in result.ravel()]
 
 
 def _over(op: OpBuilder, operator: str, axes: ir.Value) -> reductions.Reduction:
@@ -68,24 +68,24 @@ def _register(name: str, operator: str) -> None:
         if name == "Mean" and not (input.dtype and input.dtype.is_floating_point()):
             return _integer_mean(op, input, axis, keep_dims)
         if input.dtype in _NARROW:
-            found = op.cast_like(reduced(op, operator, op.cast(input, ir.DataType.INT32), axis, keep_dims), input)
+            result = op.cast_like(reduced(op, operator, op.cast(input, ir.DataType.INT32), axis, keep_dims), input)
         else:
-            found = reduced(op, operator, input, axis, keep_dims)
-        return _or_of_nothing(op, operator, input, axis, found)
+            result = reduced(op, operator, input, axis, keep_dims)
+        return _or_of_nothing(op, operator, input, axis, result)
 
     lower.__doc__ = f"ONNX {operator}."
 
 
-def _or_of_nothing(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, found: ir.Value) -> ir.Value:
-    """`found`, or where no whole number was reduced the least number as their maximum, the greatest as their minimum."""
+def _or_of_nothing(op: OpBuilder, operator: str, x: ir.Value, axes: ir.Value, result: ir.Value) -> ir.Value:
+    """`result`, or where no whole number was reduced the least number as their maximum, the greatest as their minimum."""
     if operator not in ("ReduceMax", "ReduceMin") or x.dtype is None or not x.dtype.is_integer():
-        return found
+        return result
     count = _count(op, x, axes)
     if isinstance(count, int) and count:
-        return found
+        return result
     limits = np.iinfo(x.dtype.numpy())
     limit = op.const(limits.min if operator == "ReduceMax" else limits.max, x.dtype)
-    return op.Where(op.Equal(count, 0), limit, found)
+    return op.Where(op.Equal(count, 0), limit, result)
 
 
 def _count(op: OpBuilder, x: ir.Value, axes: ir.Value) -> ir.Value | int:

@@ -37,8 +37,8 @@ def reshaped(op: OpBuilder, x: ir.Value, shape: ir.Value | Sequence[int]) -> ir.
 
 def _has_minus_one(op: OpBuilder, shape: ir.Value | Sequence[int]) -> bool:
     """Whether the shape may hold -1, beside which ONNX does not allow zeros to stand for themselves."""
-    found = op.constant(shape) if isinstance(shape, ir.Value) else np.asarray(shape)
-    return found is None or -1 in found
+    result = op.constant(shape) if isinstance(shape, ir.Value) else np.asarray(shape)
+    return result is None or -1 in result
 
 
 @tensorflow.lower(
@@ -94,10 +94,10 @@ def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ())
 )
 def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
     """ONNX Transpose."""
-    found = op.constant(perm)
-    if found is None:
+    result = op.constant(perm)
+    if result is None:
         return op.Transpose(x, perm=_reversal(op, x, perm))
-    return permuted(op, x, [int(item) % len(found) for item in found])
+    return permuted(op, x, [int(item) % len(result) for item in result])
 
 
 def _reversal(op: OpBuilder, x: ir.Value, perm: ir.Value) -> list[int]:
@@ -180,12 +180,12 @@ def split_v(
 ) -> Sequence[ir.Value]:
     """ONNX Split into pieces of given sizes, one of which may be the rest."""
     axis = static_int(op, split_dim, "split_dim")
-    found = op.constant(size_splits)
-    if found is None:
+    result = op.constant(size_splits)
+    if result is None:
         return (
             tuple(op.Split(value, int64(op, size_splits), axis=axis, outputs=num_split)) if num_split > 1 else (value,)
         )
-    sizes = [int(item) for item in found]
+    sizes = [int(item) for item in result]
     if -1 in sizes:
         total = value.shape[axis] if value.shape is not None else None
         if not isinstance(total, int):
@@ -202,7 +202,7 @@ def split_v(
 )
 def tile(op: OpBuilder, input: ir.Value, multiples: ir.Value) -> ir.Value:
     """ONNX Tile."""
-    if (found := op.constant(multiples)) is not None and (found == 1).all():
+    if (result := op.constant(multiples)) is not None and (result == 1).all():
         return input
     return op.Tile(input, int64(op, multiples))
 
@@ -316,9 +316,9 @@ def _like(op: OpBuilder, x: ir.Value, number: int) -> ir.Value:
 
 def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.Value | None = None) -> ir.Value:
     """`x` padded by a [rank, 2] matrix of sizes."""
-    found = op.constant(paddings)
-    if found is not None:
-        pads: ir.Value = op.const(np.asarray(found, np.int64).T.ravel())
+    result = op.constant(paddings)
+    if result is not None:
+        pads: ir.Value = op.const(np.asarray(result, np.int64).T.ravel())
     else:
         pads = op.Reshape(op.Transpose(int64(op, paddings), perm=[1, 0]), [-1])
     if x.dtype == ir.DataType.BOOL and mode != "constant":

@@ -97,9 +97,9 @@ def strided_slice(
     if not isinstance(count, int):
         raise UnsupportedOperator("StridedSlice: how many axes it slices is only known when the model runs")
     if rank(input) == 1 and not (ellipsis_mask or new_axis_mask):
-        found = _known_part(op, input, begin, end, strides, begin_mask, end_mask, shrink_axis_mask)
-        if found is not None:
-            return op.const(found, input.dtype)
+        result = _known_part(op, input, begin, end, strides, begin_mask, end_mask, shrink_axis_mask)
+        if result is not None:
+            return op.const(result, input.dtype)
     plan = _plan(rank(input), count, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     steps = static_ints(op, strides, "StridedSlice: strides")
     starts, ends, axes, used = [], [], [], []
@@ -141,9 +141,9 @@ def _known_part(
 
 def _element(op: OpBuilder, vector: ir.Value, i: int) -> int | ir.Value:
     """An element of an integer vector: a Python int where it is constant, else an INT64 vector of one."""
-    found = op.constant(vector)
-    if found is not None:
-        return int(found[i])
+    result = op.constant(vector)
+    if result is not None:
+        return int(result[i])
     producer = vector.producer()
     if producer is not None and producer.op_type == "Concat" and len(producer.inputs) == _length(vector):
         part = producer.inputs[i]  # a stack of scalars: one of them may be constant though not all are

@@ -219,15 +219,15 @@ for _axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
 
 def _resized(op: OpBuilder, x: ir.Value, axis: int, size: int) -> ir.Value:
     """`x` cut or padded with zeros at the end of one axis."""
-    found = x.shape[axis] if x.shape is not None else None
-    if found == size:
+    result = x.shape[axis] if x.shape is not None else None
+    if result == size:
         return x
-    if not isinstance(found, int):
+    if not isinstance(result, int):
         raise UnsupportedOperator("a Fourier transform whose length differs from a dynamic axis has no entry")
-    if found > size:
+    if result > size:
         return op.Slice(x, [0], [size], [axis])
     pads = np.zeros((2, rank(x)), np.int64)
-    pads[1, axis] = size - found
+    pads[1, axis] = size - result
     return op.Pad(x, op.const(pads.ravel()))
 
 

@@ -1,4 +1,4 @@
-"""Tensor lists, which TensorArray, map_fn and recurrent layers are made of: elements stacked along axis 0."""
+"""Tensor lists, as TensorArray, map_fn and recurrent layers use them: elements stacked along axis 0."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def zero(op: OpBuilder, dtype: ir.DataType) -> ir.Value:
 
 def element_shape(op: OpBuilder, x: ir.Value) -> tuple[int | None, ...] | None:
     """A static shape from an operand that holds it, -1 for unknown sizes, a scalar -1 for an unknown rank."""
-    found = op.constant(x)
-    if found is None:
+    result = op.constant(x)
+    if result is None:
         size = x.shape[0] if x.shape is not None and x.shape.rank() == 1 else None
         return (None,) * size if isinstance(size, int) else None
-    return None if found.ndim == 0 else tuple(None if dim < 0 else int(dim) for dim in found)
+    return None if result.ndim == 0 else tuple(None if dim < 0 else int(dim) for dim in result)
 
 
 def merged_shape(items: TensorList, item: ir.Value) -> tuple[int | None, ...] | None:
     """What is known of the elements' shape once `item` is one of them."""
     if item.shape is None:
         return items.shape
-    found = tuple(dim if isinstance(dim, int) else None for dim in item.shape)
-    if items.shape is None or len(items.shape) != len(found):
-        return found
-    return tuple(a if a is not None else b for a, b in zip(items.shape, found, strict=True))
+    result = tuple(dim if isinstance(dim, int) else None for dim in item.shape)
+    if items.shape is None or len(items.shape) != len(result):
+        return result
+    return tuple(a if a is not None else b for a, b in zip(items.shape, result, strict=True))
 
 
 def _grown(op: OpBuilder, items: TensorList, item: ir.Value) -> ir.Value:

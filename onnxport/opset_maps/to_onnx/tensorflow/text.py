@@ -132,12 +132,12 @@ def lookup_table_find(op: OpBuilder, table_handle: ResourceHandle, keys: ir.Valu
     if default is None or keys.dtype is None or default_value.dtype is None:
         raise UnsupportedOperator("LookupTableFindV2: the default value is computed when the model runs")
     source, target = _encodable(keys.dtype), _encodable(default_value.dtype)
-    known, found = _contents(table_handle, keys.dtype, default_value.dtype)
+    known, result = _contents(table_handle, keys.dtype, default_value.dtype)
     encoded = op.ml.LabelEncoder(
         op.cast(keys, source),
         **{
             f"keys_{_TYPES[source]}": known,
-            f"values_{_TYPES[target]}": found,
+            f"values_{_TYPES[target]}": result,
             _DEFAULTS[target]: default.reshape(()).item(),
         },
     )
