@@ -16,6 +16,7 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Size = int | ir.Value
+Scale = float | Sequence[float] | None
 _KERNELS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT8, ir.DataType.UINT8)
 
 
@@ -70,68 +71,46 @@ _EXACT = [
 ]
 
 
-def _nearest(
-    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None
-) -> ir.Value:
-    """Torch takes the element at floor(place / factor)."""
-    return _resized(
-        op, x, size, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-    )
+def _both_forms(*names: str) -> list[str]:
+    """Operators in the form that takes a factor an axis and in the one that takes a list of them."""
+    return [f"aten::{name}{form}" for name in names for form in ("", ".vec")]
 
 
-def _nearest_exact(
-    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None
-) -> ir.Value:
-    """Torch takes the element at floor((place + 1/2) / factor)."""
+def _factors(scales: Sequence[Scale]) -> Sequence[float | None] | None:
+    """The factors of both forms of an operator: one list of all axes (``.vec``), or a number an axis."""
+    if len(scales) == 1 and (scales[0] is None or isinstance(scales[0], Sequence)):
+        return scales[0]
+    return [None if isinstance(scale, Sequence) else scale for scale in scales]
+
+
+@aten.lower(*_both_forms("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), cases=_NEAREST)
+def nearest(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
+    """Resize to the nearest element before: torch takes that at floor(place / factor)."""
     return _resized(
         op,
         x,
-        size,
-        scales,
+        output_size,
+        _factors(scales),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+@aten.lower(
+    *_both_forms("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), cases=_EXACT
+)
+def nearest_exact(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
+    """Resize to the element whose centre is nearest: torch takes that at floor((place + 1/2) / factor)."""
+    return _resized(
+        op,
+        x,
+        output_size,
+        _factors(scales),
         mode="nearest",
         coordinate_transformation_mode="half_pixel",
         nearest_mode="round_prefer_ceil",
     )
-
-
-@aten.lower(
-    "aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec", "aten::upsample_nearest3d.vec", cases=_NEAREST
-)
-def nearest_vec(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
-) -> ir.Value:
-    """Resize to the nearest element before."""
-    return _nearest(op, x, output_size, scale_factors)
-
-
-@aten.lower("aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d", cases=_NEAREST)
-def nearest(op: OpBuilder, x: ir.Value, output_size: Sequence[Size], *scales: float | None) -> ir.Value:
-    """Resize to the nearest element before."""
-    return _nearest(op, x, output_size, scales)
-
-
-@aten.lower(
-    "aten::_upsample_nearest_exact1d.vec",
-    "aten::_upsample_nearest_exact2d.vec",
-    "aten::_upsample_nearest_exact3d.vec",
-    cases=_EXACT,
-)
-def nearest_exact_vec(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
-) -> ir.Value:
-    """Resize to the element whose centre is nearest."""
-    return _nearest_exact(op, x, output_size, scale_factors)
-
-
-@aten.lower(
-    "aten::_upsample_nearest_exact1d",
-    "aten::_upsample_nearest_exact2d",
-    "aten::_upsample_nearest_exact3d",
-    cases=_EXACT,
-)
-def nearest_exact(op: OpBuilder, x: ir.Value, output_size: Sequence[Size], *scales: float | None) -> ir.Value:
-    """Resize to the element whose centre is nearest."""
-    return _nearest_exact(op, x, output_size, scales)
 
 
 def _smooth(
@@ -171,60 +150,21 @@ _ANTIALIASED = [
 
 
 @aten.lower(
-    "aten::upsample_linear1d.vec",
-    "aten::upsample_bilinear2d.vec",
-    "aten::upsample_trilinear3d.vec",
-    "aten::upsample_bicubic2d.vec",
-    cases=_SMOOTH,
-)
-def smooth_vec(
-    op: OpBuilder,
-    x: ir.Value,
-    output_size: Sequence[Size] | None,
-    align_corners: bool,
-    scale_factors: Sequence[float] | None,
-) -> ir.Value:
-    """Resize, linear or cubic."""
-    return _smooth(op, x, output_size, align_corners, scale_factors)
-
-
-@aten.lower(
-    "aten::upsample_linear1d",
-    "aten::upsample_bilinear2d",
-    "aten::upsample_trilinear3d",
-    "aten::upsample_bicubic2d",
+    *_both_forms("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
     cases=_SMOOTH,
 )
 def smooth(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[Size], align_corners: bool, *scales: float | None
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, align_corners: bool, *scales: Scale
 ) -> ir.Value:
     """Resize, linear or cubic."""
-    return _smooth(op, x, output_size, align_corners, scales)
+    return _smooth(op, x, output_size, align_corners, _factors(scales))
 
 
-@aten.lower("aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa.vec", cases=_ANTIALIASED, min_opset=18)
-def antialiased_vec(
-    op: OpBuilder,
-    x: ir.Value,
-    output_size: Sequence[Size] | None,
-    align_corners: bool,
-    scale_factors: Sequence[float] | None,
-) -> ir.Value:
-    """Resize with antialias (opset 18)."""
-    return _antialiased(op, x, output_size, align_corners, scale_factors)
-
-
-@aten.lower("aten::_upsample_bilinear2d_aa", "aten::_upsample_bicubic2d_aa", cases=_ANTIALIASED, min_opset=18)
+@aten.lower(*_both_forms("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), cases=_ANTIALIASED, min_opset=18)
 def antialiased(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[Size], align_corners: bool, *scales: float | None
+    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, align_corners: bool, *scales: Scale
 ) -> ir.Value:
     """Resize with antialias (opset 18)."""
-    return _antialiased(op, x, output_size, align_corners, scales)
-
-
-def _antialiased(
-    op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, align_corners: bool, scales: Sequence[float | None] | None
-) -> ir.Value:
     if align_corners:
         raise UnsupportedOperator("antialias with aligned corners: onnxruntime's filter differs from PyTorch's")
-    return _smooth(op, x, size, align_corners, scales)
+    return _smooth(op, x, output_size, align_corners, _factors(scales))

@@ -48,9 +48,9 @@ def padding_attributes(
     return {"pads": pads} if any(pads) else {}
 
 
-def _kernel(filter: ir.Value, what: str) -> list[int]:
-    """The spatial sizes of a filter in TensorFlow's order, space, inputs, outputs."""
-    sizes = static_sizes(list(filter.shape)[:-2]) if filter.shape is not None else None
+def _kernel(filter: ir.Value, what: str, *, axes: int | None = None) -> list[int]:
+    """The first `axes` sizes of a filter, by default the spatial ones; its order is space, inputs, outputs."""
+    sizes = static_sizes(list(filter.shape)[: -2 if axes is None else axes]) if filter.shape is not None else None
     if sizes is None:
         raise UnsupportedOperator(f"{what}: the filter's size is not known before the model runs")
     return sizes
@@ -66,19 +66,33 @@ def _convolution(
     explicit: Sequence[int],
     data_format: str,
 ) -> ir.Value:
-    kernel = _kernel(filter, "Conv")
-    x = channels_first(op, x, data_format)
-    n = rank(x)
-    steps, spread = spatial(strides, data_format), spatial(dilations, data_format)
-    channels, per_group = (
-        x.shape[1] if x.shape is not None else None,
-        filter.shape[-2] if filter.shape is not None else None,
-    )
+    kernel, n = _kernel(filter, "Conv"), rank(x)
+    channels = x.shape[1 if data_format.startswith("NC") else -1] if x.shape is not None else None
+    per_group = filter.shape[-2] if filter.shape is not None else None
     if not isinstance(per_group, int) or not isinstance(channels, int):
         raise UnsupportedOperator("the number of channels is not known before the model runs")
     weight = permuted(op, filter, [n - 1, n - 2, *range(n - 2)])
+    groups = channels // per_group
+    return _convolved(op, x, weight, kernel, groups, strides, dilations, padding, explicit, data_format)
+
+
+def _convolved(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    kernel: Sequence[int],
+    groups: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: str,
+    explicit: Sequence[int],
+    data_format: str,
+) -> ir.Value:
+    """ONNX Conv with a weight in its own order."""
+    x = channels_first(op, x, data_format)
+    steps, spread = spatial(strides, data_format), spatial(dilations, data_format)
     pads = padding_attributes(x, kernel, steps, spread, padding, explicit, data_format)
-    y = op.Conv(x, weight, strides=steps, dilations=spread, group=channels // per_group, kernel_shape=kernel, **pads)
+    y = op.Conv(x, weight, strides=steps, dilations=spread, group=groups, kernel_shape=list(kernel), **pads)
     return channels_as(op, y, data_format)
 
 
@@ -168,19 +182,25 @@ def depthwise_conv2d(
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> ir.Value:
     """ONNX Conv with a group a channel; output channels are ordered by input channel, then multiplier."""
-    kernel = _kernel(filter, "DepthwiseConv2dNative")
-    x = channels_first(op, input, data_format)
-    steps, spread = spatial(strides, data_format), spatial(dilations, data_format)
-    sizes = static_sizes(list(filter.shape)) if filter.shape is not None else None
-    if sizes is None:
-        raise UnsupportedOperator("DepthwiseConv2dNative: the filter's size is not known before the model runs")
-    channels, multiplier = sizes[2:]
+    sizes = _kernel(filter, "DepthwiseConv2dNative", axes=4)
+    return _convolved(
+        op,
+        input,
+        _depthwise(op, filter, sizes),
+        sizes[:2],
+        sizes[2],
+        strides,
+        dilations,
+        padding,
+        explicit_paddings,
+        data_format,
+    )
+
+
+def _depthwise(op: OpBuilder, filter: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    """A filter [height, width, channels, multiplier] as ONNX's weight of a group a channel."""
     weight = op.Transpose(filter, perm=[2, 3, 0, 1])
-    if multiplier > 1:
-        weight = op.Reshape(weight, [channels * multiplier, 1, *kernel])
-    pads = padding_attributes(x, kernel, steps, spread, padding, explicit_paddings, data_format)
-    y = op.Conv(x, weight, strides=steps, dilations=spread, group=channels, kernel_shape=kernel, **pads)
-    return channels_as(op, y, data_format)
+    return op.Reshape(weight, [sizes[2] * sizes[3], 1, *sizes[:2]]) if sizes[3] > 1 else weight
 
 
 def _transposed(
@@ -356,17 +376,15 @@ def depthwise_backprop_input(
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> ir.Value:
     """ONNX ConvTranspose with a group a channel; needs static sizes."""
-    kernel = _kernel(filter, "DepthwiseConv2dNativeBackpropInput")
+    sizes = _kernel(filter, "DepthwiseConv2dNativeBackpropInput", axes=4)
+    kernel = sizes[:2]
     y = channels_first(op, out_backprop, data_format)
     steps, spread = spatial(strides, data_format), spatial(dilations, data_format)
-    weight = op.Transpose(filter, perm=[2, 3, 0, 1])
-    sizes = static_sizes(list(filter.shape)) if filter.shape is not None else None
     given = spatial(list(op.result.shape), data_format) if op.result.shape is not None else [None]  # type: ignore[arg-type]
     out_sizes, in_sizes = static_sizes(list(y.shape)[2:]) if y.shape is not None else None, static_sizes(given)
-    if sizes is None or out_sizes is None or in_sizes is None:
+    if out_sizes is None or in_sizes is None:
         raise UnsupportedOperator("DepthwiseConv2dNativeBackpropInput: needs static sizes")
-    if sizes[3] > 1:
-        weight = op.Reshape(weight, [sizes[2] * sizes[3], 1, *kernel])
+    weight = _depthwise(op, filter, sizes)
     pads, extra = _transposed_pads(in_sizes, out_sizes, kernel, steps, spread, padding, ())
     x = op.ConvTranspose(
         y, weight, pads=pads, output_padding=extra, strides=steps, dilations=spread, kernel_shape=kernel, group=sizes[2]

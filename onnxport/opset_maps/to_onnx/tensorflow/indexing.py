@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -108,44 +108,30 @@ def tensor_scatter_update(
     return op.ScatterND(tensor, int64(op, indices), updates)
 
 
-@tensorflow.lower(
-    "TensorScatterAdd",
-    min_opset=16,
-    cases=[case(lambda x, u: tf.tensor_scatter_nd_add(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=16)],
-)
-def tensor_scatter_add(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """ONNX ScatterND that adds."""
-    return scatter_slices(op, tensor, int64(op, indices), updates, "add")
+# By TensorFlow's name: its function, how updates are combined, the least opset and what is written.
+_TENSOR_SCATTERS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]] = {
+    "TensorScatterAdd": (tf.tensor_scatter_nd_add, "add", 16, "ONNX ScatterND that adds."),
+    "TensorScatterSub": (tf.tensor_scatter_nd_sub, "add", 16, "ONNX ScatterND that adds the negated updates."),
+    "TensorScatterMax": (tf.tensor_scatter_nd_max, "max", 18, "ONNX ScatterND that keeps the greatest."),
+    "TensorScatterMin": (tf.tensor_scatter_nd_min, "min", 18, "ONNX ScatterND that keeps the least."),
+}
 
 
-@tensorflow.lower(
-    "TensorScatterSub",
-    min_opset=16,
-    cases=[case(lambda x, u: tf.tensor_scatter_nd_sub(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=16)],
-)
-def tensor_scatter_sub(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """ONNX ScatterND that adds the negated updates."""
-    return scatter_slices(op, tensor, int64(op, indices), op.Neg(updates), "add")
+def _register_tensor_scatter(
+    name: str, function: Callable[..., tf.Tensor], reduction: Reduction, least: int, summary: str
+) -> None:
+    evidence = case(lambda x, u: function(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=least)
+
+    @tensorflow.lower(name, min_opset=least, cases=[evidence])
+    def lower(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
+        updates = op.Neg(updates) if name == "TensorScatterSub" else updates
+        return scatter_slices(op, tensor, int64(op, indices), updates, reduction)
+
+    lower.__doc__ = summary
 
 
-@tensorflow.lower(
-    "TensorScatterMax",
-    min_opset=18,
-    cases=[case(lambda x, u: tf.tensor_scatter_nd_max(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=18)],
-)
-def tensor_scatter_max(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """ONNX ScatterND that keeps the greatest."""
-    return scatter_slices(op, tensor, int64(op, indices), updates, "max")
-
-
-@tensorflow.lower(
-    "TensorScatterMin",
-    min_opset=18,
-    cases=[case(lambda x, u: tf.tensor_scatter_nd_min(x, _rows(3), u), f32(5, 2), f32(3, 2), min_opset=18)],
-)
-def tensor_scatter_min(op: OpBuilder, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """ONNX ScatterND that keeps the least."""
-    return scatter_slices(op, tensor, int64(op, indices), updates, "min")
+for _name, _scatter in _TENSOR_SCATTERS.items():
+    _register_tensor_scatter(_name, *_scatter)
 
 
 @tensorflow.lower(
@@ -300,44 +286,46 @@ def _limits(dtype: ir.DataType | None) -> tuple[float, float]:
     return (float(info.min), float(info.max)) if dtype.is_floating_point() else (int(info.min), int(info.max))
 
 
-@tensorflow.lower(
-    "UnsortedSegmentSum",
-    min_opset=16,
-    cases=[case(lambda x: tf.math.unsorted_segment_sum(x, _SEGMENT, 4), f32(5, 2), min_opset=16)],
-)
-def unsorted_segment_sum(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-    """Sums by segment."""
-    return segments(op, data, segment_ids, num_segments, "add", 0)
+# By TensorFlow's name: its function, how rows are combined, the least opset and the result of an empty segment.
+_SEGMENT_REDUCTIONS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]] = {
+    "UnsortedSegmentSum": (tf.math.unsorted_segment_sum, "add", 16, "Sums by segment."),
+    "UnsortedSegmentProd": (tf.math.unsorted_segment_prod, "mul", 16, "Products by segment."),
+    "UnsortedSegmentMax": (
+        tf.math.unsorted_segment_max,
+        "max",
+        18,
+        "Greatest by segment; an empty one gives the type's least number.",
+    ),
+    "UnsortedSegmentMin": (
+        tf.math.unsorted_segment_min,
+        "min",
+        18,
+        "Least by segment; an empty one gives the type's greatest number.",
+    ),
+}
 
 
-@tensorflow.lower(
-    "UnsortedSegmentProd",
-    min_opset=16,
-    cases=[case(lambda x: tf.math.unsorted_segment_prod(x, _SEGMENT, 4), f32(5, 2), min_opset=16)],
-)
-def unsorted_segment_prod(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-    """Products by segment."""
-    return segments(op, data, segment_ids, num_segments, "mul", 1)
+def _of_nothing(reduction: Reduction, dtype: ir.DataType | None) -> float:
+    """The result of a reduction of no elements."""
+    if reduction in ("add", "mul"):
+        return 0 if reduction == "add" else 1
+    return _limits(dtype)[0 if reduction == "max" else 1]
 
 
-@tensorflow.lower(
-    "UnsortedSegmentMax",
-    min_opset=18,
-    cases=[case(lambda x: tf.math.unsorted_segment_max(x, _SEGMENT, 4), f32(5, 2), min_opset=18)],
-)
-def unsorted_segment_max(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-    """Greatest by segment; an empty one gives the type's least number."""
-    return segments(op, data, segment_ids, num_segments, "max", _limits(data.dtype)[0])
+def _register_segments(
+    name: str, function: Callable[..., tf.Tensor], reduction: Reduction, least: int, summary: str
+) -> None:
+    @tensorflow.lower(
+        name, min_opset=least, cases=[case(lambda x: function(x, _SEGMENT, 4), f32(5, 2), min_opset=least)]
+    )
+    def lower(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
+        return segments(op, data, segment_ids, num_segments, reduction, _of_nothing(reduction, data.dtype))
+
+    lower.__doc__ = summary
 
 
-@tensorflow.lower(
-    "UnsortedSegmentMin",
-    min_opset=18,
-    cases=[case(lambda x: tf.math.unsorted_segment_min(x, _SEGMENT, 4), f32(5, 2), min_opset=18)],
-)
-def unsorted_segment_min(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-    """Least by segment; an empty one gives the type's greatest number."""
-    return segments(op, data, segment_ids, num_segments, "min", _limits(data.dtype)[1])
+for _name, _segment in _SEGMENT_REDUCTIONS.items():
+    _register_segments(_name, *_segment)
 
 
 def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: Reduction, initial: float) -> ir.Value:
