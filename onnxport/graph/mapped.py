@@ -121,8 +121,8 @@ class MappedFile:
         return self._bytes[offset : offset + length]
 
     def _now(self) -> tuple[int, int]:
-        found = os.fstat(self._handle)
-        return found.st_size, found.st_mtime_ns
+        status = os.fstat(self._handle)
+        return status.st_size, status.st_mtime_ns
 
 
 def _initializers(graph: ir.Graph) -> Iterator[Slot]:
@@ -177,7 +177,7 @@ def _mapped(tensor: ir.ExternalTensor, file: MappedFile) -> ir.TensorProtocol:
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

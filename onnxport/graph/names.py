@@ -17,6 +17,19 @@ def is_written_constant(name: str) -> bool:
     return re.fullmatch(rf"{CONSTANT}(_\d+)?", name) is not None
 
 
+def numbered(base: str, taken: set[str | None], first: int = 1) -> str:
+    """The first of ``base_1``, ``base_2``, ... (from `first` on) that is not taken; it is from now on.
+
+    >>> numbered("x", {"x", "x_1"})
+    'x_2'
+    """
+    number = first
+    while (name := f"{base}_{number}") in taken:
+        number += 1
+    taken.add(name)
+    return name
+
+
 class NameAuthority:
     """Gives out value names that never collide.
 

@@ -217,16 +217,16 @@ def _remove_data(target: Path, keep: Collection[str]) -> None:
 
 def _used(names: set[str], target: Path) -> set[str]:
     """Which of the names stand in a model file of the folder: a copy of a model has the data file in common with it."""
-    found: set[str] = set()
+    referenced: set[str] = set()
     for entry in os.scandir(target.parent):
         known = entry.name == target.name or os.path.splitext(entry.name)[1].lower() in _MODEL_SUFFIXES
         if not known or not entry.is_file():
             continue
         try:
-            found |= _standing_in(Path(entry.path), names - found)
+            referenced |= _standing_in(Path(entry.path), names - referenced)
         except OSError:  # what can't be read may name all of them
             return names
-    return found
+    return referenced
 
 
 def _standing_in(path: Path, names: set[str]) -> set[str]:

@@ -35,13 +35,13 @@ def convert_versions(models: Sequence[onnx.ModelProto], opset: int) -> list[onnx
         models: small models; they are passed between processes.
         opset: the version of ai.onnx to convert to.
     """
-    found: list[onnx.ModelProto | str] = []
-    while len(found) < len(models):
-        answers, reason = _run(models[len(found) :], opset)
-        found += answers
-        if len(found) < len(models):  # the process ended on this one; the next starts behind it
-            found.append(reason)
-    return found
+    results: list[onnx.ModelProto | str] = []
+    while len(results) < len(models):
+        answers, reason = _run(models[len(results) :], opset)
+        results += answers
+        if len(results) < len(models):  # the process ended on this one; the next starts behind it
+            results.append(reason)
+    return results
 
 
 def _run(models: Sequence[onnx.ModelProto], opset: int) -> tuple[list[onnx.ModelProto | str], str]:
@@ -64,7 +64,7 @@ def _run(models: Sequence[onnx.ModelProto], opset: int) -> tuple[list[onnx.Model
 
 
 def _answer(line: bytes) -> onnx.ModelProto | str:
-    found = json.loads(line)
-    if "error" in found:
-        return str(found["error"])
-    return onnx.load_model_from_string(base64.b64decode(found["model"]))
+    answer = json.loads(line)
+    if "error" in answer:
+        return str(answer["error"])
+    return onnx.load_model_from_string(base64.b64decode(answer["model"]))

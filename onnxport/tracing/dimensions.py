@@ -71,16 +71,16 @@ def axes(path: str, item: Any, rank: int) -> dict[int, Any]:
         pairs = enumerate(item)
     else:
         raise InvalidInputError(f"dynamic_shapes: {path!r} is given {item!r}; write {_EXAMPLE}")
-    found: dict[int, Any] = {}
+    by_axis: dict[int, Any] = {}
     for axis, dim in pairs:
         if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
             raise InvalidInputError(f"dynamic_shapes: {path!r} has no dimension {axis!r}, it has {rank} dimensions")
         if dim == "" or isinstance(dim, (bool, float)):
             raise InvalidInputError(f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}; write {_EXAMPLE}")
-        if axis % rank in found:
+        if axis % rank in by_axis:
             raise InvalidInputError(f"dynamic_shapes: dimension {axis % rank} of {path!r} is given twice")
-        found[axis % rank] = dim
-    return {axis: dim for axis, dim in found.items() if dim is not None}
+        by_axis[axis % rank] = dim
+    return {axis: dim for axis, dim in by_axis.items() if dim is not None}
 
 
 def unknown(path: str, known: Iterable[str]) -> InvalidInputError:

@@ -245,12 +245,12 @@ def _export(call: Call, shapes: Any, strict: bool, apart_from_user: bool) -> tup
 def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
     """What stands in for layers that torch can't trace with dynamic sizes or at all."""
     modules = list(module.modules())
-    found: list[TorchFunctionMode] = []
+    modes: list[TorchFunctionMode] = []
     if any(is_recurrent(item) for item in modules):
-        found.append(kept_whole())
+        modes.append(kept_whole())
     if any(has_masks(item) for item in modules):
-        found.append(masks_as_given())
-    return found
+        modes.append(masks_as_given())
+    return modes
 
 
 _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned during export")
@@ -351,8 +351,8 @@ def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
     names = program.module_call_graph[0].signature
     in_spec = program.call_spec.in_spec
     count = in_spec.children()[0].num_children
-    said = list(getattr(names, "forward_arg_names", None) or ())
-    positional = [*said, *(f"input_{i}" for i in range(len(said), count))][:count]
+    names_given = list(getattr(names, "forward_arg_names", None) or ())
+    positional = [*names_given, *(f"input_{i}" for i in range(len(names_given), count))][:count]
     paths = input_paths(in_spec, positional)
     dims = _program_dims(program, paths, positional, dynamic_shapes) if dynamic_shapes is not None else {}
     return _with_names(program, paths, dims, ("an exported program as it is",))

@@ -309,14 +309,14 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
         children = _entries(item)
         if children is None:
             return _STATIC
-        made = [walk(f"{path}.{key}", child) for key, child in children]
+        specs = [walk(f"{path}.{key}", child) for key, child in children]
         if (
             isinstance(item, dict)
             and type(item) in pytree.SUPPORTED_NODES
             and not hasattr(type(item), "__dataclass_fields__")
         ):
-            return dict(zip(item, made, strict=True))
-        return tuple(made) if isinstance(item, tuple) else made
+            return dict(zip(item, specs, strict=True))
+        return tuple(specs) if isinstance(item, tuple) else specs
 
     signature = inspect.signature(call.module.forward)
     specs: dict[str, Any] = {}
@@ -436,9 +436,9 @@ def symbol_names(
             symbol = str(size.node.expr)
             if not symbol.isidentifier():
                 continue
-            said = dims.get((path, axis))
-            if said is not None:
-                names.setdefault(symbol, said)
+            name = dims.get((path, axis))
+            if name is not None:
+                names.setdefault(symbol, name)
             else:
                 unnamed.setdefault(symbol, f"{path}_dim_{axis}")
     return {**unnamed, **names}

@@ -53,9 +53,9 @@ def with_forward(
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     call.__signature__ = inspect.Signature([this, *signature.parameters.values()])  # type: ignore[attr-defined]
     kind = type(type(module).__name__, (type(module),), {"forward": call})
-    made: torch.nn.Module = object.__new__(kind)
-    made.__dict__ = module.__dict__
-    return made
+    copy: torch.nn.Module = object.__new__(kind)
+    copy.__dict__ = module.__dict__
+    return copy
 
 
 def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,11 +65,11 @@ def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(function, types.FunctionType):
         return function
     code = function.__code__.replace(co_name="forward")
-    made = types.FunctionType(
+    copy = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _signature(forward: Callable[..., Any]) -> inspect.Signature:
@@ -91,6 +91,6 @@ def _used_modules(function: Any) -> list[tuple[str, torch.nn.Module]]:
             else []
         )
     cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
-    found = [(name, cell.cell_contents) for name, cell in cells]
-    found += [(name, function.__globals__.get(name)) for name in code.co_names]
-    return [(name, item) for name, item in found if isinstance(item, torch.nn.Module)]
+    objects = [(name, cell.cell_contents) for name, cell in cells]
+    objects += [(name, function.__globals__.get(name)) for name in code.co_names]
+    return [(name, item) for name, item in objects if isinstance(item, torch.nn.Module)]

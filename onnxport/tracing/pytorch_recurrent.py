@@ -7,7 +7,7 @@ batch, in a check; there they are computed from their formulas (torch.nn.LSTMCel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,37 +25,26 @@ def _native(kind: str) -> Callable[..., Any]:
     return function
 
 
-def _define(kind: str) -> Callable[..., Any]:
-    def run(
-        x: Tensor,
-        states: list[Tensor],
-        params: list[Tensor],
-        has_biases: bool,
-        num_layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-    ) -> list[Tensor]:
-        hx = states if kind == "lstm" else states[0]
-        made = _native(kind)(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        return [item.clone() for item in made]
+# Parameters, then options of the layer.
+_Option = list[Tensor] | bool | int | float
+# Of torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu: the states are a list here for all of them.
+_SCHEMA = (
+    "(Tensor x, Tensor[] states, Tensor[] params, bool has_biases, SymInt num_layers, float dropout, bool train, "
+    "bool bidirectional, bool batch_first) -> Tensor[]"
+)
 
-    def shapes(
-        x: Tensor,
-        states: list[Tensor],
-        params: list[Tensor],
-        has_biases: bool,
-        num_layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-    ) -> list[Tensor]:
+
+def _define(kind: str) -> Callable[..., Any]:
+    def run(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
+        results = _native(kind)(x, states if kind == "lstm" else states[0], *options)
+        return [item.clone() for item in results]
+
+    def shapes(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
+        *_, bidirectional, _ = options
         width = states[0].shape[-1] * (2 if bidirectional else 1)
         return [x.new_empty((*x.shape[:-1], width)), *(torch.empty_like(state) for state in states)]
 
-    operator = torch.library.custom_op(f"onnxport::{kind}", run, mutates_args=())
+    operator = torch.library.custom_op(f"onnxport::{kind}", run, mutates_args=(), schema=_SCHEMA)
     operator.register_fake(shapes)
     return operator
 
@@ -111,7 +100,13 @@ def is_recurrent(module: torch.nn.Module) -> bool:
 class kept_whole(TorchFunctionMode):
     """While it is active, recurrent layers on padded tensors are traced as one operator each, cells as their formulas."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Passes every call on; a recurrent one to what stands in for it."""
         kind = getattr(func, "__name__", "")
         if kind == "_pack_padded_sequence":

@@ -85,15 +85,15 @@ def _input_names(function: Any, tensors: Sequence[Any]) -> list[str]:
     roots = [(parameters[i] if i < len(parameters) else f"input_{i}", item) for i, item in enumerate(args)]
     order = {name: i for i, name in enumerate(parameters)}
     roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
-    found = [
+    leaves = [
         (path, leaf) for root, item in roots for path, leaf in paths(item, (root,)) if isinstance(leaf, tf.TensorSpec)
     ]
-    fits = len(found) == len(tensors) and all(
+    fits = len(leaves) == len(tensors) and all(
         leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape)
-        for (_, leaf), tensor in zip(found, tensors, strict=True)
+        for (_, leaf), tensor in zip(leaves, tensors, strict=True)
     )
     if fits:
-        return unique([".".join(path) for path, _ in found])
+        return unique([".".join(path) for path, _ in leaves])
     return unique([_placeholder_name(tensor) for tensor in tensors])
 
 
@@ -108,18 +108,18 @@ def _outputs(function: Any, names: Sequence[str] | None) -> tuple[Port, ...]:
     tensors = list(function.outputs)
     structured = function.structured_outputs
     if names is None:
-        found = [(path, leaf) for path, leaf in paths(structured) if leaf is not None]
-        for path, leaf in found:
+        leaves = [(path, leaf) for path, leaf in paths(structured) if leaf is not None]
+        for path, leaf in leaves:
             if not isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
                 kind = type(leaf).__name__.removesuffix("Spec")
                 raise TracingError(
                     f"the output {output_name(path)!r} is a {kind}; ONNX outputs are tensors: return a dense one"
                 )
-        if len(found) > len(tensors):
-            raise TracingError(f"the function has {len(tensors)} results but its structure shows {len(found)}")
+        if len(leaves) > len(tensors):
+            raise TracingError(f"the function has {len(tensors)} results but its structure shows {len(leaves)}")
         # A function that was differentiated also hands out, after its own results, what the gradient needs.
-        tensors = tensors[: len(found)]
-        names = unique([output_name(path) for path, _ in found])
+        tensors = tensors[: len(leaves)]
+        names = unique([output_name(path) for path, _ in leaves])
     if not tensors:
         raise TracingError("the function returns no tensor: there is nothing to convert")
     return tuple(Port.result(name, tensor) for name, tensor in zip(names, tensors, strict=True))

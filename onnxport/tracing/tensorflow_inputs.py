@@ -67,9 +67,9 @@ class Dynamic:
         Raises:
             InvalidInputError: it has no such dimension, or one that is given as fixed is another.
         """
-        found: dict[int, str | None] = {}
+        names: dict[int, str | None] = {}
         if path not in self._given:
-            return found
+            return names
         for axis, dim in dimensions.axes(path, self._given[path], len(sizes)).items():
             dimensions.check_size(path, axis, dim, sizes[axis])
             if isinstance(dim, int):
@@ -79,8 +79,8 @@ class Dynamic:
                 raise InvalidInputError(
                     f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, or the size as it is"
                 )
-            found[axis] = name
-        return found
+            names[axis] = name
+        return names
 
     def spec(self, leaf: Any, path: str) -> Any:
         """The `tf.TensorSpec` of an example; Python booleans, strings and None stay constants of the trace."""
@@ -111,11 +111,11 @@ class Dynamic:
             for axis, name in self.axes(path, sizes).items()
             if name is not None
         )
-        found = [
+        values = [
             tf.nest.pack_sequence_as(item, [self.spec(leaf, ".".join(path)) for path, leaf in places])
             for item, places in zip(given, located, strict=True)
         ]
-        return tuple(found[: len(args)]), dict(zip(kwargs, found[len(args) :], strict=True))
+        return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
 
 
 def positional(parameters: Sequence[str], count: int) -> list[str]:

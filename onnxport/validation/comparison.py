@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onnxport.graph.runtimes.kernels import lowest_for_infinity
 from onnxport.validation.tolerance import Budget, epsilon
 
 Verdict = Literal["pass", "fail", "unproved"]
@@ -337,7 +338,7 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
             np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0)), nan=np.inf, posinf=np.inf
         )
     over &= ~exempt
-    saturated = unlike & _saturated(x, y, a.dtype, truth)
+    saturated = unlike & lowest_for_infinity(x, y, a.dtype, truth)
     unlike &= ~saturated
     tightest = int(np.argmax(use))
     # Scaled before squaring: float32's greatest values squared and summed are beyond float64 only for huge float64 outputs.
@@ -379,16 +380,6 @@ def _told(
     if not figures.mismatched and all(item.all_nan for item in tallies):
         return OutputReport(name, "unproved", ALL_NAN, figures=figures, **about)
     return OutputReport(name, "fail" if figures.mismatched else "pass", reason, figures=figures, **about)
-
-
-def _saturated(x: np.ndarray, y: np.ndarray, dtype: np.dtype, truth: np.ndarray | None) -> np.ndarray:
-    """Where the source gives its type's greatest number for an infinity of its own float64 run, and the other side gives that.
-
-    onnxruntime 1.31 masks the scores of Attention with the lowest number; by the operator's function body they are -inf.
-    """
-    if truth is None or dtype.kind != "f":
-        return np.zeros(x.shape, bool)
-    return np.isinf(truth) & (y == truth) & (x == np.copysign(float(np.finfo(dtype).max), np.nan_to_num(truth)))
 
 
 def _finite_or_nan(x: np.ndarray) -> np.ndarray:

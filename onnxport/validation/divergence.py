@@ -43,9 +43,9 @@ def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mappi
             expected = reference.get(value.name or "")
             if not isinstance(expected, np.ndarray):
                 continue
-            found = _local_error(model, value, expected, known)
-            if found is not None:
-                return found
+            error = _local_error(model, value, expected, known)
+            if error is not None:
+                return error
     return None
 
 
@@ -56,15 +56,15 @@ def by_source_node(model: ir.Model, results: Mapping[str, Any]) -> dict[str, Any
     count.
     """
     last = {name: node for node in model.graph if (name := node.metadata_props.get(f"{PREFIX}name"))}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, node in last.items():
         result = results.get(name, results.get(name.rpartition("/")[2]))  # a PyTorch node's name follows its module's
         value = node.outputs[0]
         if not isinstance(result, np.ndarray) or len(node.outputs) != 1 or not value.name:
             continue
         if _fits(value, result):
-            found[value.name] = result
-    return found
+            values[value.name] = result
+    return values
 
 
 def _fits(value: ir.Value, result: np.ndarray) -> bool:

@@ -41,10 +41,10 @@ def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Seque
     What agrees within a few units agrees within the budget too, which is never smaller: the further runs are for the rest.
     """
     trial = Trial.of(parties, item, own, pairs)
-    found = [trial.verdict(pair) for pair in trial.pairs]
-    found = [trial.but_random(pair, report) for pair, report in zip(trial.pairs, found, strict=True)]
+    reports = [trial.verdict(pair) for pair in trial.pairs]
+    reports = [trial.but_random(pair, report) for pair, report in zip(trial.pairs, reports, strict=True)]
     if parties.tolerance.given:
-        return found
+        return reports
     evidence: Evidence | None = None
     looks = (
         lambda _: gather(parties, item, own),
@@ -52,16 +52,16 @@ def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Seque
         lambda seen: with_twins(parties, item, seen),
     )
     for look in looks:
-        if not any(_is_open(report) for report in found):
+        if not any(_is_open(report) for report in reports):
             break
         evidence = look(evidence)
-        found = [
+        reports = [
             trial.verdict(pair, evidence) if _is_open(report) else report
-            for pair, report in zip(trial.pairs, found, strict=True)
+            for pair, report in zip(trial.pairs, reports, strict=True)
         ]
     if evidence is not None and evidence.stopped:
-        return [_undecided(report) for report in found]
-    return found
+        return [_undecided(report) for report in reports]
+    return reports
 
 
 def _undecided(report: OutputReport) -> OutputReport:
@@ -258,9 +258,9 @@ def _as_array(value: Any) -> Any:
 
 
 def _input_epsilon(item: InputSet) -> float:
-    found = [
+    steps = [
         tolerance.epsilon(leaf.dtype)
         for leaf in item.leaves
         if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype)
     ]
-    return max(found, default=2.0**-23)
+    return max(steps, default=2.0**-23)

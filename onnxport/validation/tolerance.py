@@ -164,12 +164,12 @@ def _usual(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
     relative = np.divide(error, scale, out=np.zeros(error.shape), where=scale > 0)
     if relative.ndim < 2:
         return np.full(relative.shape, _most(relative))
-    found = np.full(relative.shape, np.inf)
+    least = np.full(relative.shape, np.inf)
     for axis in range(1, relative.ndim):
         slices = np.moveaxis(relative, axis, 0)
         level = np.asarray([_most(item) for item in slices])
-        found = np.minimum(found, level.reshape([-1 if i == axis else 1 for i in range(relative.ndim)]))
-    return found
+        least = np.minimum(least, level.reshape([-1 if i == axis else 1 for i in range(relative.ndim)]))
+    return least
 
 
 def _most(values: np.ndarray) -> float:
@@ -194,12 +194,12 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
     wanted = [axis for axis in range(values.ndim) if values.size >= 2 * values.shape[axis]]
     if axes is not None:
         wanted = [axis % values.ndim for axis in axes if -values.ndim <= axis < values.ndim]
-    found = np.broadcast_to(np.max(values), values.shape)
+    scale = np.broadcast_to(np.max(values), values.shape)
     for axis in wanted:
         others = tuple(i for i in range(values.ndim) if i != axis)
         most = np.max(values, axis=others, keepdims=True)
-        found = np.minimum(found, most, out=found if found.flags.writeable else None)
-    return found
+        scale = np.minimum(scale, most, out=scale if scale.flags.writeable else None)
+    return scale
 
 
 def nudge(array: Any, eps: float, rng: np.random.Generator) -> Any:

@@ -42,8 +42,8 @@ class RecogniseBatchNormPass(InPlacePass):
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with those sums replaced."""
-        found = [node for node in model.graph.all_nodes() if node.op_type == "Add" and node.domain == ""]
-        return PassResult(model, modified=sum(self._rewrite(model.graph, node) for node in found) > 0)
+        additions = [node for node in model.graph.all_nodes() if node.op_type == "Add" and node.domain == ""]
+        return PassResult(model, modified=sum(self._rewrite(model.graph, node) for node in additions) > 0)
 
     def _rewrite(self, main: ir.Graph, node: ir.Node) -> bool:
         parts = next(_parts(node), None)
@@ -62,13 +62,13 @@ class RecogniseBatchNormPass(InPlacePass):
     def _vectors(self, main: ir.Graph, parts: _Parts, axis: int, channels: int) -> list[ir.Value | None] | None:
         """Scale, shift, mean and variance as vectors along an axis; None where they are not."""
         n = parts.x.shape.rank() if parts.x.shape is not None else 0
-        found: list[ir.Value | None] = []
+        vectors: list[ir.Value | None] = []
         for value, missing in ((parts.scale, 1.0), (parts.shift, 0.0), (parts.mean, None), (parts.variance, None)):
             vector = _vector(value, n, axis, channels)
             if vector is None and (value is not None or missing is None):
                 return None
-            found.append(vector)
-        filled = zip(found, (1.0, 0.0, 0.0, 0.0), strict=True)
+            vectors.append(vector)
+        filled = zip(vectors, (1.0, 0.0, 0.0, 0.0), strict=True)
         return [
             item or self._filled(main, channels, number, parts.x.dtype or ir.DataType.FLOAT) for item, number in filled
         ]
@@ -79,7 +79,7 @@ class RecogniseBatchNormPass(InPlacePass):
             return
         n = x.shape.rank()
         first, last = [0, n - 1, *range(1, n - 1)], [0, *range(2, n), 1]
-        made: list[ir.Node] = []
+        nodes: list[ir.Node] = []
 
         def append(
             op_type: str, inputs: list[ir.Value | None], attributes: list[ir.Attr], perm: list[int] | None
@@ -88,7 +88,7 @@ class RecogniseBatchNormPass(InPlacePass):
             source = inputs[0].shape if inputs[0] is not None else None
             shape = ir.Shape([source[i] for i in perm]) if source is not None and perm is not None else source
             value = ir.Value(name=name, type=x.type, shape=shape)
-            made.append(
+            nodes.append(
                 ir.Node(
                     "",
                     op_type,
@@ -104,7 +104,7 @@ class RecogniseBatchNormPass(InPlacePass):
         y = x if axis == 1 else append("Transpose", [x], [ir.AttrInt64s("perm", first)], first)
         y = append("BatchNormalization", [y, *vectors], [ir.AttrFloat32("epsilon", parts.epsilon)], None)
         y = y if axis == 1 else append("Transpose", [y], [ir.AttrInt64s("perm", last)], last)
-        graph.insert_after(node, made)
+        graph.insert_after(node, nodes)
         replace_value(result, y)
         graph.remove(node, safe=True)
 
@@ -149,8 +149,8 @@ def _parts(node: ir.Node) -> Iterator[_Parts]:
             continue
         shift, mean, factor = moved
         for x, m in _operands(scaled):
-            if m is factor and (found := _factor(m)) is not None:
-                variance, epsilon, scale = found
+            if m is factor and (factor_parts := _factor(m)) is not None:
+                variance, epsilon, scale = factor_parts
                 yield _Parts(x, mean, variance, epsilon, scale, shift)
 
 

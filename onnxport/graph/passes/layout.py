@@ -88,10 +88,10 @@ class _Walk:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def _compose(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
-        if found is None:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None:
             return False
-        source, inner = found
+        source, inner = transposed
         perm = [inner[i] for i in _perm(node)]
         if perm == list(range(len(perm))):
             if node.outputs[0].is_graph_output() and (source.producer() is None or source.is_graph_output()):
@@ -121,10 +121,10 @@ class _Walk:
             inputs: all inputs of the new node; by default the originals of transposed operands, the rest as it is.
             attributes: changed attributes.
         """
-        found = _transposed(operands[0])
-        if found is None:
+        transposed = _transposed(operands[0])
+        if transposed is None:
             return False
-        perms = perms or [found[1]] * len(node.outputs)
+        perms = perms or [transposed[1]] * len(node.outputs)
         if inputs is None:
             inputs = [source[0] if (source := _transposed(value)) is not None else value for value in node.inputs]
         outputs = []
@@ -144,7 +144,7 @@ class _Walk:
             name=node.name,
             metadata_props=dict(node.metadata_props),
         )
-        made = [moved]
+        nodes = [moved]
         finals = []
         for value, perm, result in zip(outputs, perms, node.outputs, strict=True):
             if list(perm) == list(range(len(perm))):
@@ -153,7 +153,7 @@ class _Walk:
             name = self.names.unique(f"{result.name}/Transpose")
             final = ir.Value(name=name, type=result.type, shape=result.shape)
             attrs = [ir.AttrInt64s("perm", list(perm))]
-            made.append(
+            nodes.append(
                 ir.Node(
                     "",
                     "Transpose",
@@ -165,7 +165,7 @@ class _Walk:
                 )
             )
             finals.append(final)
-        self.graph.insert_after(node, made)
+        self.graph.insert_after(node, nodes)
         for result, final in zip(node.outputs, finals, strict=True):
             replace_value(result, final)
         self.graph.remove(node, safe=True)
@@ -174,10 +174,10 @@ class _Walk:
     def _is_bias(self, node: ir.Node) -> bool:
         """An Add of a vector to a transposed convolution that has no bias: the vector becomes the bias."""
         for value, vector in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-            found = _transposed(value)
-            if found is None or vector is None or value is None or vector.shape is None or len(vector.shape) != 1:
+            transposed = _transposed(value)
+            if transposed is None or vector is None or value is None or vector.shape is None or len(vector.shape) != 1:
                 continue
-            result, perm = found
+            result, perm = transposed
             conv = result.producer()
             if conv is None or conv.op_type not in ("Conv", "ConvTranspose") or len(conv.inputs) != 2 or perm[-1] != 1:
                 continue
@@ -195,14 +195,14 @@ class _Walk:
         return False
 
     def _broadcast(self, node: ir.Node) -> bool:
-        perm = next(found[1] for value in node.inputs if (found := _transposed(value)) is not None)
+        perm = next(transposed[1] for value in node.inputs if (transposed := _transposed(value)) is not None)
         inputs: list[ir.Value | None] = []
         first: ir.Value | None = None
         for value in node.inputs:
-            found = _transposed(value)
-            if found is not None and found[1] == perm:
+            transposed = _transposed(value)
+            if transposed is not None and transposed[1] == perm:
                 first = first or value
-                inputs.append(found[0])
+                inputs.append(transposed[0])
             elif value is None or (aligned := self._aligned(node, value, perm)) is None:
                 return False
             else:
@@ -266,10 +266,10 @@ class _Walk:
         return value
 
     def _reduce(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
-        if found is None:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None:
             return False
-        perm = found[1]
+        perm = transposed[1]
         attribute = node.attributes.get("axes")
         given = (
             attribute.as_ints() if attribute is not None else _numbers(node.inputs[1]) if len(node.inputs) > 1 else []
@@ -279,7 +279,7 @@ class _Walk:
             return False  # all axes: the order does not matter to the numbers but to nothing else either
         axes = [int(axis) % len(perm) for axis in given]
         moved = sorted(perm[axis] for axis in axes)
-        inputs: list[ir.Value | None] = [found[0]]
+        inputs: list[ir.Value | None] = [transposed[0]]
         attributes = {}
         if attribute is not None:
             attributes["axes"] = ir.AttrInt64s("axes", moved)
@@ -289,59 +289,59 @@ class _Walk:
         return self._push(node, node.inputs[:1], perms=[result], inputs=inputs, attributes=attributes)
 
     def _concat(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
-        if found is None:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None:
             return False
-        perm = found[1]
+        perm = transposed[1]
         if any((other := _transposed(value)) is None or other[1] != perm for value in node.inputs):
             return False
         axis = perm[node.attributes["axis"].as_int() % len(perm)]
         return self._push(node, node.inputs[:1], attributes={"axis": ir.AttrInt64("axis", axis)})
 
     def _split(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
-        if found is None:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None:
             return False
         axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
         return self._push(
-            node, node.inputs[:1], attributes={"axis": ir.AttrInt64("axis", found[1][axis % len(found[1])])}
+            node, node.inputs[:1], attributes={"axis": ir.AttrInt64("axis", transposed[1][axis % len(transposed[1])])}
         )
 
     def _pad(self, node: ir.Node) -> bool:
-        found, pads = _transposed(node.inputs[0]), _numbers(node.inputs[1])
-        if found is None or pads is None or len(node.inputs) > 3:
+        transposed, pads = _transposed(node.inputs[0]), _numbers(node.inputs[1])
+        if transposed is None or pads is None or len(node.inputs) > 3:
             return False
-        perm, n = found[1], len(found[1])
+        perm, n = transposed[1], len(transposed[1])
         order = [perm.index(i) for i in range(n)]
         moved = [*(pads[i] for i in order), *(pads[n + i] for i in order)]
-        return self._push(node, node.inputs[:1], inputs=[found[0], self._constant(moved), *node.inputs[2:]])
+        return self._push(node, node.inputs[:1], inputs=[transposed[0], self._constant(moved), *node.inputs[2:]])
 
     def _slice(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
-        if found is None or len(node.inputs) < 4:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None or len(node.inputs) < 4:
             return False
         axes = _numbers(node.inputs[3])
         if axes is None:
             return False
-        moved = self._constant([found[1][axis % len(found[1])] for axis in axes])
-        return self._push(node, node.inputs[:1], inputs=[found[0], *node.inputs[1:3], moved, *node.inputs[4:]])
+        moved = self._constant([transposed[1][axis % len(transposed[1])] for axis in axes])
+        return self._push(node, node.inputs[:1], inputs=[transposed[0], *node.inputs[1:3], moved, *node.inputs[4:]])
 
     def _squeeze(self, node: ir.Node) -> bool:
-        found = _transposed(node.inputs[0])
+        transposed = _transposed(node.inputs[0])
         axes = _numbers(node.inputs[1]) if len(node.inputs) > 1 else None
-        if found is None or axes is None:
+        if transposed is None or axes is None:
             return False
-        perm = found[1]
+        perm = transposed[1]
         dropped = {axis % len(perm) for axis in axes}
         result = _squeezed([p for i, p in enumerate(perm) if i not in dropped])
         moved = self._constant(sorted(perm[axis] for axis in dropped))
-        return self._push(node, node.inputs[:1], perms=[result], inputs=[found[0], moved])
+        return self._push(node, node.inputs[:1], perms=[result], inputs=[transposed[0], moved])
 
     def _unsqueeze(self, node: ir.Node) -> bool:
-        found, axes = _transposed(node.inputs[0]), _numbers(node.inputs[1])
-        if found is None or axes is None or len(axes) != 1:
+        transposed, axes = _transposed(node.inputs[0]), _numbers(node.inputs[1])
+        if transposed is None or axes is None or len(axes) != 1:
             return False
-        perm = found[1]
+        perm = transposed[1]
         n = len(perm) + 1
         at = axes[0] % n
         if at == 0:
@@ -352,12 +352,12 @@ class _Walk:
             new = perm[at]
         result = [p + (p >= new) for p in perm]
         result.insert(at, new)
-        return self._push(node, node.inputs[:1], perms=[result], inputs=[found[0], self._constant([new])])
+        return self._push(node, node.inputs[:1], perms=[result], inputs=[transposed[0], self._constant([new])])
 
     def _gather(self, node: ir.Node) -> bool:
-        found, index = _transposed(node.inputs[0]), node.inputs[1]
+        transposed, index = _transposed(node.inputs[0]), node.inputs[1]
         if (
-            found is None
+            transposed is None
             or index is None
             or _transposed(index) is not None
             or index.shape is None
@@ -365,15 +365,15 @@ class _Walk:
         ):
             return False
         axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-        moved = ir.AttrInt64("axis", found[1][axis % len(found[1])])
-        return self._push(node, node.inputs[:1], inputs=[found[0], index], attributes={"axis": moved})
+        moved = ir.AttrInt64("axis", transposed[1][axis % len(transposed[1])])
+        return self._push(node, node.inputs[:1], inputs=[transposed[0], index], attributes={"axis": moved})
 
     def _shape(self, node: ir.Node) -> bool:
         """The shape of a transposed value from that of the original, so that nothing else keeps the transpose."""
-        found = _transposed(node.inputs[0])
-        if found is None or found[0].shape is None:
+        transposed = _transposed(node.inputs[0])
+        if transposed is None or transposed[0].shape is None:
             return False
-        perm, n = found[1], len(found[1])
+        perm, n = transposed[1], len(transposed[1])
         start = node.attributes["start"].as_int() if "start" in node.attributes else 0
         end = node.attributes["end"].as_int() if "end" in node.attributes else n
         wanted = list(perm)[slice(start, end)]
@@ -385,7 +385,7 @@ class _Walk:
             name=self.names.unique(f"{node.name}/Gather"), type=node.outputs[0].type, shape=node.outputs[0].shape
         )
         props = dict(node.metadata_props)
-        inner = ir.Node("", "Shape", [found[0]], outputs=[whole], name=name, metadata_props=props)
+        inner = ir.Node("", "Shape", [transposed[0]], outputs=[whole], name=name, metadata_props=props)
         outer = ir.Node(
             "",
             "Gather",

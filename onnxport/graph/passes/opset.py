@@ -17,6 +17,7 @@ from onnx_ir.passes.common import InlinePass
 
 from onnxport.errors import Unsupported, UnsupportedOperator
 from onnxport.graph.bodies import bodies
+from onnxport.graph.names import numbered
 from onnxport.graph.passes.opset_forms import find, foreign_attribute, same_form, unlike
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.protos import to_proto
@@ -211,7 +212,7 @@ def _replace(node: ir.Node, lone: _Lone, result: ir.Graph, names: set[str | None
         copy.metadata_props.update(node.metadata_props)
         for value in copy.outputs:
             if value not in finals:
-                value.name = _free(f"{node.outputs[0].name}_{copy.op_type}", names)
+                value.name = numbered(f"{node.outputs[0].name}_{copy.op_type}", names, first=0)
     kept = [lone.outputs[value.name or ""] for value in result.outputs]
     for final, old in zip(finals, kept, strict=True):
         _typed(final, old)
@@ -224,11 +225,3 @@ def _typed(value: ir.Value, other: ir.Value) -> ir.Value:
     if other.const_value is not None and value.type is None:
         value.type, value.shape = ir.TensorType(other.const_value.dtype), ir.Shape(other.const_value.shape.numpy())
     return value
-
-
-def _free(name: str, names: set[str | None]) -> str:
-    number = 0
-    while f"{name}_{number}" in names:
-        number += 1
-    names.add(f"{name}_{number}")
-    return f"{name}_{number}"

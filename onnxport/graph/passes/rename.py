@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.bodies import bodies
+from onnxport.graph.names import numbered
 
 
 def rename(model: ir.Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
@@ -37,7 +38,7 @@ def rename(model: ir.Model, inputs: Sequence[str] | None, outputs: Sequence[str]
     taken = {value.name for value in every_value(graph)} | wanted
     for value in list(every_value(graph)):
         if value.name in wanted and value not in asked:
-            ir.convenience.rename_values(value, _free(value.name or "", taken))
+            ir.convenience.rename_values(value, numbered(value.name or "", taken))
     ir.convenience.rename_values(list(asked), list(asked.values()))
 
 
@@ -59,14 +60,6 @@ def _set_apart(graph: ir.Graph, names: Sequence[str]) -> None:
             node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
             graph.outputs[index] = node.outputs[0]
         seen.add(graph.outputs[index])
-
-
-def _free(name: str, taken: set[str | None]) -> str:
-    number = 1
-    while f"{name}_{number}" in taken:
-        number += 1
-    taken.add(f"{name}_{number}")
-    return f"{name}_{number}"
 
 
 def every_value(graph: ir.Graph) -> Iterator[ir.Value]:

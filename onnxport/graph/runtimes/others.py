@@ -202,9 +202,9 @@ def generated(wide: ir.DataType) -> Write:
         inputs = [
             op.cast(value, wide) if value is not None and value.dtype in _GENERATED else value for value in node.inputs
         ]
-        made = again(op, node, inputs, dtype=int(wide))
-        assert isinstance(made, ir.Value)
-        return op.cast(made, result)
+        wider = again(op, node, inputs, dtype=int(wide))
+        assert isinstance(wider, ir.Value)
+        return op.cast(wider, result)
 
     return write
 
@@ -223,15 +223,15 @@ def drawn(op: OpBuilder, node: ir.Node) -> Written:
     first = _uniform(op, shape, seed)
     if "Uniform" in node.op_type:
         low, high = real(node, "low", 0.0), real(node, "high", 1.0)
-        made = op.Add(op.Mul(first, op.const(high - low, _T.FLOAT)), op.const(low, _T.FLOAT))
+        numbers = op.Add(op.Mul(first, op.const(high - low, _T.FLOAT)), op.const(low, _T.FLOAT))
     else:
         second = _uniform(op, shape, None if seed is None else seed + 1)
         length = op.Sqrt(op.Mul(op.Log(op.Sub(op.const(1.0, _T.FLOAT), first)), op.const(-2.0, _T.FLOAT)))
         normal = op.Mul(length, op.Cos(op.Mul(second, op.const(2 * math.pi, _T.FLOAT))))
         scale, mean = real(node, "scale", 1.0), real(node, "mean", 0.0)
-        made = op.Add(op.Mul(normal, op.const(scale, _T.FLOAT)), op.const(mean, _T.FLOAT))
+        numbers = op.Add(op.Mul(normal, op.const(scale, _T.FLOAT)), op.const(mean, _T.FLOAT))
     assert result.dtype is not None
-    return op.cast(made, result.dtype)
+    return op.cast(numbers, result.dtype)
 
 
 def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:

@@ -89,6 +89,8 @@ def _node(
         main.register_initializer(
             ir.Value(name=place, type=ir.TensorType(tensor.dtype), shape=ir.Shape([1]), const_value=tensor)
         )
-    made = ir.Node("", op_type, [value, main.initializers[place]], name=name, metadata_props=dict(node.metadata_props))
-    made.outputs[0].name, made.outputs[0].type, made.outputs[0].shape = name, value.type, shape
-    return made
+    product = ir.Node(
+        "", op_type, [value, main.initializers[place]], name=name, metadata_props=dict(node.metadata_props)
+    )
+    product.outputs[0].name, product.outputs[0].type, product.outputs[0].shape = name, value.type, shape
+    return product

@@ -22,10 +22,10 @@ class KeepDoubleScalesPass(InPlacePass):
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with such factors as rows."""
-        found = [node for node in _fused(model.graph) if _factor(node) is not None]
-        for node in found:
+        nodes = [node for node in _fused(model.graph) if _factor(node) is not None]
+        for node in nodes:
             _spread(node, model.graph)
-        return PassResult(model, modified=bool(found))
+        return PassResult(model, modified=bool(nodes))
 
 
 def _fused(graph: ir.Graph) -> list[ir.Node]:

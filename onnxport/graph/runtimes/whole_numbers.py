@@ -87,16 +87,16 @@ def reduction(op: OpBuilder, node: ir.Node) -> Written:
     high = op.Div(op.Sub(x, low), _WHOLE)
 
     def reduce(value: ir.Value, keep: int = keepdims) -> ir.Value:
-        found = again(op, node, [value, *axes], keepdims=keep)
-        assert isinstance(found, ir.Value)
-        return found
+        reduced = again(op, node, [value, *axes], keepdims=keep)
+        assert isinstance(reduced, ir.Value)
+        return reduced
 
     if operator == "ReduceSum":
         return op.Add(op.Mul(reduce(high), _WHOLE), reduce(low))
     most = reduce(high, 1)
     beyond = -_HALF if operator == "ReduceMax" else _HALF - 1
-    found = reduce(op.Where(op.Equal(high, most), op.Sub(low, _HALF), beyond))
-    return op.Add(op.Mul(most if keepdims else reduce(high), _WHOLE), op.Add(found, _HALF))
+    total = reduce(op.Where(op.Equal(high, most), op.Sub(low, _HALF), beyond))
+    return op.Add(op.Mul(most if keepdims else reduce(high), _WHOLE), op.Add(total, _HALF))
 
 
 def product(op: OpBuilder, node: ir.Node) -> Written:

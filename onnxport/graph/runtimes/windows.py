@@ -65,7 +65,7 @@ def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = Fal
     count = len(sizes)
     strides, dilations = wholes(node, "strides", [1] * count), wholes(node, "dilations", [1] * count)
     pads, auto = wholes(node, "pads", [0] * 2 * count), text(node, "auto_pad", "NOTSET")
-    found = []
+    axes = []
     for i, size in enumerate(sizes):
         before, after = pads[i], pads[count + i]
         if auto == "VALID":
@@ -76,8 +76,8 @@ def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = Fal
             total = max((-(-size // strides[i]) - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - size, 0)
             small = total // 2
             before, after = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
-        found.append(_Axis(size, kernel[i], strides[i], dilations[i], before, after, ceil and auto == "NOTSET"))
-    return found
+        axes.append(_Axis(size, kernel[i], strides[i], dilations[i], before, after, ceil and auto == "NOTSET"))
+    return axes
 
 
 def _windows(op: OpBuilder, x: ir.Value, axes: Sequence[_Axis]) -> ir.Value:
@@ -128,10 +128,10 @@ def _product(
     pairs = "".join(place + tap for place, tap in zip(places, taps, strict=True))
     shape = [size for size in dims(weight) or [] if size is not None]
     if order == "gm":
-        channels, made = shape[1] * group, shape[0]
-        split, kernel = [group, made // group, shape[1], *shape[2:]], "gmc"
+        channels, outputs = shape[1] * group, shape[0]
+        split, kernel = [group, outputs // group, shape[1], *shape[2:]], "gmc"
     else:
-        channels, made = shape[0], shape[1] * group
+        channels, outputs = shape[0], shape[1] * group
         split, kernel = [group, channels // group, *shape[1:]], "gcm"
     if group == 1:
         kernel = kernel[1:]
@@ -142,7 +142,7 @@ def _product(
             windows, op.shape_vector([sizes[0], group, channels // group, *sizes[2:]]), allowzero=_zero(op)
         )
         result = op.Einsum(parts, op.Reshape(weight, split), equation=f"ngc{pairs},{kernel}{taps}->ngm{places}")
-        result = op.Reshape(result, op.shape_vector([sizes[0], made, *sizes[2::2]]), allowzero=_zero(op))
+        result = op.Reshape(result, op.shape_vector([sizes[0], outputs, *sizes[2::2]]), allowzero=_zero(op))
     return result if bias is None else op.Add(result, op.Unsqueeze(bias, op.axes(*range(1, spatial + 1))))
 
 

@@ -143,12 +143,12 @@ def _check_store(title: str, store: Any, file_bytes: int) -> None:
 
 def _parsed(title: str, text: Any) -> Any:
     try:
-        found = json.loads(text)
+        config = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidModelError(f"{title} is damaged: its configuration is no JSON: {error}") from error
-    if not isinstance(found, dict) or "class_name" not in found:
+    if not isinstance(config, dict) or "class_name" not in config:
         raise InvalidModelError(f"{title} is damaged: its configuration names no class")
-    return found
+    return config
 
 
 def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickle: bool, *, legacy: bool) -> None:
@@ -247,8 +247,8 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
                 saving_utils.model_from_config(dict(config))
             else:
                 serialization_lib.deserialize_keras_object({**config, "compile_config": None}, safe_mode=safe_mode)
-        made = waiting[len(before) :]
-        sizes = {item.path: math.prod(item.shape) * 4 for item in made}
+        variables = waiting[len(before) :]
+        sizes = {item.path: math.prod(item.shape) * 4 for item in variables}
     except Exception as error:  # Keras raises many types for a damaged configuration
         reason = first_line(error)
         raise InvalidModelError(f"{title} can't be loaded as a Keras model: {reason}") from error

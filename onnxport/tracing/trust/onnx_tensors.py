@@ -140,9 +140,9 @@ def dense(sparse: onnx.SparseTensorProto, place: str) -> TensorProto:
     content = onnx.numpy_helper.to_array(values)
     whole = np.zeros(size, content.dtype)
     whole[positions] = content
-    found = onnx.numpy_helper.from_array(whole.reshape(dims), values.name)
-    found.data_type = values.data_type
-    return found
+    tensor = onnx.numpy_helper.from_array(whole.reshape(dims), values.name)
+    tensor.data_type = values.data_type
+    return tensor
 
 
 def _bytes(dtype: ir.DataType, count: int) -> int:
@@ -186,12 +186,12 @@ def _data_file(location: str, place: str, folder: DataFolder) -> int:
     if not any(file.is_relative_to(real) for real in folder.real):
         raise InvalidModelError(f"{place}: its data {location!r} lie outside the model's folder")
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError as error:
         raise InvalidModelError(f"{place}: the data file {location!r} is missing: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InvalidModelError(f"{place}: its data {location!r} are not a file")
-    return found.st_size
+    return status.st_size
 
 
 def _shown(dims: object) -> str:

@@ -77,17 +77,17 @@ def check_operator(title: str, target: str, where: str) -> None:
     Raises:
         UntrustedFileError: it is something else that Python can reach by this name.
     """
-    found = _OPERATOR.fullmatch(target)
-    if found is not None and found["name"] not in _FILES:
-        if found["space"] != "aten":
+    operator = _OPERATOR.fullmatch(target)
+    if operator is not None and operator["name"] not in _FILES:
+        if operator["space"] != "aten":
             return
-        full = f"aten::{found['name']}" + (
-            f".{found['overload']}" if found["overload"] not in (None, "default") else ""
+        full = f"aten::{operator['name']}" + (
+            f".{operator['overload']}" if operator["overload"] not in (None, "default") else ""
         )
         # TorchScript has more under this name, such as aten::save; they have no kernel.
         if full in _kernels():
             return
-    elif found is None and (_HIGHER.fullmatch(target) or _OF_SIZES.fullmatch(target)):
+    elif operator is None and (_HIGHER.fullmatch(target) or _OF_SIZES.fullmatch(target)):
         return
     raise _refused(title, f"the target {_short(target)} of node {_short(where)} is no operator that only computes")
 
@@ -101,9 +101,9 @@ def _kernels() -> set[str]:
     return _KERNELS
 
 
-def _items(found: Any) -> Iterator[tuple[Any, str, Any]]:
+def _items(content: Any) -> Iterator[tuple[Any, str, Any]]:
     """Every key and value of nested JSON, with the object it stands in."""
-    waiting = [found]
+    waiting = [content]
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):

@@ -27,9 +27,9 @@ def fault_of_xgboost(data: bytes) -> str | None:
     Raises:
         Exception: the data is so damaged that it can't be read.
     """
-    found = json.loads(data) if re.match(rb"\s*\{\s*(\"|\})", data) else decoded(data)
-    found = found.get("Model", found)  # beside the configuration, in a pickle
-    learner = found["learner"]
+    content = json.loads(data) if re.match(rb"\s*\{\s*(\"|\})", data) else decoded(data)
+    content = content.get("Model", content)  # beside the configuration, in a pickle
+    learner = content["learner"]
     width = int(learner["learner_model_param"]["num_feature"])
     groups = max(int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target"))
     booster = learner["gradient_booster"]
@@ -149,10 +149,10 @@ def fault_of_lightgbm(text: str) -> str | None:
 
 def _fields(text: str) -> dict[str, str]:
     pairs = [line.partition("=") for line in text.split("\n")]
-    found = {name: value.rstrip("\r") for name, sign, value in pairs if sign}
-    if len(found) != sum(bool(sign) for _, sign, _ in pairs):
+    entries = {name: value.rstrip("\r") for name, sign, value in pairs if sign}
+    if len(entries) != sum(bool(sign) for _, sign, _ in pairs):
         raise ValueError("a field stands there twice")
-    return found
+    return entries
 
 
 def _fault_of_fields(tree: Mapping[str, str], width: int) -> str | None:
@@ -205,7 +205,7 @@ def _fault_of_lines(tree: Mapping[str, str], leaves: int, width: int) -> str | N
 
 
 def _numbers(text: str, kind: type[int] | type[float]) -> list[Any]:
-    found: Iterable[str] = text.split()
+    words: Iterable[str] = text.split()
     if "_" in text or not text.isascii():  # which Python takes and C++ does not
         raise ValueError(f"{text[:80]!r} are no numbers")
-    return [kind(item) for item in found]
+    return [kind(item) for item in words]

@@ -172,9 +172,9 @@ def _vectorizer(model: Any) -> str | None:
     )
 
 
-def _backtracks(found: Any, *, inside: bool = False) -> bool:
+def _backtracks(pattern: Any, *, inside: bool = False) -> bool:
     """Whether a repetition stands inside of another: on some texts such a pattern takes time that doubles with each letter."""
-    for code, value in found:
+    for code, value in pattern:
         if code in (MAX_REPEAT, MIN_REPEAT):
             many = value[1] is MAXREPEAT or value[1] > 50
             if (many and inside) or _backtracks(value[2], inside=inside or many):
@@ -202,8 +202,8 @@ _CHECKS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str | None]], ...]
 )
 
 
-def _parts(found: Any) -> Iterator[Any]:
-    waiting, seen, kept = [found], set[int](), []
+def _parts(pattern: Any) -> Iterator[Any]:
+    waiting, seen, kept = [pattern], set[int](), []
     while waiting:
         item = waiting.pop()
         if id(item) in seen or isinstance(item, (str, bytes, int, float, type(None))):

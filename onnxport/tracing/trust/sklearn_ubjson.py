@@ -86,23 +86,23 @@ class _Reader:
         if kind in _NUMBERS and count is not None:
             form = np.dtype(_NUMBERS[kind])
             return np.frombuffer(self._take(count * form.itemsize), form)
-        found: list[Any] = []
-        while count is None or len(found) < count:
+        items: list[Any] = []
+        while count is None or len(items) < count:
             if count is None and self._next() == b"]":
                 self._take(1)
                 break
-            found.append(self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1))
-        return found
+            items.append(self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1))
+        return items
 
     def _object(self, depth: int) -> dict[str, Any]:
         kind, count = self._sized()
-        found: dict[str, Any] = {}
+        items: dict[str, Any] = {}
         entries = 0
         while count is None or entries < count:
             if count is None and self._next() == b"}":
                 self._take(1)
                 break
             name = self._take(self._count()).decode()
-            found[name] = self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1)
+            items[name] = self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1)
             entries += 1
-        return found
+        return items

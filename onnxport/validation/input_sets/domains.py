@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.runtimes.kernels import GATE_LIMIT, RUN_WITHOUT_ROWS
 from onnxport.validation.numerics import CARRIERS
 
 
@@ -63,8 +64,11 @@ FLOAT_RANGES: dict[tuple[str, int], Range] = {
     ("MelWeightMatrix", 4): Range(4000, 4096),
     ("Cast", 0): Range(-100, 100),
     ("CastLike", 0): Range(-100, 100),
-    # where gates saturate, onnxruntime's approximations give exact zeros in place of small numbers
-    **{(name, place): Range(-1, 1) for name in ("RNN", "GRU", "LSTM") for place in (0, 1, 2, 3, 5, 6, 7)},
+    **{
+        (name, place): Range(-GATE_LIMIT, GATE_LIMIT)
+        for name in ("RNN", "GRU", "LSTM")
+        for place in (0, 1, 2, 3, 5, 6, 7)
+    },
 }
 # (operator, index of the operand) -> the whole numbers on which the operator is defined.
 WHOLE_RANGES: dict[tuple[str, int], Range] = {
@@ -140,17 +144,6 @@ _OPEN_ON_NAN = frozenset(
     ).split()
 )
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-# Operators whose kernels are tried on tensors without rows: others of onnxruntime fail there, or end the process with a division
-# by zero (CumSum and Einsum of 1.31).
-_TAKE_EMPTY = frozenset(
-    (
-        "Abs Add And AveragePool BatchNormalization Cast Ceil Celu Clip Concat Constant Conv Cos Div Elu Equal Erf Exp "
-        "Expand Flatten Floor Gather Gelu Gemm GlobalAveragePool Greater GreaterOrEqual HardSigmoid HardSwish Identity "
-        "IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mish Mul Neg Not Or Pow "
-        "Reciprocal ReduceSum Relu Reshape Round Selu Shape Sigmoid Sign Sin Slice Softplus Softsign Split Sqrt Squeeze "
-        "Sub Tanh Tile Transpose Unsqueeze Where Xor"
-    ).split()
-)
 _WINDOWS = frozenset({"AveragePool", "Conv", "GlobalAveragePool", "MaxPool"})
 # Operators whose results depend on an order that ties leave open.
 _ORDERS = frozenset({"TopK", "Unique", "NonMaxSuppression"})
@@ -217,12 +210,12 @@ def reach(value: ir.Value, owners: Mapping[int, ir.Node]) -> Reach:
 def number_range(value: ir.Value, dtype: np.dtype) -> Range | None:
     """The numbers that every operator allows that reads the value or an unchanged carrier of it; None for all."""
     rows = WHOLE_RANGES if dtype.kind in "iu" or "int" in dtype.name else FLOAT_RANGES
-    found: Range | None = None
+    allowed: Range | None = None
     for node, index in consumers(value):
         row = rows.get((node.op_type, index))
         if row is not None and node.domain in ("", "ai.onnx", "ai.onnx.preview.training"):
-            found = row if found is None else found.within(row)
-    return found
+            allowed = row if allowed is None else allowed.within(row)
+    return allowed
 
 
 def index_limit(value: ir.Value) -> int | None:
@@ -284,12 +277,12 @@ def vocabulary(value: ir.Value) -> list[str]:
 
 def known_numbers(value: ir.Value) -> list[int]:
     """Whole numbers that the operators which read the value look up."""
-    found: list[int] = []
+    numbers: list[int] = []
     for node, _ in consumers(value):
         for name in _NUMBERS:
             if name in node.attributes:
-                found += [int(item) for item in node.attributes[name].value]
-    return list(dict.fromkeys(found))
+                numbers += [int(item) for item in node.attributes[name].value]
+    return list(dict.fromkeys(numbers))
 
 
 @cache
@@ -325,7 +318,7 @@ def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
         graph: the graph.
         windows: count convolutions and pools among such operators.
     """
-    known = _TAKE_EMPTY if windows else _TAKE_EMPTY - _WINDOWS
+    known = RUN_WITHOUT_ROWS if windows else RUN_WITHOUT_ROWS - _WINDOWS
     return all(not node.domain and node.op_type in known for node in graph.all_nodes())
 
 

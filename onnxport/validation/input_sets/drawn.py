@@ -153,8 +153,8 @@ class Drawing:
             return None
         if value in self._signature.values:
             return self._shape_of(self._signature.specs[self._signature.values.index(value)])
-        found = [dimension(dim if isinstance(dim, int) else dim.value, self._sizes) for dim in value.shape]
-        return tuple(size for size in found if size is not None) if None not in found else None
+        sizes = [dimension(dim if isinstance(dim, int) else dim.value, self._sizes) for dim in value.shape]
+        return tuple(size for size in sizes if size is not None) if None not in sizes else None
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
         """The numbers of a value that is a constant or drawn before; None else."""
@@ -166,8 +166,8 @@ class Drawing:
         return constant.numpy() if constant is not None else None
 
     def _shape_of(self, spec: InputSpec) -> tuple[int, ...]:
-        found = [0 if dim == 0 else dimension(dim, self._sizes) for dim in named_dims(spec)]
-        shape = tuple(1 if size is None else size for size in found)
+        sizes = [0 if dim == 0 else dimension(dim, self._sizes) for dim in named_dims(spec)]
+        shape = tuple(1 if size is None else size for size in sizes)
         if prod(shape) > MAX_DRAWN_ELEMENTS:
             raise InvalidInputError(
                 f"no inputs are drawn for {spec.name!r} of shape {list(shape)}, which is too large; give inputs="
@@ -275,8 +275,8 @@ class Drawing:
 
     def _pool(self) -> np.ndarray:
         """Sizes that occur in the declared shapes, and on every second draw 1."""
-        found = {dimension(dim, self._sizes) for dims in self._signature.declared for dim in dims}
-        sizes = {size for size in found if size is not None and size > 1}
+        declared = {dimension(dim, self._sizes) for dims in self._signature.declared for dim in dims}
+        sizes = {size for size in declared if size is not None and size > 1}
         return np.asarray(sorted(sizes | {1} if self._attempt.seed % 2 == 0 or not sizes else sizes))
 
 

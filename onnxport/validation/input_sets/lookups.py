@@ -28,21 +28,21 @@ def tables(graph: ir.Model) -> dict[int, int]:
 
 
 def rows_for(
-    found: Mapping[int, int], leaves: Sequence[Any], sizes: Mapping[str, int], batch: set[str]
+    rows_by_leaf: Mapping[int, int], leaves: Sequence[Any], sizes: Mapping[str, int], batch: set[str]
 ) -> dict[str, int]:
     """The sizes at which every input of tables has as many elements as its table has rows; the leaves are of sizes `sizes`."""
     count = next((size for name, size in sizes.items() if name in batch), 0)
-    elements = {place: int(np.size(leaves[place])) for place in found}
+    elements = {place: int(np.size(leaves[place])) for place in rows_by_leaf}
     if not count or not all(elements.values()):
         return dict(sizes)
-    times = max((ceil(rows / elements[place]) for place, rows in found.items()), default=1)
+    times = max((ceil(rows / elements[place]) for place, rows in rows_by_leaf.items()), default=1)
     return {name: size * times if name in batch else size for name, size in sizes.items()}
 
 
-def with_every_row(found: Mapping[int, int], leaves: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...]:
+def with_every_row(rows_by_leaf: Mapping[int, int], leaves: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...]:
     """The leaves with every row of every table asked for, as far as there are elements for them."""
     changed = list(leaves)
-    for place, rows in found.items():
+    for place, rows in rows_by_leaf.items():
         leaf = leaves[place]
         if isinstance(leaf, np.ndarray) and leaf.ndim:
             asked = np.resize(rng.permutation(rows), leaf.shape).astype(leaf.dtype)

@@ -162,16 +162,16 @@ def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[
 
 def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:
     """Every row of the tables by itself, of samples of length 1; with others where the source takes no such samples."""
-    found = lookups.tables(parties.graph) if parties.graph is not None else {}
-    if not found:
+    looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
+    if not looked_up:
         return
     alone = dict.fromkeys(inputs.sizes, 1)
     several = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
     for one in (alone, several) if alone != several else (alone,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
-        sizes = lookups.rows_for(found, like, one, inputs.batch)
+        sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
         for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):
-            yield replace(item, leaves=lookups.with_every_row(found, item.leaves, np.random.default_rng(seed)))
+            yield replace(item, leaves=lookups.with_every_row(looked_up, item.leaves, np.random.default_rng(seed)))
 
 
 def _at_plan(

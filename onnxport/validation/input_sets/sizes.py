@@ -19,14 +19,14 @@ ARITHMETIC = r"[-+*/() ]"
 
 def sizes_of(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> dict[str, int]:
     """The size of each symbolic dimension in the given leaves."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for leaf, spec in zip(leaves, specs, strict=True):
         if spec.dims is None or not isinstance(leaf, np.ndarray) or leaf.ndim != len(spec.dims):
             continue
         for dim, size in zip(spec.dims, leaf.shape, strict=True):
             if isinstance(dim, str) and not re.search(ARITHMETIC, dim) and size > 0:
-                found.setdefault(dim, size)
-    return found
+                sizes.setdefault(dim, size)
+    return sizes
 
 
 def resized(leaf: Any, spec: InputSpec, plan: Mapping[str, int], sizes: Mapping[str, int]) -> Any:

@@ -36,10 +36,10 @@ def rows_at_thresholds(graph: ir.Model, leaves: Sequence[Any], rng: np.random.Ge
     count = len(leaves[0]) if leaves and np.ndim(leaves[0]) else 0
     if not count or any(np.ndim(leaf) == 0 or len(leaf) != count for leaf in leaves):
         return None
-    found = ensembles(graph.graph)
-    share = max(_MOST_SPLITS // max(len(found), 1), 1)
+    models = ensembles(graph.graph)
+    share = max(_MOST_SPLITS // max(len(models), 1), 1)
     blocks = []
-    for ensemble in found:
+    for ensemble in models:
         features = reader(graph, ensemble.features, leaves)
         columns = columns_of(graph, ensemble.features, leaves, features)
         blocks += _blocks(ensemble, columns, leaves, rng, share, features)
@@ -70,13 +70,13 @@ def _blocks(
     blocks = []
     for move in (-1, 0, 1):
         start = [route.starts[move + 1] for route in routes]
-        made = [leaf[start].copy() for leaf in leaves]
+        block = [leaf[start].copy() for leaf in leaves]
         for row, route in enumerate(routes):
             for feature, (low, high) in route.box.items():
-                _place(made, row, columns[feature], _between(made, row, columns[feature], low, high))
+                _place(block, row, columns[feature], _between(block, row, columns[feature], low, high))
             if route.target in columns:
-                _place(made, row, columns[route.target], route.level, move, _BESIDE * spread[route.target])
-        blocks.append(made)
+                _place(block, row, columns[route.target], route.level, move, _BESIDE * spread[route.target])
+        blocks.append(block)
     goals = [
         Goal(row, route.target, route.level, columns[route.target])
         for row, route in enumerate(routes)
@@ -162,9 +162,9 @@ def _box(ensemble: Ensemble, split: int) -> dict[int, tuple[float, float]] | Non
     return box if met and all(low < high for low, high in box.values()) else None
 
 
-def _between(made: Sequence[np.ndarray], row: int, column: Column, low: float, high: float) -> float:
+def _between(block: Sequence[np.ndarray], row: int, column: Column, low: float, high: float) -> float:
     """The row's own number if it lies between the two, else one that does."""
-    own = column.slope * float(made[column.leaf][row, column.place]) + column.shift
+    own = column.slope * float(block[column.leaf][row, column.place]) + column.shift
     if low < own < high:
         return own
     if np.isfinite(low) and np.isfinite(high):
@@ -174,10 +174,10 @@ def _between(made: Sequence[np.ndarray], row: int, column: Column, low: float, h
 
 
 def _place(
-    made: Sequence[np.ndarray], row: int, column: Column, number: float, move: int = 0, beside: float = 0.0
+    block: Sequence[np.ndarray], row: int, column: Column, number: float, move: int = 0, beside: float = 0.0
 ) -> None:
     """Writes what becomes `number`, or the next one below or above; where it is computed, one well beside it."""
-    leaf = made[column.leaf]
+    leaf = block[column.leaf]
     if column.copied_as is not None and column.copied_as.kind != "f":
         leaf[row, column.place] = np.floor(number) + move
     elif column.copied_as is not None:
@@ -226,26 +226,26 @@ def _approach(
     passed = at_low != at_high
     middle = (low + high) / 2
     beside = np.sign(slope) * np.maximum(np.abs(middle), (np.abs(level) + np.abs(shift)) / np.abs(slope)) * _ROUNDINGS
-    for made, near, otherwise in (
+    for block, near, otherwise in (
         (below, low - beside, _numbers_at(below, goals)),
         (on, middle, kept),
         (above, high + beside, _numbers_at(above, goals)),
     ):
-        _write(made, goals, np.where(passed, near, otherwise))
+        _write(block, goals, np.where(passed, near, otherwise))
 
 
 def _is_up_to(
-    made: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray, level: np.ndarray, features: Reader
+    block: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray, level: np.ndarray, features: Reader
 ) -> np.ndarray:
     """Whether the columns are up to their thresholds where the inputs behind them are these numbers."""
-    _write(made, goals, numbers)
-    return features(made)[[goal.row for goal in goals], [goal.feature for goal in goals]] <= level
+    _write(block, goals, numbers)
+    return features(block)[[goal.row for goal in goals], [goal.feature for goal in goals]] <= level
 
 
-def _numbers_at(made: list[np.ndarray], goals: Sequence[Goal]) -> np.ndarray:
-    return np.asarray([made[goal.column.leaf][goal.row, goal.column.place] for goal in goals], np.float64)
+def _numbers_at(block: list[np.ndarray], goals: Sequence[Goal]) -> np.ndarray:
+    return np.asarray([block[goal.column.leaf][goal.row, goal.column.place] for goal in goals], np.float64)
 
 
-def _write(made: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray) -> None:
+def _write(block: list[np.ndarray], goals: Sequence[Goal], numbers: np.ndarray) -> None:
     for goal, number in zip(goals, numbers, strict=True):
-        made[goal.column.leaf][goal.row, goal.column.place] = number
+        block[goal.column.leaf][goal.row, goal.column.place] = number

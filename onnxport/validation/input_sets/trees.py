@@ -36,13 +36,13 @@ class Ensemble:
 
 def ensembles(graph: ir.Graph) -> list[Ensemble]:
     """Every tree ensemble of the main graph whose splits compare numbers with thresholds."""
-    found = []
+    models = []
     for node in graph:
         if node.op_type.startswith("TreeEnsemble") and node.inputs and node.inputs[0] is not None:
             ensemble = _ensemble(node, node.inputs[0])
             if ensemble is not None and len(ensemble.column):
-                found.append(ensemble)
-    return found
+                models.append(ensemble)
+    return models
 
 
 def _numbers(node: ir.Node, *names: str) -> np.ndarray | None:
@@ -106,7 +106,7 @@ def _places(trees: np.ndarray, names: np.ndarray, children: np.ndarray) -> np.nd
 
 def thresholds(value: ir.Value) -> dict[int, np.ndarray] | None:
     """The thresholds at which trees split each column of the value; None where no tree reads it."""
-    found: dict[int, list[float]] = {}
+    levels_by_column: dict[int, list[float]] = {}
     for node, _ in consumers(value):
         if not node.op_type.startswith("TreeEnsemble"):
             continue
@@ -115,5 +115,5 @@ def thresholds(value: ir.Value) -> dict[int, np.ndarray] | None:
             continue
         for feature, level in zip(columns, levels, strict=False):
             if np.isfinite(level):
-                found.setdefault(int(feature), []).append(float(level))
-    return {feature: np.asarray(levels) for feature, levels in found.items()} if found else None
+                levels_by_column.setdefault(int(feature), []).append(float(level))
+    return {feature: np.asarray(levels) for feature, levels in levels_by_column.items()} if levels_by_column else None

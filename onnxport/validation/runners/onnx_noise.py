@@ -69,14 +69,14 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
 
 def _read_by_trees(graph: ir.Model) -> set[ir.Value]:
     """Every value that a tree ensemble depends on, and those that the ensembles give."""
-    found: set[ir.Value] = set()
+    inexact: set[ir.Value] = set()
     for node in reversed(graph.graph):
         inside = [inner for body in bodies(node) for inner in body.all_nodes()]
         trees = any(item.op_type.startswith("TreeEnsemble") for item in (node, *inside))
-        if trees or found.intersection(node.outputs):
-            found.update(node.outputs)
-            found.update(value for item in (node, *inside) for value in item.inputs if value is not None)
-    return found
+        if trees or inexact.intersection(node.outputs):
+            inexact.update(node.outputs)
+            inexact.update(value for item in (node, *inside) for value in item.inputs if value is not None)
+    return inexact
 
 
 def _noise(name: str, numbers: str, seed: float) -> Iterator[onnx.NodeProto]:

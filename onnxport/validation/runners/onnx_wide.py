@@ -61,8 +61,8 @@ class WideGraph:
 
     def run_prepared(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
         """The outputs named, as `Session.run_prepared` gives them."""
-        found = dict(zip(self.output_names, self.run(feeds), strict=True))
-        return [found[name] for name in names]
+        outputs = dict(zip(self.output_names, self.run(feeds), strict=True))
+        return [outputs[name] for name in names]
 
     def about(self) -> dict[str, Any]:
         """As `Session.about`."""
@@ -113,18 +113,18 @@ def widened(proto: onnx.ModelProto) -> onnx.ModelProto:
     Raises:
         InvalidModelError: an operator has no such form.
     """
-    found = onnx.inliner.inline_local_functions(proto) if proto.functions else _copy(proto)
-    typed = _Types(found)
-    versions = {item.domain: item.version for item in found.opset_import}
-    _widen_graph(found.graph, versions, typed)
-    found.ClearField("functions")
-    return found
+    inlined = onnx.inliner.inline_local_functions(proto) if proto.functions else _copy(proto)
+    typed = _Types(inlined)
+    versions = {item.domain: item.version for item in inlined.opset_import}
+    _widen_graph(inlined.graph, versions, typed)
+    inlined.ClearField("functions")
+    return inlined
 
 
 def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
-    found = onnx.ModelProto()
-    found.CopyFrom(proto)
-    return found
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    return copy
 
 
 class _Types:
@@ -267,8 +267,8 @@ class _Pieces:
         return [given[name] if name in given else values[name] for name in names]
 
     def _run(self, start: int, end: int, values: dict[str, Any]) -> None:
-        made = [name for node in self._nodes[start:end] for name in node.output]
-        if not any(self._last.get(name, -1) >= end for name in made):
+        results = [name for node in self._nodes[start:end] for name in node.output]
+        if not any(self._last.get(name, -1) >= end for name in results):
             return
         if end - start > 1 and any(node.op_type in self._lacking for node in self._nodes[start:end]):
             for piece in self._around(start, end):
@@ -276,9 +276,9 @@ class _Pieces:
             return
         session = self._sessions.get((start, end)) or self._session(start, end, values)
         if session.backend != "onnxruntime" and end - start > 1:
-            found = re.search(r"implementation for (?:[\w.]+[:.])?(\w+)\(\d+\)", session.fallback_reason)
-            known = found is not None and any(node.op_type == found[1] for node in self._nodes[start:end])
-            self._lacking.update([found[1]] if found is not None and known else [])
+            missing = re.search(r"implementation for (?:[\w.]+[:.])?(\w+)\(\d+\)", session.fallback_reason)
+            known = missing is not None and any(node.op_type == missing[1] for node in self._nodes[start:end])
+            self._lacking.update([missing[1]] if missing is not None and known else [])
             middle = end if known else (start + end) // 2
             del session  # it holds its weights
             self._run(start, middle, values)
@@ -296,13 +296,13 @@ class _Pieces:
     def _session(self, start: int, end: int, values: Mapping[str, Any]) -> Session:
         """Takes what the nodes read, gives what later ones do."""
         nodes = self._nodes[start:end]
-        made = {name for node in nodes for name in node.output if name}
-        read = dict.fromkeys(name for node in nodes for name in _read(node) if name and name not in made)
+        results = {name for node in nodes for name in node.output if name}
+        read = dict.fromkeys(name for node in nodes for name in _read(node) if name and name not in results)
         graph = onnx.helper.make_graph(
             nodes,
             "piece",
             [_info(name, values[name]) for name in read if name not in self._constants],
-            [onnx.ValueInfoProto(name=name) for name in made if self._last.get(name, -1) >= end],
+            [onnx.ValueInfoProto(name=name) for name in results if self._last.get(name, -1) >= end],
             [self._constants[name] for name in read if name in self._constants],
         )
         imports, version = self._model.opset_import, self._model.ir_version

@@ -147,8 +147,8 @@ class SklearnRunner(Runner):
 
     def says_probabilities(self, name: str) -> bool:
         """Whether it is what `predict_proba` gives."""
-        said = self._produced_as(name)
-        method = said.method if said is not None else self._method(name)[0]
+        produced = self._produced_as(name)
+        method = produced.method if produced is not None else self._method(name)[0]
         return method == "predict_proba"
 
     def says_labels(self, name: str) -> bool:
@@ -161,15 +161,15 @@ class SklearnRunner(Runner):
         return next((item for item in self._produced if item.name == name), None)
 
     def _predicted(self, name: str) -> bool:
-        said = self._produced_as(name)
-        return said.method == "predict" if said is not None else name in ("label", "predict", "output_label")
+        produced = self._produced_as(name)
+        return produced.method == "predict" if produced is not None else name in ("label", "predict", "output_label")
 
     def undecided(
         self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
     ) -> np.ndarray | None:
         """Rows whose best two scores lie closer together than `slack` times the scores' scale; neighbours at equal distances."""
-        said = self._produced_as(name)
-        if said is not None and said.method == "kneighbors" and said.index == 1:
+        produced = self._produced_as(name)
+        if produced is not None and produced.method == "kneighbors" and produced.index == 1:
             return self._tied_neighbours(leaves, slack)
         if not self._predicted(name):
             return None

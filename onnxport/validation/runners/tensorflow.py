@@ -125,9 +125,9 @@ class Arguments:
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str]) -> None:
         self._args, self._kwargs = args, dict(kwargs)
         roots = [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(len(args))]
-        found = [pair for root, item in zip(roots, args, strict=True) for pair in paths(item, (root,))]
-        found += [pair for key, item in self._kwargs.items() for pair in paths(item, (key,))]
-        tensors = [(path, leaf) for path, leaf in found if _varies(leaf)]
+        leaves = [pair for root, item in zip(roots, args, strict=True) for pair in paths(item, (root,))]
+        leaves += [pair for key, item in self._kwargs.items() for pair in paths(item, (key,))]
+        tensors = [(path, leaf) for path, leaf in leaves if _varies(leaf)]
         self.example = Example(
             tuple(".".join(path) for path, _ in tensors), tuple(to_numpy(leaf) for _, leaf in tensors)
         )
@@ -216,8 +216,8 @@ def outputs_of(result: Any, structured: bool) -> Outputs:
     """The tensors of a result, in tf.nest's order."""
     if structured:
         return top_level(result, to_numpy)
-    found = [(path, leaf) for path, leaf in paths(result) if leaf is not None]
-    return [(".".join(path), to_numpy(leaf)) for path, leaf in found]
+    leaves = [(path, leaf) for path, leaf in paths(result) if leaf is not None]
+    return [(".".join(path), to_numpy(leaf)) for path, leaf in leaves]
 
 
 def paths(structure: Any, prefix: Path = ()) -> list[tuple[Path, Any]]:
@@ -242,8 +242,8 @@ def _children(structure: Any) -> list[tuple[str, Any]] | None:
 
 def _replaced(structure: Any, rest: Any) -> Any:
     if isinstance(structure, Mapping):
-        made = {key: _replaced(structure[key], rest) for key in sorted(structure)}
-        return type(structure)((key, made[key]) for key in structure)  # type: ignore[call-arg]
+        replaced = {key: _replaced(structure[key], rest) for key in sorted(structure)}
+        return type(structure)((key, replaced[key]) for key in structure)  # type: ignore[call-arg]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
         return type(structure)(*(_replaced(item, rest) for item in structure))
     if isinstance(structure, (list, tuple)):

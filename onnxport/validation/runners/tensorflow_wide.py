@@ -116,8 +116,8 @@ class FrozenTwin:
     @cached_property
     def _weights(self) -> dict[str, np.ndarray]:
         """The constants of several numbers, by the names of their nodes."""
-        found = ((node.name, _weight(node)) for node in self._definition.node)
-        return {name: array for name, array in found if array is not None}
+        weights = ((node.name, _weight(node)) for node in self._definition.node)
+        return {name: array for name, array in weights if array is not None}
 
     @cached_property
     def _fed(self) -> Callable[[Sequence[Any]], Any] | None:
@@ -263,20 +263,20 @@ def _batch_norm(node: node_def_pb2.NodeDef) -> list[node_def_pb2.NodeDef]:
     if node.attr["is_training"].b or node.attr["data_format"].s not in (b"", b"NHWC", b"NDHWC") or ":" in node.input[0]:
         raise ValueError("batch statistics have no kernel for double")
     x, scale, offset, mean, variance = list(node.input)[:5]
-    made: list[node_def_pb2.NodeDef] = []
+    nodes: list[node_def_pb2.NodeDef] = []
 
     def add(op: str, name: str, *inputs: str) -> str:
         piece = node_def_pb2.NodeDef(op=op, name=name, input=inputs)
         piece.attr["T"].type = types_pb2.DT_DOUBLE
-        made.append(piece)
+        nodes.append(piece)
         return name
 
     constant = node_def_pb2.NodeDef(op="Const", name=f"{node.name}/wide/epsilon")
     constant.attr["dtype"].type = types_pb2.DT_DOUBLE
     constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.float64(node.attr["epsilon"].f)))
-    made.append(constant)
+    nodes.append(constant)
     width = add("Rsqrt", f"{node.name}/wide/rsqrt", add("AddV2", f"{node.name}/wide/var", variance, constant.name))
     factor = add("Mul", f"{node.name}/wide/factor", width, scale)
     centred = add("Sub", f"{node.name}/wide/centred", x, mean)
     add("AddV2", node.name, add("Mul", f"{node.name}/wide/scaled", centred, factor), offset)
-    return made
+    return nodes

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph.runtimes.kernels import REDUCES_EMPTY_FROM_THE_LAST
 from onnxport.validation.input_sets.operands.scene import (
     Rule,
     Scene,
@@ -113,9 +114,7 @@ def _reduction_axes(scene: Scene, node: ir.Node) -> Values:
         or _reduced_shape(data, axes, keep) == out
         or (not axes and _reduced_shape(data, range(rank), keep) == out)
     ]
-    if (
-        not choices or 0 in data
-    ):  # of a tensor without elements onnxruntime 1.31 does not take axes that count from the end
+    if not choices or (0 in data and not REDUCES_EMPTY_FROM_THE_LAST):
         return {1: choices[0] if choices else list(range(count))}
     return {1: some_from_end(scene, choices[int(scene.rng.integers(len(choices)))], rank)}
 
