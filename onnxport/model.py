@@ -86,7 +86,7 @@ class OnnxModel:
         """
         return Session(self.model, runtime=self.runtime)
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the model.
 
         Args:

@@ -39,7 +39,7 @@ class Output:
     column: int = 0
 
 
-def raw_scores(model: Any) -> tuple[Any, dict[str, Any]] | None:
+def raw_scores(model: object) -> tuple[Any, dict[str, Any]] | None:
     """Whose `predict` gives the raw scores of a model, and asked for by what; None where it has none of its own.
 
     A search hands the question on to its best estimator, a pipeline takes it for its last step.

@@ -11,17 +11,17 @@ import numpy as np
 from onnxport.errors import InvalidInputError
 
 
-def is_frame(rows: Any) -> bool:
+def is_frame(rows: object) -> bool:
     """Whether `rows` is a DataFrame, of pandas or polars."""
     return hasattr(rows, "columns") and hasattr(rows, "to_numpy")
 
 
-def is_records(rows: Any) -> bool:
+def is_records(rows: object) -> bool:
     """Whether `rows` is a list of dictionaries."""
     return isinstance(rows, list) and bool(rows) and all(isinstance(row, Mapping) for row in rows)
 
 
-def is_lists(rows: Any) -> bool:
+def is_lists(rows: object) -> bool:
     """Whether `rows` is a list of lists of strings, which may be of different lengths."""
     if (
         not isinstance(rows, list)
@@ -61,7 +61,7 @@ def has_no_type(values: np.ndarray) -> bool:
     return values.dtype.kind in "mM"
 
 
-def as_column(values: Any) -> np.ndarray:
+def as_column(values: object) -> np.ndarray:
     """A vector as a column, anything else as it is."""
     array = plain(values)
     return array.reshape(-1, 1) if array.ndim == 1 else array
@@ -99,7 +99,7 @@ def padded(rows: Sequence[Any]) -> np.ndarray:
     return found
 
 
-def plain(values: Any) -> np.ndarray:
+def plain(values: object) -> np.ndarray:
     """An array or a column of a frame with an element type that a graph has: objects as strings, booleans or float64."""
     array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if array.dtype.kind in "US":
@@ -116,5 +116,5 @@ def plain(values: Any) -> np.ndarray:
     return array
 
 
-def _is_missing(item: Any) -> bool:
+def _is_missing(item: object) -> bool:
     return item is None or type(item).__name__ == "NAType" or (isinstance(item, float) and item != item)

@@ -71,7 +71,7 @@ class Session:
             self.fallback_reason = first_line(error)
             self._open_reference(model)
 
-    def _open_guarded(self, model: Any, guard: Guard, options: Mapping[str, Any]) -> None:
+    def _open_guarded(self, model: object, guard: Guard, options: Mapping[str, Any]) -> None:
         """In the helper process (`graph/guard`)."""
         remote = RemoteModel(stored(lambda path: _write(model, path)), options, guard)
         self.backend, self.fallback_reason = remote.about["backend"], remote.about["fallback_reason"]
@@ -90,7 +90,7 @@ class Session:
             "dtypes": {name: np.dtype(dtype).name for name, dtype in self._dtypes.items()},
         }
 
-    def _open_onnxruntime(self, model: Any, threads: int, optimize: bool) -> None:
+    def _open_onnxruntime(self, model: object, threads: int, optimize: bool) -> None:
         import onnxruntime as ort
 
         options = ort.SessionOptions()

@@ -10,7 +10,7 @@ from onnxport.errors import InvalidInputError
 _EXAMPLE = '{"x": {0: "batch"}}'
 
 
-def by_path(given: Any, roots: Sequence[str]) -> dict[str, Any]:
+def by_path(given: object, roots: Sequence[str]) -> dict[str, Any]:
     """What is said of each tensor by its path (``x``, ``past.0.key``), not looked into yet.
 
     Args:
@@ -36,7 +36,7 @@ def by_path(given: Any, roots: Sequence[str]) -> dict[str, Any]:
     return dict(pair for name, item in items for pair in _leaves(name, item))
 
 
-def _leaves(path: str, item: Any) -> Iterator[tuple[str, Any]]:
+def _leaves(path: str, item: object) -> Iterator[tuple[str, Any]]:
     if item is None:
         return
     if isinstance(item, Mapping) and not (item and all(isinstance(key, int) for key in item)):
@@ -49,7 +49,7 @@ def _leaves(path: str, item: Any) -> Iterator[tuple[str, Any]]:
         yield path, item
 
 
-def axes(path: str, item: Any, rank: int) -> dict[int, Any]:
+def axes(path: str, item: object, rank: int) -> dict[int, Any]:
     """What is said of a tensor by axis, counted from the front: a name, a size, or an object of the framework's.
 
     Args:
@@ -92,7 +92,7 @@ def unknown(path: str, known: Iterable[str]) -> InvalidInputError:
     return InvalidInputError(f"dynamic_shapes: no input {path!r}; the inputs are {', '.join(listed)}")
 
 
-def check_size(path: str, axis: int, dim: Any, size: int | None) -> None:
+def check_size(path: str, axis: int, dim: object, size: int | None) -> None:
     """Refuses a fixed size that the example or signature contradicts.
 
     Raises:

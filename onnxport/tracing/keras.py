@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {message}") from error
 
 
-def load_weights(model: Any, path: Path) -> None:
+def load_weights(model: keras.Layer, path: Path) -> None:
     """Loads the weights in a ``.weights.h5`` file into `model`.
 
     Raises:
@@ -91,12 +91,12 @@ def backend() -> str:
     return name
 
 
-def has_signature(model: Any) -> bool:
+def has_signature(model: keras.Layer) -> bool:
     """Whether the model knows its own inputs: a functional model, or a sequential one that is built."""
     return _input_structure(model) is not None
 
 
-def _input_structure(model: Any) -> Any:
+def _input_structure(model: keras.Layer) -> Any:
     if isinstance(model, keras.Sequential):
         inner = getattr(model, "_functional", None)
         return _input_structure(inner) if inner is not None else None
@@ -104,11 +104,11 @@ def _input_structure(model: Any) -> Any:
 
 
 def trace(
-    model: Any,
+    model: keras.Layer,
     *,
-    inputs: Any = None,
+    inputs: object = None,
     kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Program:
@@ -141,7 +141,7 @@ def trace(
     return renamed(program, input_names, output_names)
 
 
-def _functional(model: Any, structure: Any) -> tuple[Any, list[str], list[str] | None]:
+def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], list[str] | None]:
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
@@ -151,7 +151,7 @@ def _functional(model: Any, structure: Any) -> tuple[Any, list[str], list[str] |
     names = unique([item.name for item in tensors])
     specs = [tf.TensorSpec(item.shape, item.dtype, name=name) for item, name in zip(tensors, names, strict=True)]
 
-    def call(*flat: Any) -> Any:
+    def call(*flat: object) -> Any:
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
 
     function = traced(tf.function(call), tuple(specs), {})
@@ -162,7 +162,7 @@ def _functional(model: Any, structure: Any) -> tuple[Any, list[str], list[str] |
 
 
 def _by_example(
-    model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+    model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object
 ) -> tuple[Any, list[str] | None, None]:
     import tensorflow as tf
 
@@ -180,7 +180,7 @@ def _by_example(
     specs, named = dynamic.specs(args, named, parameters)
     names = [*parameters[: len(specs)], *(f"input_{i}" for i in range(len(parameters), len(specs))), *named]
 
-    def call(*flat: Any) -> Any:
+    def call(*flat: object) -> Any:
         return model(*flat[: len(specs)], **dict(zip(named, flat[len(specs) :], strict=True)), training=False)
 
     # The traced function has the layer's own parameter names, and so do the graph's inputs.
@@ -189,7 +189,7 @@ def _by_example(
     return traced(tf.function(call), (*specs, *named.values()), {}), None, None
 
 
-def _build(model: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+def _build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Creates the variables by one call, outside of the trace that would own them."""
     if getattr(model, "built", True):
         return
@@ -201,6 +201,6 @@ def _build(model: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
         ) from error
 
 
-def variable_names(model: Any) -> dict[int, str]:
+def variable_names(model: keras.Layer) -> dict[int, str]:
     """The path of every variable by the id of its TensorFlow handle."""
     return {id(item.value.handle): item.path for item in model.variables if hasattr(item.value, "handle")}

@@ -105,12 +105,12 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
 
 
 def trace(
-    model: Any,
-    inputs: Any,
+    model: object,
+    inputs: object,
     kwargs: Mapping[str, Any] | None = None,
     *,
     examples: Sequence[Any] = (),
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     input_names: Sequence[str] | None = None,
 ) -> Traced:
     """The traced program of a module, a callable of tensors, or an exported program.
@@ -147,7 +147,7 @@ def trace(
     return _traced(program, call, dims, notes)
 
 
-def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reason: str) -> Traced:
+def trace_static(model: object, inputs: object, kwargs: Mapping[str, Any] | None, reason: str) -> Traced:
     """The traced program of a module or callable with the sizes of the example inputs, noting `reason`.
 
     Raises:
@@ -159,7 +159,7 @@ def trace_static(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None, reas
     return _traced(program, call, Dims(None, {}), notes)
 
 
-def _call(model: Any, inputs: Any, kwargs: Mapping[str, Any] | None) -> Call:
+def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Call:
     if inputs is None and not kwargs:
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
@@ -183,7 +183,7 @@ def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
         yield call, dims.shapes, ""
 
 
-def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
+def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how.
 
     The last resort is to trace the user's own module, not a shell of it.
@@ -210,7 +210,7 @@ def _first(attempts: list[Attempt], model: Any, example: Call) -> tuple[Exported
     raise TracingError(_reason(model, first)) from first
 
 
-def _export(call: Call, shapes: Any, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
+def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out."""
     pytorch_fakes.register()
     call = apart(call)
@@ -299,7 +299,7 @@ def _no_fastpath() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _reason(model: Any, error: Exception | None) -> str:
+def _reason(model: object, error: Exception | None) -> str:
     name = getattr(model, "__name__", None) or type(model).__name__
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
     text = "\n".join(f"  {line}" for line in lines[:12]) or "  no message"
@@ -347,7 +347,7 @@ def _spelled_out(call: Call) -> Call:
     return Call(module, call.args, call.kwargs)
 
 
-def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
+def _of_program(program: ExportedProgram, dynamic_shapes: object) -> Traced:
     names = program.module_call_graph[0].signature
     in_spec = program.call_spec.in_spec
     count = in_spec.children()[0].num_children
@@ -359,7 +359,7 @@ def _of_program(program: ExportedProgram, dynamic_shapes: Any) -> Traced:
 
 
 def _program_dims(
-    program: ExportedProgram, paths: list[str], roots: list[str], dynamic_shapes: Any
+    program: ExportedProgram, paths: list[str], roots: list[str], dynamic_shapes: object
 ) -> dict[tuple[str, int], str]:
     """The user's names for dimensions that the program was exported with as varying ones."""
     tensors = {path: value for _, path, value in _tensor_inputs(program, paths)}

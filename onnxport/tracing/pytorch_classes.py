@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.utils import _pytree as pytree
 
 _registered: list[type] = []
 
 
-def register(*items: Any) -> bool:
+def register(*items: object) -> bool:
     """Registers the dataclasses among the items, and what they hold; True if there were new ones."""
     kinds: set[type] = set()
     for item in items:
@@ -39,7 +37,7 @@ def take_back(to: int) -> None:
         pytree._deregister_pytree_node(_registered.pop())
 
 
-def _collect(item: Any, kinds: set[type]) -> None:
+def _collect(item: object, kinds: set[type]) -> None:
     kind = type(item)
     if hasattr(kind, "__dataclass_fields__") and kind not in pytree.SUPPORTED_NODES:
         kinds.add(kind)

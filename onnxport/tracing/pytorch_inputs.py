@@ -36,7 +36,7 @@ class Call:
         return dict(inspect.signature(self.module.forward).bind(*self.args, **self.kwargs).arguments)
 
 
-def bind(module: torch.nn.Module, inputs: Any, kwargs: Mapping[str, Any] | None) -> Call:
+def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | None) -> Call:
     """The call that `inputs` and `kwargs` mean; arrays become tensors.
 
     Args:
@@ -86,7 +86,7 @@ def _split(signature: inspect.Signature, bound: inspect.BoundArguments) -> tuple
     return tuple(args), keywords
 
 
-def _tensor(item: Any) -> Any:
+def _tensor(item: object) -> Any:
     if not isinstance(item, np.ndarray) or item.dtype.kind not in "fiubcV":
         return item
     if item.dtype.isbuiltin == 1:
@@ -192,7 +192,7 @@ def default_dims(call: Call) -> Dims:
     return Dims(_spec_tree(call, leaf_spec), names)
 
 
-def given_dims(call: Call, said: Any, input_names: Sequence[str] | None) -> Dims:
+def given_dims(call: Call, said: object, input_names: Sequence[str] | None) -> Dims:
     """What the user said in torch.export's notation; a plain string names a dimension.
 
     Args:
@@ -282,7 +282,7 @@ def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], inp
     raise dimensions.unknown(path, tensors)
 
 
-def _dim_name(path: str, axis: int, dim: Any) -> str:
+def _dim_name(path: str, axis: int, dim: object) -> str:
     """The name of a `torch.export.Dim`; none for Dim.AUTO and its like."""
     if dim in (Dim.AUTO, Dim.DYNAMIC, Dim.STATIC):
         return ""
@@ -303,7 +303,7 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
     A registered container of the user's stands as the list of its children, as torch.export wants it.
     """
 
-    def walk(path: str, item: Any) -> Any:
+    def walk(path: str, item: object) -> Any:
         if isinstance(item, torch.Tensor):
             return leaf_spec(path, item)
         children = _entries(item)
@@ -328,7 +328,7 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
     return specs
 
 
-def _entries(item: Any) -> list[tuple[str, Any]] | None:
+def _entries(item: object) -> list[tuple[str, Any]] | None:
     """Children of a container with their names; None for a leaf."""
     if type(item) not in pytree.SUPPORTED_NODES and not isinstance(item, (list, tuple, dict)):
         return None
@@ -345,7 +345,7 @@ def apart(call: Call) -> Call:
     constants of the model.
     """
 
-    def own(item: Any) -> Any:
+    def own(item: object) -> Any:
         return item.detach().requires_grad_(item.requires_grad) if isinstance(item, torch.Tensor) else item
 
     args, kwargs = pytree.tree_map(own, (call.args, call.kwargs))
@@ -389,7 +389,7 @@ def _paths(call: Call) -> list[str]:
     return input_paths(spec, positional_names(inspect.signature(call.module.forward), len(call.args)))
 
 
-def is_dynamic(size: Any) -> bool:
+def is_dynamic(size: object) -> bool:
     """Whether a traced size varies; tracing may have fixed a symbol to a number."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 

@@ -13,7 +13,7 @@ import torch
 from onnxport.errors import InvalidModelError
 
 
-def as_module(model: Any) -> torch.nn.Module:
+def as_module(model: object) -> torch.nn.Module:
     """`model` as a module: itself, what a wrapper holds, or a module whose forward is the callable.
 
     Raises:
@@ -47,7 +47,7 @@ def with_forward(
     inner = _as_forward(forward)
     method = inner.__func__ if isinstance(inner, types.MethodType) and inner.__self__ is module else None
 
-    def call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def call(self: torch.nn.Module, *args: object, **kwargs: object) -> Any:
         return inner(*args, **kwargs) if method is None else method(self, *args, **kwargs)
 
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)

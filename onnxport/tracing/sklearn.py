@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,9 @@ from onnxport.graph import rows
 from onnxport.tracing import sklearn_boosters
 from onnxport.tracing.trust.sklearn_schema import check_skops
 from onnxport.tracing.trust.sklearn_sound import fault_of
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
@@ -132,7 +135,7 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     return (Column("X", _dtype(array), array.shape[1:]),)
 
 
-def _plain(inputs: Any) -> np.ndarray:
+def _plain(inputs: object) -> np.ndarray:
     try:
         return rows.plain(inputs)
     except ValueError as error:
@@ -142,14 +145,14 @@ def _plain(inputs: Any) -> np.ndarray:
         ) from error
 
 
-def _first_step(estimator: Any) -> Any:
+def _first_step(estimator: BaseEstimator) -> Any:
     """What of a pipeline gets the rows."""
     while getattr(estimator, "steps", None):
         estimator = estimator.steps[0][1]
     return estimator
 
 
-def _takes_anything(estimator: Any) -> bool:
+def _takes_anything(estimator: BaseEstimator) -> bool:
     """Whether the first thing that gets the rows does not check them, as a FunctionTransformer."""
     estimator = _first_step(estimator)
     return not isinstance(estimator, str) and bool(get_tags(estimator).no_validation)

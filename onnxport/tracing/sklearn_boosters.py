@@ -20,7 +20,7 @@ class _Booster(RegressorMixin, BaseEstimator):
     def __init__(self, booster: Any) -> None:
         self.booster = booster
 
-    def fit(self, x: Any, y: Any) -> Self:
+    def fit(self, x: object, y: object) -> Self:
         """Boosters are fitted by their own libraries.
 
         Raises:
@@ -86,7 +86,7 @@ _READERS: dict[str, Reader] = {"lightgbm": "lightgbm", "xgboost": "xgboost"}
 SUFFIXES = {".txt": "lightgbm", ".ubj": "xgboost", ".json": "xgboost"}
 
 
-def as_estimator(model: Any) -> Any:
+def as_estimator(model: object) -> Any:
     """A booster as an estimator; anything else as it is."""
     kind = type(model)
     wrapper = _KINDS.get((kind.__module__.partition(".")[0], kind.__name__))

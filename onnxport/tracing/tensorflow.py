@@ -80,11 +80,11 @@ def _parsed(place: Path, message: Any, kind: str) -> Any:
 
 
 def trace(
-    model: Any,
+    model: object,
     *,
-    inputs: Any = None,
+    inputs: object = None,
     kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     signature: str | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -115,7 +115,7 @@ def trace(
     return renamed(program, input_names, output_names)
 
 
-def _function_of(model: Any, signature: str | None) -> Any:
+def _function_of(model: object, signature: str | None) -> Any:
     """The callable to trace."""
     signatures = getattr(model, "signatures", None)
     if isinstance(signatures, Mapping) and signatures:

@@ -13,7 +13,12 @@ from onnxport.tracing.tensorflow_names import output_name, paths, unique
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 
 
-def concrete(function: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Any:
+def concrete(
+    function: Callable[..., Any],
+    inputs: object,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: object,
+) -> Any:
     """The concrete function of a callable on example inputs, its dynamic dimensions None.
 
     Raises:
@@ -35,7 +40,12 @@ def concrete(function: Any, inputs: Any, kwargs: Mapping[str, Any] | None, dynam
     return traced(traceable, *dynamic.specs(args, named, parameters))
 
 
-def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], hint: str = "") -> Any:
+def traced(
+    function: tf.types.experimental.PolymorphicFunction,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    hint: str = "",
+) -> Any:
     """The concrete function of a `tf.function` on specs.
 
     Raises:
@@ -51,9 +61,9 @@ def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], hint
 
 
 def of_concrete(
-    function: Any,
+    function: tf.types.experimental.ConcreteFunction,
     *,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: object = None,
     names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     variable_names: Mapping[int, str] | None = None,
@@ -79,7 +89,7 @@ def of_concrete(
     return Program(graph, inputs, outputs, _captured(function, variable_names or {}))
 
 
-def _input_names(function: Any, tensors: Sequence[Any]) -> list[str]:
+def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequence[Any]) -> list[str]:
     args, kwargs = function.structured_input_signature
     parameters = list(function.function_type.parameters)
     roots = [(parameters[i] if i < len(parameters) else f"input_{i}", item) for i, item in enumerate(args)]
@@ -97,14 +107,14 @@ def _input_names(function: Any, tensors: Sequence[Any]) -> list[str]:
     return unique([_placeholder_name(tensor) for tensor in tensors])
 
 
-def _placeholder_name(tensor: Any) -> str:
+def _placeholder_name(tensor: tf.Tensor) -> str:
     try:
         return str(tensor.op.get_attr("_user_specified_name").decode())
     except ValueError:
         return str(tensor.op.name)
 
 
-def _outputs(function: Any, names: Sequence[str] | None) -> tuple[Port, ...]:
+def _outputs(function: tf.types.experimental.ConcreteFunction, names: Sequence[str] | None) -> tuple[Port, ...]:
     tensors = list(function.outputs)
     structured = function.structured_outputs
     if names is None:
@@ -125,7 +135,7 @@ def _outputs(function: Any, names: Sequence[str] | None) -> tuple[Port, ...]:
     return tuple(Port.result(name, tensor) for name, tensor in zip(names, tensors, strict=True))
 
 
-def _captured(function: Any, variable_names: Mapping[int, str]) -> dict[str, Any]:
+def _captured(function: tf.types.experimental.ConcreteFunction, variable_names: Mapping[int, str]) -> dict[str, Any]:
     """What each capture's placeholder stands for."""
     own: dict[int, Any] = {}
     for variable in (*getattr(function, "variables", ()), *getattr(function.graph, "variables", ())):
@@ -142,7 +152,7 @@ def _captured(function: Any, variable_names: Mapping[int, str]) -> dict[str, Any
     return captured
 
 
-def _variable(name: str, variable: Any) -> Variable:
+def _variable(name: str, variable: tf.Variable) -> Variable:
     def read() -> Any:
         return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
 

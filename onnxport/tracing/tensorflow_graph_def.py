@@ -13,7 +13,10 @@ from onnxport.tracing.tensorflow_program import Port, Program, named_ports
 
 
 def of_graph_def(
-    definition: Any, dynamic_shapes: Any, input_names: Sequence[str] | None, output_names: Sequence[str] | None
+    definition: tf.compat.v1.GraphDef,
+    dynamic_shapes: object,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
 ) -> Program:
     """The program of a frozen graph.
 
@@ -58,7 +61,7 @@ def of_graph_def(
     return Program(graph, inputs, outputs)
 
 
-def _tensor(graph: Any, name: str) -> Any:
+def _tensor(graph: tf.Graph, name: str) -> Any:
     try:
         return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
     except (KeyError, ValueError) as error:

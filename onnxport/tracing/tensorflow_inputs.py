@@ -13,7 +13,7 @@ from onnxport.tracing import dimensions
 from onnxport.tracing.tensorflow_names import paths
 
 
-def example_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def example_arguments(inputs: object, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of the example inputs: a tuple or list is positional, a dict is by name."""
     named = dict(kwargs or {})
     if inputs is None:
@@ -43,7 +43,7 @@ class Dynamic:
         roots: names of the inputs, for what is asked by position.
     """
 
-    def __init__(self, asked: Any, roots: Sequence[str] = ()) -> None:
+    def __init__(self, asked: object, roots: Sequence[str] = ()) -> None:
         self.default = asked is None
         self._given = {} if asked is None else dimensions.by_path(asked, list(dict.fromkeys(roots)))
 
@@ -82,7 +82,7 @@ class Dynamic:
             names[axis] = name
         return names
 
-    def spec(self, leaf: Any, path: str) -> Any:
+    def spec(self, leaf: object, path: str) -> Any:
         """The `tf.TensorSpec` of an example; Python booleans, strings and None stay constants of the trace."""
         if not is_input(leaf):
             return leaf
@@ -123,6 +123,6 @@ def positional(parameters: Sequence[str], count: int) -> list[str]:
     return [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(count)]
 
 
-def is_input(leaf: Any) -> bool:
+def is_input(leaf: object) -> bool:
     """Whether an argument is a tensor of the graph; Python booleans, strings and None are constants of the trace."""
     return not (leaf is None or isinstance(leaf, (bool, str, bytes, tf.TypeSpec)))

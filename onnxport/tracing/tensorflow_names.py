@@ -18,7 +18,7 @@ def output_name(path: tuple[str, ...]) -> str:
     return ".".join((f"output_{path[0]}" if path[0].isdigit() else path[0], *path[1:]))
 
 
-def paths(structure: Any, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tuple[str, ...], Any]]:
+def paths(structure: object, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tuple[str, ...], Any]]:
     """The leaves of a nested structure in tf.nest's order (mappings sorted by key), each with its path."""
     if isinstance(structure, Mapping):
         for key in sorted(structure):

@@ -36,12 +36,12 @@ class Port:
     shape: Dims
 
     @classmethod
-    def given(cls, name: str, tensor: Any, axes: Mapping[int, str | None], *, shared_batch: bool) -> Port:
+    def given(cls, name: str, tensor: tf.Tensor, axes: Mapping[int, str | None], *, shared_batch: bool) -> Port:
         """A placeholder as input, the names of its dynamic dimensions in `axes`."""
         return cls(name, tensor, dtype_of(tensor.dtype), _dimensions(name, tensor, axes, shared_batch))
 
     @classmethod
-    def result(cls, name: str, tensor: Any) -> Port:
+    def result(cls, name: str, tensor: tf.Tensor) -> Port:
         """A tensor as output, its dimensions as far as TensorFlow knows them."""
         shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
         return cls(name, tensor, dtype_of(tensor.dtype), shape)
@@ -104,12 +104,12 @@ class Program:
         return self._functions[key]
 
 
-def _restored(graph: Any) -> bool:
+def _restored(graph: tf.Graph) -> bool:
     """Whether a graph came from a SavedModel with arguments of unknown shape."""
     return any(item.shape.rank is None and item.dtype not in (tf.resource, tf.variant) for item in graph.inputs)
 
 
-def dtype_of(dtype: Any) -> ir.DataType:
+def dtype_of(dtype: tf.DType) -> ir.DataType:
     """The ONNX element type of a TensorFlow one.
 
     Raises:
@@ -138,7 +138,7 @@ _DTYPES: dict[str, ir.DataType] = {
 }
 
 
-def array_of(tensor: Any) -> np.ndarray:
+def array_of(tensor: tf.Tensor) -> np.ndarray:
     """An eager tensor's numbers, sharing its storage where NumPy knows the element type."""
     if tensor.dtype in (tf.bfloat16, tf.string) or not hasattr(tensor, "__array__"):
         return np.asarray(tensor.numpy())
@@ -148,7 +148,7 @@ def array_of(tensor: Any) -> np.ndarray:
         return np.asarray(tensor.numpy())
 
 
-def _dimensions(name: str, tensor: Any, named: Mapping[int, str | None], shared_batch: bool) -> Dims:
+def _dimensions(name: str, tensor: tf.Tensor, named: Mapping[int, str | None], shared_batch: bool) -> Dims:
     """A placeholder's dimensions; the unknown ones are named."""
     if tensor.shape.rank is None:
         return None

@@ -81,8 +81,8 @@ class OutputReport:
 
 def judge(
     name: str,
-    source: Any,
-    converted: Any,
+    source: object,
+    converted: object,
     budget: Budget,
     *,
     same_dtype: bool = True,
@@ -149,7 +149,7 @@ def _dtypes_agree(source: np.dtype, converted: np.dtype, same: bool) -> bool:
     )
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if value is None:
         return "nothing"
     return "a map" if isinstance(value, dict) else "a sequence" if isinstance(value, (list, tuple)) else "a tensor"
@@ -247,7 +247,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(a == b)
 
 
-def _same_item(x: Any, y: Any) -> bool:
+def _same_item(x: object, y: object) -> bool:
     if isinstance(x, bytes):
         x = x.decode("utf-8", "surrogateescape")
     if isinstance(y, bytes):
@@ -418,7 +418,7 @@ def _ulp(eps: float, x: np.ndarray, difference: np.ndarray, greatest: float) -> 
     return float((difference[large] / np.ldexp(eps, exponent)).max())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A NumPy scalar as a Python one, so that it prints short and goes into JSON."""
     if isinstance(value, np.generic):
         value = float(value) if is_floating(value.dtype) and value.dtype.kind != "c" else value.item()

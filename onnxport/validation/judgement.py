@@ -250,7 +250,7 @@ def _without_none(expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.array(spelled, object).reshape(expected.shape) if dtype.kind == "O" else expected
 
 
-def _as_array(value: Any) -> Any:
+def _as_array(value: object) -> Any:
     """A number inside a map or sequence as what it is in the graph: onnxruntime gives float32 as Python numbers."""
     if isinstance(value, np.generic):
         return np.asarray(value)

@@ -202,7 +202,7 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
     return scale
 
 
-def nudge(array: Any, eps: float, rng: np.random.Generator) -> Any:
+def nudge(array: object, eps: float, rng: np.random.Generator) -> Any:
     """`array` with each floating-point element moved up or down by one unit in the last place; others as they are.
 
     A number of few digits, a whole number or a half, say, stays: it is exact, and what counts or rounds it gives one answer.

@@ -85,7 +85,7 @@ class _Models:
         return {"outputs": [encode(item, results) for item in outputs]}, results
 
 
-def _opened(path: str, opener: str = "onnxport.graph.runtime:Session", **options: Any) -> _OpenModel:
+def _opened(path: str, opener: str = "onnxport.graph.runtime:Session", **options: object) -> _OpenModel:
     module, _, name = opener.partition(":")
     opened: _OpenModel = getattr(import_module(module), name)(path, **options)
     return opened

@@ -16,7 +16,7 @@ _LEAST = -(1 << 63)
 
 
 def again(
-    op: OpBuilder, node: ir.Node, inputs: Sequence[ir.Value | None], **changed: Any
+    op: OpBuilder, node: ir.Node, inputs: Sequence[ir.Value | None], **changed: object
 ) -> ir.Value | tuple[ir.Value, ...]:
     """The node once more, on other inputs."""
     attributes: dict[str, Any] = {name: item.value for name, item in node.attributes.items()}

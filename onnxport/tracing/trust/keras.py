@@ -95,14 +95,14 @@ def check_weights(path: Path) -> None:
         _check_store(title, store, path.stat().st_size)
 
 
-def _opened(title: str, source: Any) -> Any:
+def _opened(title: str, source: object) -> Any:
     try:
         return h5py.File(source, "r")
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise InvalidModelError(f"{title} is truncated or no HDF5 file: {error}") from error
 
 
-def _check_store(title: str, store: Any, file_bytes: int) -> None:
+def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
     """Links stay inside of the file, and its arrays within what it can hold."""
     total = 0
     waiting, seen = [store["/"]], set[int]()
@@ -163,7 +163,7 @@ def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickl
         _check_size(title, config, limit, legacy, safe_mode=not allow_pickle)
 
 
-def _items(config: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _items(config: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every dictionary of nested JSON, with the name of the layer that it stands in."""
     waiting: list[tuple[str, Any]] = [("the model", config)]
     while waiting:
@@ -213,7 +213,7 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
     )
 
 
-def _most_numbers(config: Any) -> int:
+def _most_numbers(config: object) -> int:
     """No fewer than the numbers that the model's variables hold, from the whole numbers in its configuration."""
     largest, total = 1, 0
     for _, item in _items(config):

@@ -101,7 +101,7 @@ def _kernels() -> set[str]:
     return _KERNELS
 
 
-def _items(content: Any) -> Iterator[tuple[Any, str, Any]]:
+def _items(content: object) -> Iterator[tuple[Any, str, Any]]:
     """Every key and value of nested JSON, with the object it stands in."""
     waiting = [content]
     while waiting:
@@ -114,7 +114,7 @@ def _items(content: Any) -> Iterator[tuple[Any, str, Any]]:
             waiting += item
 
 
-def _check_item(title: str, owner: Mapping[str, Any], key: str, value: Any) -> None:
+def _check_item(title: str, owner: Mapping[str, Any], key: str, value: object) -> None:
     if key == "target" and "inputs" in owner:
         check_operator(title, str(value), str(owner.get("name")))
         _check_sizes(title, owner)
@@ -145,7 +145,7 @@ def _check_texts(title: str, module: Mapping[str, Any]) -> None:
             raise _refused(title, f"the input {_short(value)} would be written into Python source")
 
 
-def _check_signature(title: str, signature: Any) -> None:
+def _check_signature(title: str, signature: object) -> None:
     if not isinstance(signature, dict):
         return
     for name in signature.get("forward_arg_names") or ():
@@ -160,7 +160,7 @@ def _check_signature(title: str, signature: Any) -> None:
         _check_tree(title, tree)
 
 
-def _check_tree(title: str, tree: Any) -> None:
+def _check_tree(title: str, tree: object) -> None:
     waiting = [tree]
     while waiting:
         item = waiting.pop()
@@ -184,7 +184,7 @@ def _check_tree(title: str, tree: Any) -> None:
             raise _refused(title, f"the key {_short(keys)} of its inputs would be written into Python source")
 
 
-def _keys(context: Any) -> list[Any]:
+def _keys(context: object) -> list[Any]:
     try:
         keys = json.loads(context) if isinstance(context, str) else context
     except (ValueError, RecursionError):
@@ -208,7 +208,7 @@ def _check_sizes(title: str, node: Mapping[str, Any]) -> None:
             )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 

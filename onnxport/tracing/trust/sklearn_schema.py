@@ -83,7 +83,7 @@ def check_skops(place: Path) -> None:
         check_booster(library, data, title)
 
 
-def _handles(schema: Any, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+def _handles(schema: object, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     """Library and data of the boosters inside."""
     for node, _ in _nodes("the file", schema):
         package = str(node.get("__module__")).partition(".")[0]
@@ -100,7 +100,7 @@ def _handles(schema: Any, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes
                     yield package, text.encode()
 
 
-def _nodes(title: str, schema: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _nodes(title: str, schema: object) -> Iterator[tuple[Mapping[str, Any], str]]:
     waiting: list[tuple[Any, str, int]] = [(schema, "the file", 0)]
     while waiting:
         item, where, depth = waiting.pop()

@@ -20,7 +20,7 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree._tree import TREE_LEAF, Tree
 
 
-def fault_of(estimator: Any) -> str | None:
+def fault_of(estimator: BaseEstimator) -> str | None:
     """What is wrong with one of an estimator's parts; None where all fit.
 
     Raises:
@@ -35,7 +35,7 @@ def fault_of(estimator: Any) -> str | None:
     return None
 
 
-def _is_fitted(part: Any) -> bool:
+def _is_fitted(part: BaseEstimator) -> bool:
     return (
         not isinstance(part, BaseEstimator) or any(name.endswith("_") for name in vars(part)) or hasattr(part, "input")
     )
@@ -80,7 +80,7 @@ def _hist_tree(tree: TreePredictor) -> str | None:
     return None
 
 
-def _hist_model(model: Any) -> str | None:
+def _hist_model(model: BaseEstimator) -> str | None:
     """Histogram boosters ask only for columns that their rows have."""
     width = int(model.n_features_in_)
     for row in model._predictors:
@@ -112,7 +112,7 @@ def _ball(tree: Any) -> str | None:
     return None
 
 
-def _svm(model: Any) -> str | None:
+def _svm(model: BaseEstimator) -> str | None:
     """A support vector machine: what libsvm is handed has the sizes that libsvm takes them for."""
     counts, support = np.asarray(model._n_support), np.asarray(model.support_)
     vectors, weights = model.support_vectors_, model._dual_coef_
@@ -136,7 +136,7 @@ def _svm(model: Any) -> str | None:
     return None
 
 
-def _sparse(matrix: Any) -> str | None:
+def _sparse(matrix: object) -> str | None:
     if hasattr(matrix, "check_format"):
         try:
             matrix.check_format(full_check=True)
@@ -152,7 +152,7 @@ def _spline(spline: Any) -> str | None:
     return "a spline has fewer coefficients than knots ask for" if len(weights) < len(knots) - spline.k - 1 else None
 
 
-def _centers(model: Any) -> str | None:
+def _centers(model: BaseEstimator) -> str | None:
     """Clusters' centers have the columns that the rows have."""
     shape = np.shape(model.cluster_centers_)
     return (
@@ -162,7 +162,7 @@ def _centers(model: Any) -> str | None:
     )
 
 
-def _vectorizer(model: Any) -> str | None:
+def _vectorizer(model: BaseEstimator) -> str | None:
     """Documents are texts: with another setting they name files that are opened."""
     if model.input != "content":
         return f"a vectorizer reads its documents from files (input={model.input!r})"
@@ -202,7 +202,7 @@ _CHECKS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str | None]], ...]
 )
 
 
-def _parts(pattern: Any) -> Iterator[Any]:
+def _parts(pattern: object) -> Iterator[Any]:
     waiting, seen, kept = [pattern], set[int](), []
     while waiting:
         item = waiting.pop()

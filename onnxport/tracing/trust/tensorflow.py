@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
 
@@ -82,7 +83,7 @@ def check_saved_model(folder: Path, saved: Any) -> None:
         _check_captured(graph, meta)
 
 
-def check_graph_def(path: Path, definition: Any) -> None:
+def check_graph_def(path: Path, definition: tf.compat.v1.GraphDef) -> None:
     """Looks through a frozen ``GraphDef`` before TensorFlow imports it.
 
     Raises:
@@ -136,7 +137,7 @@ class _Library:
                         if item not in sizes
                     ]
 
-    def calls(self, node: Any) -> Iterator[str]:
+    def calls(self, node: tf.compat.v1.NodeDef) -> Iterator[str]:
         """Functions that a node may call."""
         if node.op in self.functions:
             yield node.op
@@ -178,7 +179,12 @@ class _Library:
         return [node for item in self.reached([name]) for node in self.functions[item].node_def]
 
     def _check_path(
-        self, node: Any, inputs: Iterable[str], function: str, sources: Mapping[str, Any], assets: frozenset[str]
+        self,
+        node: tf.compat.v1.NodeDef,
+        inputs: Iterable[str],
+        function: str,
+        sources: Mapping[str, Any],
+        assets: frozenset[str],
     ) -> None:
         """What names a table's text file: an asset of the model, or the argument that stands for one."""
         for text in inputs:
@@ -198,7 +204,7 @@ class _Library:
                 f"model; {_WAY_OUT}"
             )
 
-    def _check_size(self, node: Any, function: str, sources: Mapping[str, Any]) -> None:
+    def _check_size(self, node: tf.compat.v1.NodeDef, function: str, sources: Mapping[str, Any]) -> None:
         """Sizes that stand in the graph ask for no more memory than a machine has."""
         if _GROWING.fullmatch(node.op) is None:
             return
@@ -217,7 +223,7 @@ class _Library:
                 f"{count:,} elements from nothing"
             )
 
-    def _check_constant(self, node: Any, function: str) -> None:
+    def _check_constant(self, node: tf.compat.v1.NodeDef, function: str) -> None:
         for attribute in node.attr.values():
             for tensor in (attribute.tensor, *attribute.list.tensor):
                 if not tensor.dtype:
@@ -244,7 +250,7 @@ class _Library:
                     )
 
 
-def _values_in(tensor: Any) -> int:
+def _values_in(tensor: TensorProto) -> int:
     """How many values a constant lists; fewer than its shape takes stand for repetitions of the last."""
     if tensor.tensor_content:
         return len(tensor.tensor_content) // _width(tensor.dtype)
@@ -255,11 +261,11 @@ def _values_in(tensor: Any) -> int:
     return max((len(value) // parts for value in lists), default=0)
 
 
-def _where(node: Any, function: str) -> str:
+def _where(node: tf.compat.v1.NodeDef, function: str) -> str:
     return f"{node.name!r} of function {function!r}" if function else repr(node.name)
 
 
-def _acts(node: Any) -> bool:
+def _acts(node: tf.compat.v1.NodeDef) -> bool:
     """Whether a node's operator does more than compute; one that TensorFlow does not know can't run at all."""
     definition = op_def_registry.get(node.op)
     if definition is None:
@@ -272,7 +278,7 @@ def _acts(node: Any) -> bool:
     return _STATEFUL.fullmatch(node.op) is None if definition.is_stateful else _ACTING.fullmatch(node.op) is not None
 
 
-def _gives_text(node: Any) -> bool:
+def _gives_text(node: tf.compat.v1.NodeDef) -> bool:
     """Whether a node's first result may be a string."""
     definition = op_def_registry.get(node.op)
     if definition is None or not definition.output_arg:
@@ -289,7 +295,7 @@ def _width(dtype: int) -> int:
         return 1
 
 
-def _saver_nodes(graph: _Library, meta: Any, *, by_objects: bool) -> set[str]:
+def _saver_nodes(graph: _Library, meta: tf.compat.v1.MetaGraphDef, *, by_objects: bool) -> set[str]:
     """Nodes that only save or restore variables: TensorFlow does not run them when it loads a model of objects.
 
     A model of TensorFlow 1 is restored by its own nodes: there only what saves is left out, and RestoreV2 with the name that
@@ -326,7 +332,7 @@ def _ancestors(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
     return seen
 
 
-def _asset_files(meta: Any) -> list[tuple[str, str]]:
+def _asset_files(meta: tf.compat.v1.MetaGraphDef) -> list[tuple[str, str]]:
     """Tensor and file name of each asset."""
     found = [(item.tensor_info.name, item.filename) for item in meta.asset_file_def]
     if "saved_model_assets" in meta.collection_def:  # where TensorFlow 1 lists them
@@ -337,11 +343,11 @@ def _asset_files(meta: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _assets_of(meta: Any) -> frozenset[str]:
+def _assets_of(meta: tf.compat.v1.MetaGraphDef) -> frozenset[str]:
     return frozenset(name.partition(":")[0] for name, _ in _asset_files(meta) if name)
 
 
-def _check_assets(folder: Path, meta: Any) -> None:
+def _check_assets(folder: Path, meta: tf.compat.v1.MetaGraphDef) -> None:
     for _, name in _asset_files(meta):
         inside = PurePosixPath(name)
         place = folder / "assets" / name
@@ -351,7 +357,7 @@ def _check_assets(folder: Path, meta: Any) -> None:
             )
 
 
-def _check_captured(graph: _Library, meta: Any) -> None:
+def _check_captured(graph: _Library, meta: tf.compat.v1.MetaGraphDef) -> None:
     """Functions that read a table's text file get its name from an asset, not from a constant."""
     objects = meta.object_graph_def.nodes
     constants = {node.name: node for node in meta.graph_def.node if node.op == "Const"}

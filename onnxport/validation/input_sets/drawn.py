@@ -285,7 +285,7 @@ def is_whole(dtype: np.dtype) -> bool:
     return dtype.kind in "iu" or (dtype.kind == "V" and "int" in dtype.name)
 
 
-def _is_sequence(kind: Any) -> bool:
+def _is_sequence(kind: object) -> bool:
     while kind is not None and not isinstance(kind, ir.TensorType):
         if isinstance(kind, ir.SequenceType):
             return True

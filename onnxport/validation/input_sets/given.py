@@ -94,7 +94,7 @@ class GivenInputs:
                 seen.append(changed)
                 yield InputSet(words, changed)
 
-    def _edge(self, place: int, leaf: Any, boldness: Boldness, rng: np.random.Generator) -> Any:
+    def _edge(self, place: int, leaf: object, boldness: Boldness, rng: np.random.Generator) -> Any:
         if isinstance(leaf, list):
             return [self._edge(place, item, boldness, rng) for item in leaf]
         if not isinstance(leaf, np.ndarray) or not leaf.size:
@@ -135,22 +135,22 @@ class GivenInputs:
         return in_order_of(leaf, edges.whole_numbers(leaf.shape, leaf.dtype, rng, low, high)) if low <= high else leaf
 
 
-def _ordered(leaf: Any, other: Any) -> Any:
+def _ordered(leaf: object, other: object) -> Any:
     return in_order_of(leaf, other) if isinstance(leaf, np.ndarray) and isinstance(other, np.ndarray) else other
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     return a is b
 
 
-def _ends(leaf: Any) -> tuple[float, float]:
+def _ends(leaf: object) -> tuple[float, float]:
     finite = leaf[np.isfinite(leaf.astype(np.float64))] if isinstance(leaf, np.ndarray) else np.zeros(0)
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
-def _is_numbers(leaf: Any) -> bool:
+def _is_numbers(leaf: object) -> bool:
     """Whether a leaf holds real floating-point numbers that mean quantities, not a mask."""
     return (
         isinstance(leaf, np.ndarray)
@@ -183,7 +183,7 @@ def shorter_mask(leaf: np.ndarray) -> np.ndarray:
     return changed
 
 
-def vary(leaf: Any, rng: np.random.Generator) -> Any:
+def vary(leaf: object, rng: np.random.Generator) -> Any:
     """An array like `leaf` with other values that mean the same kind of thing.
 
     Floating-point values move by up to a tenth (a constant array gets noise); whole numbers, as ids and categories are,

@@ -224,7 +224,7 @@ def _bytes(leaves: Iterable[Any]) -> int:
     return total
 
 
-def _as_declared(leaf: Any, spec: InputSpec, source: Runner) -> Any:
+def _as_declared(leaf: object, spec: InputSpec, source: Runner) -> Any:
     """A table's values in the element type that the graph takes them in: both sides get the rounded values."""
     if not source.own_dtypes or not isinstance(leaf, np.ndarray) or spec.dtype is None or leaf.dtype == spec.dtype:
         return leaf
@@ -246,7 +246,7 @@ def _telling_run(parties: Comparison, inputs: _Inputs, notes: list[str]) -> Sour
     return first
 
 
-def _tells(value: Any) -> bool:
+def _tells(value: object) -> bool:
     """Whether an output holds anything but NaN."""
     if not isinstance(value, np.ndarray):
         return True

@@ -119,5 +119,5 @@ def _column(probes: Sequence[np.ndarray], read: np.ndarray, column: int, row: in
     return Column(i, j, slope, float(seen[0] - slope * given[0]))
 
 
-def _is_float(leaf: Any) -> bool:
+def _is_float(leaf: object) -> bool:
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"

@@ -180,7 +180,7 @@ _TRAVELS_AS = {
 }
 
 
-def travelled(value: Any) -> Any:
+def travelled(value: object) -> Any:
     """An array of a type that frameworks lack in the type that stands for it there; sequences element by element."""
     if isinstance(value, np.ndarray) and value.dtype.name in _TRAVELS_AS:
         return value.astype(_TRAVELS_AS[value.dtype.name])
@@ -189,7 +189,7 @@ def travelled(value: Any) -> Any:
     return value
 
 
-def split_arguments(inputs: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def split_arguments(inputs: object, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of `inputs`: a tuple is positional, a dict by name, anything else one argument."""
     named = dict(kwargs or {})
     if isinstance(inputs, Mapping):
@@ -227,13 +227,13 @@ def graph_order(example: Example, specs: Sequence[InputSpec]) -> list[int]:
     )
 
 
-def top_level(result: Any, to_numpy: Callable[[Any], Any]) -> Outputs:
+def top_level(result: object, to_numpy: Callable[[Any], Any]) -> Outputs:
     """One value an output of the graph: the elements of a tuple, each a tensor, list (sequence), dict (map) or None."""
     values = result if isinstance(result, tuple) else (result,)
     return [("", nested(value, to_numpy)) for value in values]
 
 
-def nested(value: Any, to_numpy: Callable[[Any], Any]) -> Any:
+def nested(value: object, to_numpy: Callable[[Any], Any]) -> Any:
     """Tensors inside lists and dicts as arrays."""
     if isinstance(value, (list, tuple)):
         return [nested(item, to_numpy) for item in value]

@@ -24,7 +24,7 @@ class KerasRunner(Runner):
     products_keep_nan: ClassVar[bool] = False
 
     def __init__(
-        self, model: Any, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool
+        self, model: keras.Layer, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool
     ) -> None:
         super().__init__(
             f"{type(model).__name__} {model.name!r}" if hasattr(model, "name") else type(model).__name__, example
@@ -38,7 +38,7 @@ class KerasRunner(Runner):
         result = self._call([to_tensor(leaf) for leaf in leaves])
         return self._named(result)
 
-    def _named(self, result: Any) -> Outputs:
+    def _named(self, result: object) -> Outputs:
         if self._structured:
             return top_level(result, to_numpy)
         pairs = keras.tree.flatten_with_path(result)
@@ -76,7 +76,7 @@ class KerasRunner(Runner):
         return self._named(result) if result is not None else self.run(leaves)
 
 
-def bind(model: Any, binding: Binding) -> KerasRunner:
+def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     """A runner of a model or layer."""
     structure = input_structure(model)
     given = binding.inputs is not None or bool(binding.kwargs)
@@ -101,7 +101,12 @@ def bind(model: Any, binding: Binding) -> KerasRunner:
 
 
 def _bind_functional(
-    model: Any, structure: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], given: bool, binding: Binding
+    model: keras.Layer,
+    structure: object,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    given: bool,
+    binding: Binding,
 ) -> KerasRunner:
     names = [tensor.name for tensor in keras.tree.flatten(structure)]
 
@@ -119,7 +124,7 @@ def _bind_functional(
 
 
 def _functional_leaves(
-    structure: Any, names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    structure: object, names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> list[Any]:
     if kwargs and not args:
         keys = list(structure) if isinstance(structure, Mapping) else names
@@ -144,7 +149,7 @@ def _functional_leaves(
     raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given")
 
 
-def input_structure(model: Any) -> Any:
+def input_structure(model: keras.Layer) -> Any:
     """How a functional or built sequential model takes its inputs; None for any other."""
     if isinstance(model, keras.Sequential):
         inner = getattr(model, "_functional", None)
@@ -152,14 +157,14 @@ def input_structure(model: Any) -> Any:
     return getattr(model, "_inputs_struct", None)
 
 
-def _infer(model: Any, *args: Any, **kwargs: Any) -> Any:
+def _infer(model: keras.Layer, *args: object, **kwargs: object) -> Any:
     """Calls in inference mode; layers without the parameter are called without it."""
     if isinstance(model, keras.layers.Layer):
         return model(*args, **{"training": False, **kwargs})
     return model(*args, **kwargs)
 
 
-def to_numpy(value: Any) -> Any:
+def to_numpy(value: object) -> Any:
     """A backend tensor as an array."""
     if isinstance(value, np.ndarray):
         return value.astype(object) if value.dtype.kind in "US" else value
@@ -172,7 +177,7 @@ def to_numpy(value: Any) -> Any:
     return np.asarray(keras.ops.convert_to_numpy(value)) if keras.ops.is_tensor(value) else value
 
 
-def to_tensor(leaf: Any) -> Any:
+def to_tensor(leaf: object) -> Any:
     """An array as a tensor of the backend; strings as TensorFlow's."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]

@@ -317,7 +317,7 @@ class _Pieces:
         yield start, end
 
 
-def _info(name: str, value: Any) -> onnx.ValueInfoProto:
+def _info(name: str, value: object) -> onnx.ValueInfoProto:
     if isinstance(value, list):
         item = _info(name, value[0]) if value else onnx.helper.make_tensor_value_info(name, TensorProto.DOUBLE, None)
         return onnx.helper.make_value_info(name, onnx.helper.make_sequence_type_proto(item.type))

@@ -247,11 +247,11 @@ def bind(model: Any, binding: Binding) -> PytorchRunner:
     return PytorchRunner(call, title, Arguments(call, args, kwargs), binding.structured)
 
 
-def to_numpy(tensor: Any) -> Any:
+def to_numpy(value: object) -> Any:
     """A tensor as an array of its own memory; bfloat16 and float8 as ml_dtypes' types."""
-    if not isinstance(tensor, torch.Tensor):
-        return tensor
-    tensor = tensor.detach().cpu()
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor = value.detach().cpu()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
@@ -264,7 +264,7 @@ def to_numpy(tensor: Any) -> Any:
     return np.array(tensor.numpy(), copy=True)
 
 
-def to_tensor(leaf: Any) -> Any:
+def to_tensor(leaf: object) -> Any:
     """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts made tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
@@ -279,7 +279,7 @@ def to_tensor(leaf: Any) -> Any:
     return torch.from_numpy(array)
 
 
-def leaves_of(result: Any, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+def leaves_of(result: object, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
     """Leaves of a result with their paths, in pytree order; dataclasses and mappings that torch does not know by field."""
     pairs, _ = pytree.tree_flatten_with_path(result)
     found: list[tuple[tuple[str, ...], Any]] = []
@@ -294,7 +294,7 @@ def leaves_of(result: Any, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str
     return found
 
 
-def _fields(leaf: Any) -> list[tuple[str, Any]] | None:
+def _fields(leaf: object) -> list[tuple[str, Any]] | None:
     if isinstance(leaf, Mapping):
         return [(str(key), item) for key, item in leaf.items()]
     if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
@@ -302,7 +302,7 @@ def _fields(leaf: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _is_result(leaf: Any) -> bool:
+def _is_result(leaf: object) -> bool:
     return isinstance(leaf, (torch.Tensor, np.ndarray, bool, int, float))
 
 
@@ -316,14 +316,14 @@ def _argument_name(path: tuple[Any, ...], parameters: Sequence[str]) -> str:
     return ".".join((root, *(_key(part) for part in rest)))
 
 
-def _key(part: Any) -> str:
+def _key(part: object) -> str:
     for name in ("key", "idx", "name"):
         if hasattr(part, name):
             return str(getattr(part, name))
     return str(part)
 
 
-def _state(tensor: Any) -> tuple[int, Any]:
+def _state(tensor: object) -> tuple[int, Any]:
     return (int(tensor._version), tensor.clone()) if isinstance(tensor, torch.Tensor) else (0, None)
 
 
@@ -369,7 +369,7 @@ def _weight_bytes(module: torch.nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in [*module.parameters(), *module.buffers()])
 
 
-def _widened(value: Any) -> Any:
+def _widened(value: object) -> Any:
     if isinstance(value, list):
         return [_widened(item) for item in value]
     if not isinstance(value, torch.Tensor):

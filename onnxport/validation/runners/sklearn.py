@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
 from onnxport.validation.runners.sklearn_outputs import call, dense, produced, provider
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 # Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
 _SEVERAL: dict[str, tuple[str, ...]] = {
@@ -35,7 +38,7 @@ class SklearnRunner(Runner):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         title: str,
         example: Example | None,
         table: Callable[[Sequence[Any]], Any],
@@ -111,7 +114,7 @@ class SklearnRunner(Runner):
         other = SklearnRunner(twin, self.title, self.example, self._table, self._outputs, self._produced)
         return other.run(leaves)
 
-    def _result(self, name: str, table: Any, done: dict[str, Any]) -> Any:
+    def _result(self, name: str, table: object, done: dict[str, Any]) -> Any:
         method, index = self._method(name)
         key = "predict(return_std)" if name == "predict_std" else method
         if key not in done:
@@ -225,7 +228,7 @@ class SklearnRunner(Runner):
         return None
 
 
-def bind(model: Any, binding: Binding) -> SklearnRunner:
+def bind(model: BaseEstimator, binding: Binding) -> SklearnRunner:
     """A runner of a fitted estimator or pipeline."""
     outputs = () if binding.produced else _called(model, binding)
     title = type(model).__name__
@@ -240,7 +243,7 @@ def bind(model: Any, binding: Binding) -> SklearnRunner:
     return SklearnRunner(model, title, example, table, outputs, binding.produced)
 
 
-def _called(model: Any, binding: Binding) -> tuple[str, ...]:
+def _called(model: BaseEstimator, binding: Binding) -> tuple[str, ...]:
     """For each output of the graph the name that says which method gives it; the user may have named it otherwise."""
     names = binding.output_names or ()
     if names and all(_known(model, name) for name in names):
@@ -253,7 +256,7 @@ def _called(model: Any, binding: Binding) -> tuple[str, ...]:
     return usual
 
 
-def default_outputs(estimator: Any) -> tuple[str, ...]:
+def default_outputs(estimator: BaseEstimator) -> tuple[str, ...]:
     """Names of the outputs that a conversion without `methods` gives."""
     from sklearn.base import is_classifier
 
@@ -309,7 +312,7 @@ def take_apart(
     return Example((specs[0].name if specs else "X",), (leaf,)), matrix
 
 
-def _known(estimator: Any, name: str) -> bool:
+def _known(estimator: BaseEstimator, name: str) -> bool:
     runner = SklearnRunner(estimator, "", None, lambda leaves: leaves, ())
     try:
         method, _ = runner._method(name)
@@ -318,12 +321,12 @@ def _known(estimator: Any, name: str) -> bool:
     return hasattr(estimator, method)
 
 
-def _transforms(estimator: Any) -> bool:
+def _transforms(estimator: BaseEstimator) -> bool:
     """Whether the estimator's use is `transform`: it has no `predict`."""
     return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
 
 
-def _of_pandas(estimator: Any) -> bool:
+def _of_pandas(estimator: BaseEstimator) -> bool:
     if type(estimator).__module__.partition(".")[0] == "category_encoders":
         return True
     parts = [*getattr(estimator, "steps", ())[-1:], *getattr(estimator, "transformer_list", ())]
@@ -331,7 +334,7 @@ def _of_pandas(estimator: Any) -> bool:
     return any(_of_pandas(part[1]) for part in parts)
 
 
-def _matrix(inputs: Any) -> np.ndarray:
+def _matrix(inputs: object) -> np.ndarray:
     if hasattr(inputs, "toarray"):
         return np.asarray(inputs.toarray())
     return rows.plain(inputs)
@@ -392,7 +395,7 @@ def _frame_of(leaf: np.ndarray, like: Any) -> Any:
     return _frame({str(name): leaf[:, i] for i, name in enumerate(like.columns)}, like)
 
 
-def _table_for(model: Any, specs: Sequence[InputSpec] | None) -> Callable[[Sequence[Any]], Any]:
+def _table_for(model: BaseEstimator, specs: Sequence[InputSpec] | None) -> Callable[[Sequence[Any]], Any]:
     """How leaves that were drawn from a graph's signature become the estimator's input."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if specs is not None and len(specs) > 1:

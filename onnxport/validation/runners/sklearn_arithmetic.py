@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import DEFAULT_LENGTH
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 # Packages all of whose models are trees on the values as they are given.
 _TREES = ("lightgbm", "xgboost", "catboost")
 _LONGEST = 4096
 
 
-def numerics_of(estimator: Any) -> Numerics:
+def numerics_of(estimator: BaseEstimator) -> Numerics:
     """Facts about a fitted estimator; where trees alone read its inputs, nothing is rounded before a threshold."""
     parts = list(_parts(estimator))
     trees = [part for part in parts if _is_tree(part)]
@@ -31,7 +34,7 @@ def numerics_of(estimator: Any) -> Numerics:
     )
 
 
-def moved(estimator: Any, units: int, seed: int) -> Any:
+def moved(estimator: BaseEstimator, units: int, seed: int) -> Any:
     """A copy of an estimator with its fitted numbers off by `units` in the last place, up or down at random.
 
     Trees keep theirs: a threshold that moves makes a jump. What can't be copied or written stays as it is.
@@ -62,7 +65,7 @@ def _moved_value(value: Any, units: int, rng: np.random.Generator) -> Any:
     return value
 
 
-def _parts(estimator: Any) -> Iterator[Any]:
+def _parts(estimator: BaseEstimator) -> Iterator[Any]:
     """The estimator and all that it holds, in its attributes and in lists, tuples, dicts and arrays of them."""
     stack, seen = [estimator], set()
     while stack:
@@ -82,22 +85,22 @@ def _parts(estimator: Any) -> Iterator[Any]:
                 stack.extend(vars(item).values())
 
 
-def _is_part(item: Any) -> bool:
+def _is_part(item: object) -> bool:
     return hasattr(item, "__dict__") and (hasattr(item, "get_params") or _is_tree(item)) and not isinstance(item, type)
 
 
-def _is_tree(item: Any) -> bool:
+def _is_tree(item: object) -> bool:
     package = type(item).__module__.partition(".")[0]
     return hasattr(item, "tree_") or hasattr(item, "_predictors") or package in _TREES
 
 
-def _passes(part: Any) -> bool:
+def _passes(part: BaseEstimator) -> bool:
     """Whether a transformer hands its columns on, or holds others that are asked themselves."""
     holds = any(hasattr(part, name) for name in ("steps", "transformers", "transformer_list", "estimators_"))
     return holds or getattr(part, "func", part) is None
 
 
-def _sizes(part: Any) -> Iterator[int]:
+def _sizes(part: BaseEstimator) -> Iterator[int]:
     for value in vars(part).values():
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim:
             yield max(value.shape)

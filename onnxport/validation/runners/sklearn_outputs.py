@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph.outputs import Output, raw_scores
 from onnxport.validation.runners.base import Outputs
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def produced(estimator: Any, outputs: Sequence[Output], table: Any) -> Outputs:
+
+def produced(estimator: BaseEstimator, outputs: Sequence[Output], table: object) -> Outputs:
     """Each output in its form.
 
     Raises:
@@ -35,14 +38,14 @@ def produced(estimator: Any, outputs: Sequence[Output], table: Any) -> Outputs:
     return found
 
 
-def provider(estimator: Any, method: str) -> Any:
+def provider(estimator: BaseEstimator, method: str) -> Any:
     """The estimator, or of a pipeline that does not hand the method on its last step."""
     if not hasattr(estimator, method) and hasattr(estimator, "steps"):
         return estimator.steps[-1][1]
     return estimator
 
 
-def call(estimator: Any, method: str, table: Any, **options: Any) -> Any:
+def call(estimator: BaseEstimator, method: str, table: object, **options: object) -> Any:
     """What a method gives; `predict_std` is the second result of `predict(X, return_std=True)`, `raw_scores` the margins.
 
     Raises:
@@ -63,7 +66,7 @@ def call(estimator: Any, method: str, table: Any, **options: Any) -> Any:
     return getattr(owner, method)(table, **options)
 
 
-def _step(estimator: Any, path: str) -> Any:
+def _step(estimator: BaseEstimator, path: str) -> Any:
     for name in path.split("."):
         parts: dict[str, Any] = {}
         for attribute in ("steps", "transformer_list", "transformers_"):
@@ -79,12 +82,12 @@ def _step(estimator: Any, path: str) -> Any:
 class _Recorder:
     """Keeps what a method of a step gives while the whole estimator runs."""
 
-    def __init__(self, step: Any, method: str) -> None:
+    def __init__(self, step: BaseEstimator, method: str) -> None:
         self.result: Any = None
         self._step, self._method = step, method
         original = getattr(step, method)
 
-        def recording(*args: Any, **kwargs: Any) -> Any:
+        def recording(*args: object, **kwargs: object) -> Any:
             self.result = original(*args, **kwargs)
             return self.result
 
@@ -95,7 +98,7 @@ class _Recorder:
         delattr(self._step, self._method)
 
 
-def _formed(estimator: Any, output: Output, result: Any) -> Any:
+def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:
     array = dense(result)
     if output.form == "ints":
         return np.searchsorted(estimator.classes_, array).astype(np.int64)

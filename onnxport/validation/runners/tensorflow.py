@@ -95,7 +95,9 @@ class GraphDefRunner(Runner):
     # A Relu that is fused with the convolution or product before it may make 0 of NaN.
     products_keep_nan: ClassVar[bool] = False
 
-    def __init__(self, definition: Any, feeds: Sequence[str], fetches: Sequence[str], example: Example | None) -> None:
+    def __init__(
+        self, definition: tf.compat.v1.GraphDef, feeds: Sequence[str], fetches: Sequence[str], example: Example | None
+    ) -> None:
         super().__init__("GraphDef", example)
         self._graph = tf.Graph()
         try:
@@ -139,7 +141,7 @@ class Arguments:
         return args, {key: _replaced(item, rest) for key, item in self._kwargs.items()}
 
 
-def bind(model: Any, binding: Binding) -> Runner:
+def bind(model: object, binding: Binding) -> Runner:
     """A runner of a SavedModel, function, module, GraphDef or callable."""
     if isinstance(model, tf.compat.v1.GraphDef):
         return _bind_graph(model, binding)
@@ -161,7 +163,7 @@ def bind(model: Any, binding: Binding) -> Runner:
     return TensorflowRunner(call, title, Arguments(args, kwargs, parameters), (), binding.structured)
 
 
-def callable_of(model: Any, signature: str | None) -> tuple[Callable[..., Any], bool]:
+def callable_of(model: object, signature: str | None) -> tuple[Callable[..., Any], bool]:
     """What is called, and whether it is a SavedModel's signature, which takes its inputs by name.
 
     Raises:
@@ -189,7 +191,7 @@ def callable_of(model: Any, signature: str | None) -> tuple[Callable[..., Any], 
     return functions[0], False
 
 
-def to_numpy(value: Any) -> Any:
+def to_numpy(value: object) -> Any:
     """A tensor or variable as an array, a ragged or sparse one as a dense array, strings as objects."""
     if isinstance(value, tf.RaggedTensor):
         value = value.to_tensor()
@@ -205,14 +207,14 @@ def to_numpy(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, (list, np.generic)) else value
 
 
-def to_tensor(leaf: Any) -> Any:
+def to_tensor(leaf: object) -> Any:
     """An array as a tensor; lists (sequences) as lists of tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
     return tf.constant(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
 
 
-def outputs_of(result: Any, structured: bool) -> Outputs:
+def outputs_of(result: object, structured: bool) -> Outputs:
     """The tensors of a result, in tf.nest's order."""
     if structured:
         return top_level(result, to_numpy)
@@ -220,7 +222,7 @@ def outputs_of(result: Any, structured: bool) -> Outputs:
     return [(".".join(path), to_numpy(leaf)) for path, leaf in leaves]
 
 
-def paths(structure: Any, prefix: Path = ()) -> list[tuple[Path, Any]]:
+def paths(structure: object, prefix: Path = ()) -> list[tuple[Path, Any]]:
     """Leaves of a nested structure in tf.nest's order, each with its path."""
     children = _children(structure)
     if children is None:
@@ -228,7 +230,7 @@ def paths(structure: Any, prefix: Path = ()) -> list[tuple[Path, Any]]:
     return [pair for key, item in children for pair in paths(item, (*prefix, key))]
 
 
-def _children(structure: Any) -> list[tuple[str, Any]] | None:
+def _children(structure: object) -> list[tuple[str, Any]] | None:
     if isinstance(structure, Mapping):
         return [(str(key), structure[key]) for key in sorted(structure)]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):
@@ -251,7 +253,7 @@ def _replaced(structure: Any, rest: Any) -> Any:
     return next(rest) if _varies(structure) else structure
 
 
-def _varies(leaf: Any) -> bool:
+def _varies(leaf: object) -> bool:
     """Tensors, arrays and numbers are inputs of the trace; booleans, strings and None are constants of it."""
     return leaf is not None and not isinstance(leaf, (bool, str, bytes, tf.TypeSpec))
 
@@ -264,7 +266,7 @@ def _keywords(call: Any, binding: Binding) -> list[str]:
     return list(named)
 
 
-def _bind_graph(definition: Any, binding: Binding) -> GraphDefRunner:
+def _bind_graph(definition: tf.compat.v1.GraphDef, binding: Binding) -> GraphDefRunner:
     placeholders = [node.name for node in definition.node if node.op == "Placeholder"]
     names = [spec.name for spec in binding.specs] if binding.specs is not None else placeholders
     feeds = (

@@ -216,7 +216,7 @@ class Twins:
         return self._frozen
 
 
-def widened_tensor(tensor: Any) -> Any:
+def widened_tensor(tensor: object) -> Any:
     """A tensor of a narrower floating-point type in float64."""
     narrow = isinstance(tensor, tf.Tensor) and tensor.dtype in (tf.float32, tf.float16, tf.bfloat16)
     return tf.cast(tensor, tf.float64) if narrow else tensor
