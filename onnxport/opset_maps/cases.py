@@ -53,11 +53,6 @@ def f64(*shape: int, low: float = -3.0, high: float = 3.0) -> Array:
     return Array("float64", shape, low, high)
 
 
-def c64(*shape: int) -> Array:
-    """A complex64 array."""
-    return Array("complex64", shape)
-
-
 def i64(*shape: int, low: int = -5, high: int = 6) -> Array:
     """An int64 array."""
     return Array("int64", shape, low, high)

@@ -104,6 +104,11 @@ TENSORFLOW = {
         [[0.0, -1.0, -2.0, -0.0]] * 5,
         ("float32",),
     ),
+    "unique": (
+        lambda tf, x: (*tf.unique(x[0]), *tf.unique_with_counts(x[1]), *tf.raw_ops.UniqueV2(x=x[0], axis=[0])),
+        [[3.0, float("nan"), 2.0, float("nan"), 3.0, 1.0], [0.0, -0.0, float("inf"), 1.0, float("-inf"), float("inf")]],
+        ("float32", "float64"),
+    ),
     "places": (lambda tf, x: (tf.argmax(x, 1), tf.argmin(x, 1), tf.argmax(x, 0)), FAR, FLOATS),
     "max_pool2d": (lambda tf, x: tf.nn.max_pool2d(x[None, :, :, None], 3, 2, "SAME"), FAR, ("float32", "float64")),
 }

@@ -55,6 +55,22 @@ def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
     No NaN equals another; onnxruntime's Unique drops numbers that stand beside one.
     """
+    values, inverse, counts, _ = _runs(op, x)
+    return values, inverse, counts
+
+
+def distinct_by_appearance(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """As `distinct`, the values in the order in which each first stands in the vector."""
+    values, inverse, counts, firsts = _runs(op, x)
+    size = op.Shape(firsts)
+    order = op.TopK(firsts, size, axis=0, largest=0)[1]
+    numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
+    place = op.ScatterElements(numbers, order, numbers, axis=0)
+    return op.Gather(values, order, axis=0), op.Gather(place, inverse, axis=0), op.Gather(counts, order, axis=0)
+
+
+def _runs(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
+    """Runs of equal elements in the sorted vector: value, for each element its run, length, and where each run's first stands."""
     size = op.dim(x, 0)
     values, indices = top(op, x, size, 0, largest=False)
     later, earlier = op.Slice(values, [1], size, [0]), op.Slice(values, [0], [-1], [0])
@@ -65,4 +81,4 @@ def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     starts = op.Reshape(op.NonZero(new), [-1])
     ends = op.Concat(op.Slice(starts, [1], size, [0]), size, axis=0)
     counts = op.Sub(op.Slice(ends, [0], op.Shape(starts), [0]), starts)
-    return op.Compress(values, new, axis=0), inverse, counts
+    return op.Compress(values, new, axis=0), inverse, counts, op.Compress(indices, new, axis=0)

@@ -11,6 +11,8 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i32
+from onnxport.opset_maps.lowerings.order import distinct_by_appearance
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import tensorflow
@@ -194,10 +196,18 @@ def where(op: OpBuilder, input: ir.Value) -> ir.Value:
     return op.Transpose(op.NonZero(input), perm=[1, 0])
 
 
+def _unique(op: OpBuilder, x: ir.Value, axis: int | None, outputs: int) -> tuple[ir.Value, ...]:
+    """All results of ONNX Unique but the second, in order of first appearance; each NaN of a vector is a value of its own."""
+    if is_floating(x) and rank(x) == 1:
+        return distinct_by_appearance(op, x)[: outputs - 1]
+    values, _, *places = op.Unique(x, axis=axis, sorted=0, outputs=outputs)
+    return values, *places
+
+
 @tensorflow.lower("Unique", cases=[case(lambda x: tf.unique(x), i32(9))])
 def unique(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
     """ONNX Unique in order of first appearance."""
-    y, _, inverse = op.Unique(x, sorted=0, outputs=3)
+    y, inverse = _unique(op, x, None, 3)
     return y, op.cast(inverse, out_idx)
 
 
@@ -212,14 +222,14 @@ def unique_v2(
     op: OpBuilder, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
 ) -> Sequence[ir.Value]:
     """ONNX Unique along an axis, in order of first appearance."""
-    y, _, inverse = op.Unique(x, sorted=0, axis=_axis(op, axis), outputs=3)
+    y, inverse = _unique(op, x, _axis(op, axis), 3)
     return y, op.cast(inverse, out_idx)
 
 
 @tensorflow.lower("UniqueWithCounts", cases=[case(lambda x: tf.unique_with_counts(x), i32(9))])
 def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
     """ONNX Unique with its counts."""
-    y, _, inverse, counts = op.Unique(x, sorted=0, outputs=4)
+    y, inverse, counts = _unique(op, x, None, 4)
     return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
 
 
