@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
@@ -13,7 +12,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 _EXPONENT = 700.0
 
 
-def take_class(classes: Any, index: Array) -> Array:
+def take_class(classes: ArrayLike, index: Array) -> Array:
     """The labels at `index`."""
     labels = np.asarray(classes)
     if labels.dtype == object and not all(isinstance(item, str) for item in labels):
@@ -26,7 +25,7 @@ def take_class(classes: Any, index: Array) -> Array:
     return index.of(index.op.Gather(index.op.const(labels), index.value, axis=0))
 
 
-def label_of_scores(classes: Any, scores: Array) -> Array:
+def label_of_scores(classes: ArrayLike, scores: Array) -> Array:
     """The label of the greatest score of each row, the first among equals, or by the sign of a vector of scores."""
     if scores.ndim == 1:
         return label_of_sign(classes, scores)
@@ -75,12 +74,12 @@ def logistic_classes(pair: Array, farthest: float = np.inf) -> Array:
     return with_rest(np.reciprocal(np.sum(np.exp(pair), axis=1, keepdims=True)))
 
 
-def label_of_sign(classes: Any, scores: Array, *, zero_is_second: bool = False) -> Array:
+def label_of_sign(classes: ArrayLike, scores: Array, *, zero_is_second: bool = False) -> Array:
     """The second class where a score, [N] or [N, 1], is above 0, or is 0 and that counts as above; else the first."""
     return label_of_pair(classes, zero_and_minus(scores), zero_is_second=zero_is_second)
 
 
-def label_of_pair(classes: Any, pair: Array, *, zero_is_second: bool = False) -> Array:
+def label_of_pair(classes: ArrayLike, pair: Array, *, zero_is_second: bool = False) -> Array:
     """The second class where a score s is above 0, or is 0 and that counts as above, from columns 0 and -s; else the first."""
     last = {"select_last_index": 1} if zero_is_second else {}
     return take_class(classes, pair.of(pair.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
@@ -105,7 +104,7 @@ def normalized(x: Array) -> Array:
     return np.where(empty, 1, x) / np.where(empty, x.shape[1], total)
 
 
-def spread(labels: Array, classes: Any) -> Array:
+def spread(labels: Array, classes: ArrayLike) -> Array:
     """Booleans, one column for each class: whether the label is that class (numbers and booleans)."""
     return labels[:, None] == np.asarray(classes)[None]
 

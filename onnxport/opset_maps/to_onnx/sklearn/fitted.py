@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -34,19 +35,19 @@ def quantity(outputs: int = 0, *, positive: bool = False) -> np.ndarray:
 
 
 def classifier(
-    module: str, name: str, *, classes: int = 3, text: bool = False, positive: bool = False, **options: Any
+    module: str, name: str, *, classes: int = 3, text: bool = False, positive: bool = False, **options: object
 ) -> Any:
     """A classifier fitted on `data()` (its absolute values for `positive`) and `target()`."""
     x = np.abs(data()) if positive else data()
     return made(module, name, **options).fit(x, target(classes, text=text))
 
 
-def regressor(module: str, name: str, *, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
+def regressor(module: str, name: str, *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
     """A regressor fitted on `data()` and `quantity()`."""
     return made(module, name, **options).fit(data(), quantity(outputs, positive=positive))
 
 
-def transformer(module: str, name: str, *, positive: bool = False, labelled: bool = False, **options: Any) -> Any:
+def transformer(module: str, name: str, *, positive: bool = False, labelled: bool = False, **options: object) -> Any:
     """A transformer fitted on features of different scales, or their absolute values, or `data()` with `target()`."""
     if labelled:
         return made(module, name, **options).fit(data(), target())
@@ -54,13 +55,13 @@ def transformer(module: str, name: str, *, positive: bool = False, labelled: boo
     return made(module, name, **options).fit(np.abs(x) if positive else x)
 
 
-def words(module: str, name: str, **options: Any) -> Any:
+def words(module: str, name: str, **options: object) -> Any:
     """A transformer fitted on two columns of words."""
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]], object)
     return made(module, name, **options).fit(table)
 
 
-def made(module: str, name: str, **options: Any) -> Any:
+def made(module: str, name: str, **options: object) -> Any:
     """An estimator by module and name, seeded where it draws numbers."""
     kind = getattr(import_module(f"sklearn.{module}"), name)
     try:
@@ -70,7 +71,9 @@ def made(module: str, name: str, **options: Any) -> Any:
     return kind(**{**seeded, **options})
 
 
-def cases(maker: Any, module: str, name: str, *variants: dict[str, Any], rows: Array | None = None) -> list[Case]:
+def cases(
+    maker: Callable[..., object], module: str, name: str, *variants: dict[str, Any], rows: Array | None = None
+) -> list[Case]:
     """Cases of an estimator in several configurations, on float64 rows and the first also on float32."""
     found = []
     for index, options in enumerate(variants or ({},)):
@@ -82,5 +85,5 @@ def cases(maker: Any, module: str, name: str, *variants: dict[str, Any], rows: A
     return found
 
 
-def _maker(maker: Any, module: str, name: str, options: dict[str, Any]) -> Any:
+def _maker(maker: Callable[..., object], module: str, name: str, options: dict[str, Any]) -> Any:
     return lambda: maker(module, name, **options)

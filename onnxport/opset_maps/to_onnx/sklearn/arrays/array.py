@@ -7,11 +7,12 @@ An estimator's lowering can then be written as scikit-learn writes its method, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike, DTypeLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -25,6 +26,9 @@ _OF_BOOLEANS = {"add": "Or", "multiply": "And", "maximum": "Or", "minimum": "And
 _LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
 
 Function = Callable[..., Any]
+# What NumPy's functions take: arrays of the graph, or whatever NumPy itself makes an array of.
+Numbers: TypeAlias = "Array | ArrayLike"
+Axis = int | Sequence[int] | None
 # What stands for a function of NumPy's, by that function; the modules that hold them fill it.
 FUNCTIONS: dict[Function, Function] = {}
 
@@ -92,7 +96,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """The value, for an operator that the array is given to."""
         return self.value
 
-    def const(self, value: Any, dtype: Any = None) -> Array:
+    def const(self, value: object, dtype: DTypeLike = None) -> Array:
         """A constant, of NumPy's own type for it unless said otherwise."""
         array = np.asarray(value, dtype)
         return self.of(self.op.const(array))
@@ -106,7 +110,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Any:
         raise UnsupportedOperator("a loop over the data's rows has no form in the graph")
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         raise UnsupportedOperator(
             "a function that is not built of NumPy's ufuncs and functions can't be traced; in place of np.c_ and np.r_ write "
             "np.column_stack and np.concatenate"
@@ -114,8 +118,9 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- NumPy's protocols ---------------------------------------------------------------------------------------------
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        out = kwargs.pop("out", None)
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Numbers, out: tuple[object, ...] | None = None, **kwargs: DTypeLike
+    ) -> Any:
         if method != "__call__" or kwargs.keys() - {"dtype", "casting"}:
             raise UnsupportedOperator(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs)} has no mapping")
         result = self._ufunc(ufunc, inputs, kwargs.get("dtype"))
@@ -127,7 +132,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         target.value = result.astype(target.dtype).value
         return target
 
-    def _ufunc(self, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Array:
+    def _ufunc(self, ufunc: np.ufunc, inputs: Sequence[Any], dtype: DTypeLike) -> Array:
         name = ufunc.__name__
         lower = UFUNCS.get(name)
         if lower is None:
@@ -158,12 +163,14 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         equal = self.op.Equal(*values)
         return self.of(equal if name == "equal" else self.op.Not(equal))
 
-    def _as(self, item: Any, dtype: np.dtype) -> ir.Value:
+    def _as(self, item: object, dtype: np.dtype) -> ir.Value:
         if isinstance(item, Array):
             return item.astype(dtype).value
         return self.op.const(np.asarray(item).astype(dtype))
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Any:
         found = self.lowering(function)
         if found is None:
             raise UnsupportedOperator(f"the function numpy.{function.__name__} has no mapping")
@@ -172,13 +179,13 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         except TypeError as error:
             raise UnsupportedOperator(f"numpy.{function.__name__}: {error}") from error
 
-    def lowering(self, function: Any) -> Callable[..., Any] | None:
+    def lowering(self, function: Function) -> Callable[..., Any] | None:
         """What stands for a function of NumPy's."""
         return FUNCTIONS.get(function)
 
     # -- methods of an array -------------------------------------------------------------------------------------------
 
-    def astype(self, dtype: Any, **_: Any) -> Array:
+    def astype(self, dtype: DTypeLike, **_: object) -> Array:
         """In another element type."""
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
@@ -189,7 +196,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             raise UnsupportedOperator("strings are turned into numbers: that has no exact ONNX form")
         return self.of(self.op.cast(self.value, ir.DataType.from_numpy(wanted)))
 
-    def copy(self, *_: Any) -> Array:
+    def copy(self, *_: object) -> Array:
         """The same value, apart from in-place operations."""
         return self.of(self.value)
 
@@ -197,7 +204,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """What SciPy's sparse matrices have to become dense; the graph's are, and only how scikit-learn holds it changes."""
         return self.of(self.op.Identity(self.value))
 
-    def reshape(self, *shape: Any) -> Array:
+    def reshape(self, *shape: int | Sequence[int | None] | None) -> Array:
         """In another shape; -1 stands for the rest."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if None in sizes:  # an unknown size of some array, as x.shape[0]
@@ -219,45 +226,45 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     flatten = ravel
 
-    def dot(self, other: Any) -> Array:
+    def dot(self, other: Numbers) -> Array:
         """Matrix product."""
         return self @ other
 
-    def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
+    def _function(self, name: str, *args: object, **kwargs: object) -> Array:
         found = self.lowering(getattr(np, name))
         if found is None:
             raise UnsupportedOperator(f"the function numpy.{name} has no mapping")
         return found(self, *args, **kwargs)
 
-    def sum(self, axis: Any = None, **kwargs: Any) -> Array:
+    def sum(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.sum."""
         return self._function("sum", axis, **kwargs)
 
-    def mean(self, axis: Any = None, **kwargs: Any) -> Array:
+    def mean(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.mean."""
         return self._function("mean", axis, **kwargs)
 
-    def max(self, axis: Any = None, **kwargs: Any) -> Array:
+    def max(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.max."""
         return self._function("max", axis, **kwargs)
 
-    def min(self, axis: Any = None, **kwargs: Any) -> Array:
+    def min(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.min."""
         return self._function("min", axis, **kwargs)
 
-    def prod(self, axis: Any = None, **kwargs: Any) -> Array:
+    def prod(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.prod."""
         return self._function("prod", axis, **kwargs)
 
-    def cumsum(self, axis: Any = None) -> Array:
+    def cumsum(self, axis: int | None = None) -> Array:
         """numpy.cumsum."""
         return self._function("cumsum", axis)
 
-    def std(self, axis: Any = None, **kwargs: Any) -> Array:
+    def std(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.std."""
         return self._function("std", axis, **kwargs)
 
-    def var(self, axis: Any = None, **kwargs: Any) -> Array:
+    def var(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.var."""
         return self._function("var", axis, **kwargs)
 
@@ -265,27 +272,27 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """numpy.round."""
         return self._function("round", decimals)
 
-    def argmax(self, axis: Any = None, **kwargs: Any) -> Array:
+    def argmax(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.argmax."""
         return self._function("argmax", axis, **kwargs)
 
-    def argmin(self, axis: Any = None, **kwargs: Any) -> Array:
+    def argmin(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.argmin."""
         return self._function("argmin", axis, **kwargs)
 
-    def any(self, axis: Any = None, **kwargs: Any) -> Array:
+    def any(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.any."""
         return self._function("any", axis, **kwargs)
 
-    def all(self, axis: Any = None, **kwargs: Any) -> Array:
+    def all(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.all."""
         return self._function("all", axis, **kwargs)
 
-    def clip(self, low: Any = None, high: Any = None) -> Array:
+    def clip(self, low: Numbers | None = None, high: Numbers | None = None) -> Array:
         """numpy.clip."""
         return self._function("clip", low, high)
 
-    def __getitem__(self, key: Any) -> Array:
+    def __getitem__(self, key: object) -> Array:
         """Basic indexing, and one integer or boolean index array."""
         keys = list(key) if isinstance(key, tuple) else [key]
         plain = sum(item is not None and item is not Ellipsis for item in keys)
@@ -311,7 +318,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             value = self.op.Unsqueeze(value, self.op.axes(*(f - b for f, b in zip(fresh, before, strict=True))))
         return self.of(value)
 
-    def __setitem__(self, key: Any, item: Any) -> None:
+    def __setitem__(self, key: object, item: object) -> None:
         """Writes whole columns: x[:, i] = ..., x[:, [i, j]] = ..., or where a mask of the same shape is true."""
         if isinstance(key, Array) and key.dtype == bool:
             new = self._as(item, self.dtype)
@@ -340,7 +347,7 @@ def _aligned(mask: Array, rank: int) -> Array:
     return mask if mask.ndim == rank else mask[(slice(None), *[None] * (rank - mask.ndim))]
 
 
-def _kind(item: Any) -> Any:
+def _kind(item: object) -> Any:
     """What NumPy's promotion looks at: a dtype, or the type of a Python number (NEP 50)."""
     if isinstance(item, (Array, np.ndarray, np.generic)):
         return item.dtype
@@ -359,7 +366,7 @@ def _sliced(op: OpBuilder, value: ir.Value, item: slice, axis: int) -> ir.Value:
     return op.Slice(value, [start], [stop], [axis], [step])
 
 
-def _index(op: OpBuilder, item: Any) -> ir.Value:
+def _index(op: OpBuilder, item: object) -> ir.Value:
     if isinstance(item, Array):
         if item.dtype == bool:
             raise UnsupportedOperator("rows are chosen by their values: the number of rows would change")
@@ -368,6 +375,6 @@ def _index(op: OpBuilder, item: Any) -> ir.Value:
     return op.const(np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64))
 
 
-def one_value(x: Any) -> ir.Value:
+def one_value(x: Numbers) -> ir.Value:
     """The graph's value of an array."""
     return x.value if isinstance(x, Array) else x

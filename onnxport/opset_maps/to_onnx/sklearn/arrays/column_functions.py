@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import special
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, implements
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Axis, Numbers, implements
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import sorted_by, take
 
 _FIRST = np.iinfo(np.int64).min
@@ -39,19 +40,19 @@ def _zeros_for_missing(x: Array) -> Array:
 
 
 @implements(np.nansum)
-def _nansum(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _nansum(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return np.sum(_zeros_for_missing(x) if x.dtype.kind == "f" else x, axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanmean)
-def _nanmean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _nanmean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.mean(x, axis=axis, keepdims=keepdims)
     return _nansum(x, axis, keepdims) / np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanvar)
-def _nanvar(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def _nanvar(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
     gap = _zeros_for_missing(x - _nanmean(x, axis, keepdims=True))
@@ -61,12 +62,12 @@ def _nanvar(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -
 
 
 @implements(np.nanstd)
-def _nanstd(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def _nanstd(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Array:
     return np.sqrt(_nanvar(x, axis, ddof, keepdims))
 
 
 def _extreme_of_those_there(extreme: Callable[..., Any], nothing: float) -> Callable[..., Array]:
-    def lower(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    def lower(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
         if x.dtype.kind != "f":
             return extreme(x, axis=axis, keepdims=keepdims)
         found = extreme(np.where(np.isnan(x), x.dtype.type(nothing), x), axis=axis, keepdims=keepdims)
@@ -93,7 +94,7 @@ def _quantile_at(ordered: Array, share: float, axis: int, dtype: np.dtype) -> Ar
 
 
 @implements(np.quantile)
-def _quantile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
+def _quantile(x: Array, q: ArrayLike, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     if axis is None or method != "linear":
         raise UnsupportedOperator("numpy.quantile over all axes, or of another method than 'linear'")
     x, shares = x if x.dtype.kind == "f" else x.astype(np.float64), np.asarray(q, np.float64)
@@ -108,12 +109,12 @@ def _quantile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", kee
 
 
 @implements(np.percentile)
-def _percentile(x: Array, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Array:
+def _percentile(x: Array, q: ArrayLike, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     return _quantile(x, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
 
 
 @implements(np.median)
-def _median(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
+def _median(x: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.median over all axes")
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
@@ -125,7 +126,7 @@ def _median(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
 
 
 @implements(np.ptp)
-def _ptp(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _ptp(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return np.max(x, axis=axis, keepdims=keepdims) - np.min(x, axis=axis, keepdims=keepdims)
 
 
@@ -133,7 +134,7 @@ def _ptp(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 @implements(np.flip)
-def _flip(x: Array, axis: Any = None) -> Array:
+def _flip(x: Array, axis: int | None = None) -> Array:
     axes = list(range(x.ndim)) if axis is None else [axis % x.ndim]
     each = [1] * len(axes)
     return x.of(x.op.Slice(x.value, [-item for item in each], [_FIRST for _ in each], axes, [-item for item in each]))
@@ -145,7 +146,7 @@ def _fliplr(x: Array) -> Array:
 
 
 @implements(np.tile)
-def _tile(x: Array, reps: Any) -> Array:
+def _tile(x: Array, reps: ArrayLike) -> Array:
     times = [int(item) for item in np.atleast_1d(reps)]
     for _ in range(len(times) - x.ndim):
         x = x[None]
@@ -153,45 +154,45 @@ def _tile(x: Array, reps: Any) -> Array:
 
 
 @implements(np.repeat)
-def _repeat(x: Array, repeats: Any, axis: Any = None) -> Array:
+def _repeat(x: Array, repeats: ArrayLike, axis: Axis = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.repeat without an axis")
     return take(x, np.repeat(np.arange(size_of(x, axis)), np.asarray(repeats)), axis=axis)
 
 
 @implements(np.append)
-def _append(x: Any, values: Any, axis: Any = None) -> Array:
+def _append(x: Numbers, values: Numbers, axis: Axis = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.append without an axis")
     return np.concatenate([x, values], axis=axis)
 
 
 @implements(np.delete)
-def _delete(x: Array, places: Any, axis: Any = None) -> Array:
+def _delete(x: Array, places: ArrayLike, axis: Axis = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.delete without an axis")
     return take(x, np.delete(np.arange(size_of(x, axis)), places), axis=axis)
 
 
 @implements(np.roll)
-def _roll(x: Array, shift: Any, axis: Any = None) -> Array:
+def _roll(x: Array, shift: ArrayLike, axis: Axis = None) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.roll without an axis")
     return take(x, np.roll(np.arange(size_of(x, axis)), shift), axis=axis)
 
 
 @implements(np.split, np.array_split)
-def _split(x: Array, parts: Any, axis: int = 0) -> list[Array]:
+def _split(x: Array, parts: ArrayLike, axis: int = 0) -> list[Array]:
     return [take(x, part, axis=axis) for part in np.array_split(np.arange(size_of(x, axis)), parts)]
 
 
 @implements(np.hsplit)
-def _hsplit(x: Array, parts: Any) -> list[Array]:
+def _hsplit(x: Array, parts: ArrayLike) -> list[Array]:
     return _split(x, parts, 1)
 
 
 @implements(np.moveaxis)
-def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
+def _moveaxis(x: Array, source: Axis, destination: Axis) -> Array:
     shape = np.moveaxis(np.empty(tuple(range(1, x.ndim + 1))), source, destination).shape
     return np.transpose(x, [size - 1 for size in shape])
 
@@ -200,7 +201,7 @@ def _moveaxis(x: Array, source: Any, destination: Any) -> Array:
 
 
 @implements(np.count_nonzero)
-def _count_nonzero(x: Array, axis: Any = None, *, keepdims: bool = False) -> Array:
+def _count_nonzero(x: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     return np.sum((x if x.dtype == bool else x != 0).astype(np.int64), axis=axis, keepdims=keepdims)
 
 
@@ -211,7 +212,7 @@ def _trapezoid(x: Array, *, dx: float = 1.0, axis: int = -1) -> Array:
 
 
 @implements(np.polyval)
-def _polyval(coefficients: Any, x: Array) -> Array:
+def _polyval(coefficients: ArrayLike, x: Array) -> Array:
     found: Any = np.zeros_like(x)
     for item in np.asarray(coefficients):
         found = found * x + item
@@ -219,7 +220,9 @@ def _polyval(coefficients: Any, x: Array) -> Array:
 
 
 @implements(np.interp)
-def _interp(x: Array, xp: Sequence[float], fp: Sequence[float], left: Any = None, right: Any = None) -> Array:
+def _interp(
+    x: Array, xp: Sequence[float], fp: Sequence[float], left: float | None = None, right: float | None = None
+) -> Array:
     given, values = np.asarray(xp, np.float64), np.asarray(fp, np.float64)
     x = x.astype(np.float64)
     slope = np.append(np.diff(values) / np.diff(given), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,9 +12,12 @@ from sklearn.utils.extmath import row_norms
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
 # Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
@@ -28,14 +31,14 @@ _MANY = 64
 _MANY_SUMMED, _SMALL_EXPONENT = 256, 300.0
 
 
-def dense(rows: Any) -> np.ndarray:
+def dense(rows: np.ndarray | csr_matrix) -> np.ndarray:
     """Fitted rows as an array: an estimator fitted on a sparse matrix keeps them so."""
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
 
 
 def distances(
     x: Array,
-    rows: Any,
+    rows: np.ndarray,
     metric: str = "euclidean",
     parameters: Mapping[str, Any] | None = None,
     *,
@@ -71,12 +74,12 @@ def distances(
     return elementwise_distance(x[:, None, :], rows[None], metric, parameters)
 
 
-def _unit(rows: Any) -> Any:
+def _unit(rows: Array | np.ndarray) -> Any:
     norm = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
     return rows / np.where(norm == 0, 1.0, norm)
 
 
-def _whitened(x: Any, rows: Any, metric: str, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+def _whitened(x: Array, rows: np.ndarray, metric: str, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
     if metric == "seuclidean":
         scale = np.sqrt(np.asarray(parameters["V"], np.float64))
         return x / scale, rows / scale
@@ -153,7 +156,7 @@ def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> 
     return _once_more(found, doubtful, x, x.const(rows))
 
 
-def _once_more(squares: Array, doubtful: Any, x: Array, rows: Array) -> Array:
+def _once_more(squares: Array, doubtful: Array, x: Array, rows: Array) -> Array:
     """The squared distances, the doubtful ones computed from differences."""
     pairs = x.of(x.op.NonZero(doubtful.value))
     gap = take(x, pairs[0], axis=0) - take(rows, pairs[1], axis=0)
@@ -161,7 +164,7 @@ def _once_more(squares: Array, doubtful: Any, x: Array, rows: Array) -> Array:
     return squares.of(x.op.ScatterND(squares.value, pairs.T.value, exact.value))
 
 
-def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str, Any]) -> Array:
+def elementwise_distance(x: Array, y: Array | np.ndarray, metric: str, parameters: Mapping[str, Any]) -> Array:
     """Distances of vectors along the last axis, by their elements."""
     metric = _SAME.get(metric, metric)
     if metric == "minkowski" and parameters.get("w") is None:
@@ -196,12 +199,12 @@ def elementwise_distance(x: Array, y: Any, metric: str, parameters: Mapping[str,
     raise UnsupportedOperator(f"metric={metric!r} has no mapping")
 
 
-def _canberra(a: Any, b: Any) -> Any:
+def _canberra(a: Array, b: Array | np.ndarray) -> Any:
     total = np.abs(a) + np.abs(b)
     return np.abs(a - b) / np.where(total == 0, 1.0, total)
 
 
-def _over_columns(x: Array, y: Any, term: Any, join: Any = np.add) -> Any:
+def _over_columns(x: Array, y: Array | np.ndarray | None, term: Function, join: Function = np.add) -> Any:
     """The terms' sum (or greatest) over the last axis, a column after the other where that is short or tables are large."""
     size = x.shape[-1]
     if size is None or size > _MANY or (isinstance(y, np.ndarray) and y.size <= _WIDE):
@@ -214,7 +217,7 @@ def _over_columns(x: Array, y: Any, term: Any, join: Any = np.add) -> Any:
 
 
 def nearest(
-    x: Array, rows: Any, k: int, metric: str = "euclidean", parameters: Mapping[str, Any] | None = None
+    x: Array, rows: np.ndarray, k: int, metric: str = "euclidean", parameters: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array]:
     """Distances to the `k` nearest of fixed `rows`, ascending, and their numbers: float64 and int64 [N, k].
 
@@ -327,7 +330,7 @@ def _ascending(index: Array) -> Array:
     return index.of(values)
 
 
-def kernel(x: Array, rows: Any, name: str, parameters: Mapping[str, Any]) -> Array:
+def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any]) -> Array:
     """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
     rows = dense(rows)
     dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64

@@ -7,28 +7,29 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike, DTypeLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import reductions
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Function, implements
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Axis, Function, Numbers, implements
 
 # Weights of so many times more rows than columns are held column by column: a runtime's product reads them faster so.
 _TALL = 128
 
 
-def _axes(x: Array, axis: Any) -> list[int] | None:
+def _axes(x: Array, axis: Axis) -> list[int] | None:
     if axis is None:
         return None
     return [int(item) % x.ndim for item in (axis if isinstance(axis, (tuple, list)) else [axis])]
 
 
-def reduced(x: Array, operator: str, axis: Any, keepdims: bool = False) -> Array:
+def reduced(x: Array, operator: str, axis: Axis, keepdims: bool = False) -> Array:
     """A reduction by its ONNX name."""
     over = reductions.over(x.op, _axes(x, axis))
     return x.of(reductions.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
 
 
-def _array(like: Array, item: Any) -> Array:
+def _array(like: Array, item: object) -> Array:
     return item if isinstance(item, Array) else like.const(item)
 
 
@@ -37,7 +38,7 @@ def _first(items: Sequence[Any]) -> Array:
 
 
 @implements(np.sum)
-def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def _sum(x: Array, axis: Axis = None, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
     if dtype is not None:
         x = x.astype(dtype)
     elif x.dtype.kind in "bi":
@@ -46,18 +47,18 @@ def _sum(x: Array, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
 
 
 @implements(np.mean)
-def _mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _mean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return reduced(x if x.dtype.kind == "f" else x.astype(np.float64), "ReduceMean", axis, keepdims)
 
 
 @implements(np.prod)
-def _prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _prod(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     x, axes = x if x.dtype.kind == "f" else x.astype(np.int64), _axes(x, axis)
     return x.of(x.op.reduce("ReduceProd", x.value, list(range(x.ndim)) if axes is None else axes, keepdims=keepdims))
 
 
 def _extreme(operator: str) -> Function:
-    def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+    def extreme(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
         if x.dtype == bool:
             return reduced(x.astype(np.int32), operator, axis, keepdims).astype(bool)
         return reduced(x, operator, axis, keepdims)
@@ -70,12 +71,12 @@ FUNCTIONS[np.min] = FUNCTIONS[np.amin] = _extreme("ReduceMin")
 
 
 @implements(np.any)
-def _any(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _any(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMax", axis, keepdims).astype(bool)
 
 
 @implements(np.all)
-def _all(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _all(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return reduced(_truth(x).astype(np.int32), "ReduceMin", axis, keepdims).astype(bool)
 
 
@@ -84,7 +85,7 @@ def _truth(x: Array) -> Array:
 
 
 @implements(np.var)
-def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def _var(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Array:
     gap = x - _mean(x, axis, keepdims=True)
     mean = _mean(gap * gap, axis, keepdims)
     if not ddof:
@@ -97,7 +98,7 @@ def _var(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> A
 
 
 @implements(np.std)
-def _std(x: Array, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
+def _std(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Array:
     return np.sqrt(_var(x, axis, ddof, keepdims))
 
 
@@ -117,7 +118,7 @@ FUNCTIONS[np.argmin] = _argument("ArgMin")
 
 
 @implements(np.where)
-def _where(condition: Any, x: Any, y: Any) -> Array:
+def _where(condition: Numbers, x: Numbers, y: Numbers) -> Array:
     like = _first([condition, x, y])
     kinds = [item if type(item) in (int, float) else _array(like, item).dtype for item in (x, y)]
     dtype = np.result_type(*kinds)
@@ -178,13 +179,13 @@ def _ndim(x: Array) -> int:
 
 
 @implements(np.squeeze)
-def _squeeze(x: Array, axis: Any = None) -> Array:
+def _squeeze(x: Array, axis: Axis = None) -> Array:
     axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
     return x.of(x.op.Squeeze(x.value, x.op.axes(*axes))) if axes else x
 
 
 @implements(np.reshape)
-def _reshape(x: Array, shape: Any) -> Array:
+def _reshape(x: Array, shape: Sequence[int | None]) -> Array:
     return x.reshape(shape)
 
 
@@ -194,7 +195,7 @@ def _ravel(x: Array) -> Array:
 
 
 @implements(np.transpose)
-def _transpose(x: Array, axes: Any = None) -> Array:
+def _transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
     return x.of(x.op.Transpose(x.value, perm=list(axes) if axes is not None else list(range(x.ndim))[::-1]))
 
 
@@ -216,13 +217,13 @@ def _atleast_2d(x: Array) -> Array:
 
 
 @implements(np.dot)
-def _dot(x: Any, y: Any) -> Array:
+def _dot(x: Numbers, y: Numbers) -> Array:
     like = _first([x, y])
     return _array(like, x) @ _array(like, y)
 
 
 @implements(np.clip)
-def _clip(x: Array, low: Any = None, high: Any = None, **names: Any) -> Array:
+def _clip(x: Array, low: Numbers | None = None, high: Numbers | None = None, **names: object) -> Array:
     low, high = names.get("a_min", names.get("min", low)), names.get("a_max", names.get("max", high))
     if low is not None:
         x = np.maximum(x, low)
@@ -239,7 +240,7 @@ def affine(x: Array, weights: np.ndarray, bias: np.ndarray) -> Array:
 
 
 @implements(np.take)
-def take(x: Any, index: Any, axis: int | None = None) -> Array:
+def take(x: Numbers, index: Numbers, axis: int | None = None) -> Array:
     """numpy.take, also of a constant at places that are in the graph, which NumPy's own does not dispatch."""
     like = _first([x, index])
     array = _array(like, x)
@@ -251,28 +252,28 @@ def take(x: Any, index: Any, axis: int | None = None) -> Array:
 
 
 @implements(np.take_along_axis)
-def _take_along_axis(x: Any, index: Any, axis: int = -1) -> Array:
+def _take_along_axis(x: Numbers, index: Numbers, axis: int = -1) -> Array:
     like = _first([x, index])
     array, places = _array(like, x), _array(like, index)
     return like.of(like.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
 
 
 @implements(np.zeros_like)
-def _zeros_like(x: Array, dtype: Any = None) -> Array:
+def _zeros_like(x: Array, dtype: DTypeLike = None) -> Array:
     return _full_like(x, 0, dtype)
 
 
 @implements(np.ones_like)
-def _ones_like(x: Array, dtype: Any = None) -> Array:
+def _ones_like(x: Array, dtype: DTypeLike = None) -> Array:
     return _full_like(x, 1, dtype)
 
 
 @implements(np.full_like)
-def _full_like(x: Array, fill: Any, dtype: Any = None) -> Array:
+def _full_like(x: Array, fill: ArrayLike, dtype: DTypeLike = None) -> Array:
     return full(x, x.shape, fill, dtype or x.dtype)
 
 
-def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Array:
+def full(like: Array, shape: Sequence[int | None], fill: ArrayLike, dtype: DTypeLike) -> Array:
     """An array of one number; None in the shape stands for the same axis of `like`."""
     op = like.op
     sizes = [op.dim(like.value, axis) if size is None else int(size) for axis, size in enumerate(shape)]
@@ -283,14 +284,14 @@ def full(like: Array, shape: Sequence[int | None], fill: Any, dtype: Any) -> Arr
 
 
 @implements(np.broadcast_to)
-def _broadcast_to(x: Array, shape: Any) -> Array:
+def _broadcast_to(x: Array, shape: Sequence[int | None]) -> Array:
     if any(size is None for size in shape):
         raise UnsupportedOperator("a shape that is known only at run time")
     return x.of(x.op.Expand(x.value, [int(size) for size in shape]))
 
 
 @implements(np.isin)
-def _isin(x: Array, values: Any) -> Array:
+def _isin(x: Array, values: ArrayLike) -> Array:
     found = x[..., None] == np.asarray(values).ravel()
     return _any(found, axis=-1)
 
@@ -306,7 +307,9 @@ def _round(x: Array, decimals: int = 0) -> Array:
 
 
 @implements(np.nan_to_num)
-def _nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+def _nan_to_num(
+    x: Array, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Array:
     if x.dtype.kind in "iub":
         return x
     limits = np.finfo(x.dtype)
@@ -333,7 +336,7 @@ def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
 
 
 @implements(np.linalg.norm)
-def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def _norm(x: Array, ord: float | None = None, axis: Axis = None, keepdims: bool = False) -> Array:
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     if ord in (None, 2):
         return reduced(x, "ReduceL2", axis, keepdims)
@@ -350,7 +353,7 @@ def _copy(x: Array) -> Array:
 
 
 @implements(np.average)
-def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
+def _average(x: Array, axis: int | None = None, weights: ArrayLike | None = None) -> Array:
     if weights is None:
         return _mean(x, axis)
     weights = np.asarray(weights)
@@ -363,7 +366,7 @@ def _average(x: Array, axis: Any = None, weights: Any = None) -> Array:
 
 
 @implements(np.select)
-def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> Array:
+def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Numbers = 0) -> Array:
     result = default
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         result = np.where(condition, choice, result)
@@ -385,12 +388,12 @@ def _sort(x: Array, axis: int = -1) -> Array:
 
 
 @implements(np.argsort)
-def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
+def _argsort(x: Array, axis: int = -1, kind: object = None) -> Array:
     return sorted_by(x, axis)[1]
 
 
 @implements(np.einsum)
-def _einsum(equation: str, *operands: Any) -> Array:
+def _einsum(equation: str, *operands: Numbers) -> Array:
     like = _first(operands)
     arrays = [_array(like, item) for item in operands]
     dtype = np.result_type(*(item.dtype for item in arrays))

@@ -16,7 +16,7 @@ _WORDS, _AHEAD = 624, 397
 _MATRIX, _B, _C = 0x9908B0DF, 0x9D2C5680, 0xEFC60000
 
 
-def _bits(words: Any) -> np.ndarray:
+def _bits(words: Array) -> np.ndarray:
     """The bits of words [n], [32, n]."""
     return (np.atleast_1d(np.asarray(words, np.uint32)) >> np.arange(32, dtype=np.uint32)[:, None]) & 1 == 1
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Axis, Function
 from onnxport.opset_maps.to_onnx.sklearn.arrays.column_functions import size_of
 
 
@@ -26,24 +27,24 @@ class Traced(Array):
         """Another value of the same graph."""
         return Traced(self.op, value)
 
-    def lowering(self, function: Any) -> Callable[..., Any] | None:
+    def lowering(self, function: Function) -> Callable[..., Any] | None:
         """What stands for a function of NumPy's."""
         return _OF_NAN.get(function) or super().lowering(function)
 
 
-def _with_nan(x: Array, axis: Any, keepdims: bool, found: Array) -> Array:
+def _with_nan(x: Array, axis: Axis, keepdims: bool, found: Array) -> Array:
     return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), found)
 
 
-def _extreme(function: Any) -> Callable[..., Array]:
-    def extreme(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
+def _extreme(function: Function) -> Callable[..., Array]:
+    def extreme(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
         found = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
         return _with_nan(x, axis, keepdims, found) if x.dtype.kind == "f" else found
 
     return extreme
 
 
-def _place(function: Any) -> Callable[..., Array]:
+def _place(function: Function) -> Callable[..., Array]:
     def place(x: Array, axis: int | None = None) -> Array:
         found: Array = FUNCTIONS[function](x, axis=axis)
         if x.dtype.kind != "f":
@@ -64,7 +65,7 @@ def _sort(x: Array, axis: int = -1) -> Array:
     return np.where(behind, x.dtype.type(np.nan), ordered)
 
 
-def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
+def _argsort(x: Array, axis: int = -1, kind: object = None) -> Array:
     if x.dtype.kind != "f":
         return FUNCTIONS[np.argsort](x, axis=axis)
     missing = np.isnan(x)
@@ -73,12 +74,12 @@ def _argsort(x: Array, axis: int = -1, kind: Any = None) -> Array:
     return np.take_along_axis(order, FUNCTIONS[np.argsort](last, axis=axis), axis=axis)
 
 
-def _searchsorted(values: Any, x: Any, side: str = "left") -> Array:
+def _searchsorted(values: ArrayLike, x: Array, side: str = "left") -> Array:
     found = FUNCTIONS[np.searchsorted](values, x, side=side)
     return np.where(np.isnan(x), len(values), found) if x.dtype.kind == "f" else found
 
 
-def _digitize(x: Array, bins: Any, right: bool = False) -> Array:
+def _digitize(x: Array, bins: ArrayLike, right: bool = False) -> Array:
     bins = np.asarray(bins)
     if np.any(np.diff(bins) < 0):
         raise UnsupportedOperator("numpy.digitize with bins that decrease")

@@ -159,7 +159,7 @@ def _ranker() -> Any:
     return _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit={"group_id": groups})
 
 
-def _with_gaps(name: str, y: np.ndarray, **options: Any) -> Any:
+def _with_gaps(name: str, y: np.ndarray, **options: object) -> Any:
     return _FITTED.fitted(name, y, x=data_with_gaps(2), **options)
 
 

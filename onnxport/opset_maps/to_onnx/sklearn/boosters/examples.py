@@ -55,26 +55,26 @@ class Examples:
         *,
         x: np.ndarray | None = None,
         fit: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: object,
     ) -> Any:
         """An estimator fitted on `data()` or x, with arguments of its `fit`."""
         kind = getattr(import_module(self.package), self.prefix + name)
         return kind(**{**self.options, **options}).fit(data() if x is None else x, y, **fit or {})
 
-    def classifier(self, name: str = "Classifier", *, classes: int = 3, text: bool = False, **options: Any) -> Any:
+    def classifier(self, name: str = "Classifier", *, classes: int = 3, text: bool = False, **options: object) -> Any:
         """A classifier of `target()`."""
         return self.fitted(name, target(classes, text=text), **options)
 
-    def regressor(self, name: str = "Regressor", *, positive: bool = False, outputs: int = 0, **options: Any) -> Any:
+    def regressor(self, name: str = "Regressor", *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
         """A regressor of `quantity()`."""
         return self.fitted(name, quantity(outputs, positive=positive), **options)
 
-    def of_two_labels(self, **options: Any) -> Any:
+    def of_two_labels(self, **options: object) -> Any:
         """A classifier of two labels, each present or not."""
         y = np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int)
         return self.fitted("Classifier", y, **options)
 
-    def of_categories(self, name: str, y: np.ndarray, most: int, **options: Any) -> Any:
+    def of_categories(self, name: str, y: np.ndarray, most: int, **options: object) -> Any:
         """An estimator whose last two columns are categories below `most`, of `y` and the first of these."""
         x = np.concatenate([data(2), np.random.default_rng(0).integers(0, most, (120, 2))], axis=1)
         return self.fitted(name, (y + x[:, 2]) % 3, x=x, **options)

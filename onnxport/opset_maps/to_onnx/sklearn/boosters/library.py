@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case
@@ -12,6 +12,9 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 class Library(ABC):
@@ -28,35 +31,35 @@ class Library(ABC):
     raw_method = "predict_raw"
 
     @abstractmethod
-    def raw(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The raw scores: the sums of the trees' values before the objective's transform, [N, K] always."""
 
     @abstractmethod
-    def transformed(self, model: Any, raw: Array) -> Array:
+    def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """The objective's transform of raw scores: a prediction of numbers, [N] or [N, K]."""
 
     @abstractmethod
-    def label(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def label(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The class of the greatest score, or for each label of several whether it is present."""
 
-    def class_probabilities(self, model: Any, raw: Array) -> Array:
+    def class_probabilities(self, model: BaseEstimator, raw: Array) -> Array:
         """The probabilities of the classes from raw scores, [N, K]; 1 - p and p where the objective gives one number."""
         transformed = as_vector(self.transformed(model, raw))
         return transformed if transformed.ndim == 2 else both_classes(transformed)
 
-    def raw_of(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def raw_of(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The raw scores, lowered once for all methods of one model."""
         return called(op, model, self.raw_method, x)
 
-    def scores(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def scores(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The raw scores, a vector where there is one number a row."""
         return as_vector(self.raw_of(op, model, x))
 
-    def prediction(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def prediction(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The objective's transform of the raw scores."""
         return as_vector(self.transformed(model, self.raw_of(op, model, x)))
 
-    def probabilities(self, op: OpBuilder, model: Any, x: Table) -> Array:
+    def probabilities(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The probabilities of the classes from the raw scores."""
         return self.class_probabilities(model, self.raw_of(op, model, x))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
@@ -80,7 +81,7 @@ def _read(text: str) -> _Model:
     return _Model(header, [_lines(block) for block in blocks], header.get("objective", "custom").split())
 
 
-def _numbers(tree: dict[str, str], name: str, dtype: Any = np.float64) -> np.ndarray:
+def _numbers(tree: dict[str, str], name: str, dtype: DTypeLike = np.float64) -> np.ndarray:
     return np.array(tree.get(name, "").split(), dtype)
 
 
@@ -246,7 +247,7 @@ def _ranker() -> Any:
     return _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12})
 
 
-def _with_gaps(name: str, y: np.ndarray, **options: Any) -> Any:
+def _with_gaps(name: str, y: np.ndarray, **options: object) -> Any:
     return _FITTED.fitted(name, y, x=data_with_gaps(zeros=True), **options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
@@ -19,10 +19,14 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, made
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier
+
 _ROWS = f64(7, 4)
 
 
-def _calibrated(inner: Any = None, **options: Any) -> Any:
+def _calibrated(inner: BaseEstimator | None = None, **options: object) -> Any:
     inner = made("naive_bayes", "GaussianNB") if inner is None else inner
     return classifier("calibration", "CalibratedClassifierCV", estimator=inner, cv=2, **options)
 
@@ -43,7 +47,7 @@ def _against_rest() -> Any:
         built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
     ],
 )
-def calibrated_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def calibrated_probabilities(op: OpBuilder, model: CalibratedClassifierCV, x: Table) -> Array:
     """The mean of the calibrated classifiers' probabilities."""
     parts = [
         _one_calibrated(op, part, x, f"calibrated_classifiers_.{i}").astype(np.float64)
@@ -53,12 +57,12 @@ def calibrated_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("CalibratedClassifierCV.predict", cases=[built(lambda: _calibrated(text=True), _ROWS)])
-def calibrated_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def calibrated_label(op: OpBuilder, model: CalibratedClassifierCV, x: Table) -> Array:
     """The class of the greatest probability."""
     return label_of_scores(model.classes_, called(op, model, "predict_proba", x))
 
 
-def _one_calibrated(op: OpBuilder, model: Any, x: Table, step: str) -> Array:
+def _one_calibrated(op: OpBuilder, model: _CalibratedClassifier, x: Table, step: str) -> Array:
     """A classifier's scores, each through its calibrator, divided by their sum."""
     scored = hasattr(model.estimator, "decision_function")
     method = "decision_function" if scored else "predict_proba"
@@ -74,7 +78,7 @@ def _one_calibrated(op: OpBuilder, model: Any, x: Table, step: str) -> Array:
     return np.where((found > 1.0) & (found <= 1.0 + 1e-5), 1.0, found)
 
 
-def _one_by_one(op: OpBuilder, model: Any, scores: Array, count: int) -> Array:
+def _one_by_one(op: OpBuilder, model: _CalibratedClassifier, scores: Array, count: int) -> Array:
     columns: list[Array] = [full(scores, (None,), 0.0, np.float64)] * count
     places = np.searchsorted(np.asarray(model.classes), np.asarray(model.estimator.classes_))
     width = scores.shape[1] or len(places)  # one score of an estimator of two classes, however many there are in all
@@ -92,7 +96,7 @@ def _one_by_one(op: OpBuilder, model: Any, scores: Array, count: int) -> Array:
     return np.where(whole == 0, 1.0 / count, found / np.where(whole == 0, 1.0, whole))
 
 
-def _tempered(calibrator: Any, scores: Array, *, probable: bool, binary: bool) -> Array:
+def _tempered(calibrator: BaseEstimator, scores: Array, *, probable: bool, binary: bool) -> Array:
     """Softmax of the logits times the inverse temperature (Guo et al., On calibration of modern neural networks, 2017).
 
     scikit-learn takes what it is given for probabilities where those of every row of the batch sum to 1, else for logits.

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -27,6 +27,11 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select
+
+if TYPE_CHECKING:
+    from category_encoders import SummaryEncoder
+    from category_encoders.wrapper import NestedCVWrapper
+    from sklearn.base import BaseEstimator
 
 Label = Hashable
 Cells = Mapping[Label, Sequence[Any]]
@@ -100,17 +105,17 @@ class Probe:
         return parts
 
 
-def _is(item: Any, text: str) -> bool:
+def _is(item: object, text: str) -> bool:
     return isinstance(item, str) and item == text
 
 
-def _is_missing(item: Any) -> bool:
+def _is_missing(item: object) -> bool:
     import pandas as pd
 
     return bool(pd.api.types.is_scalar(item) and pd.isna(item))
 
 
-def _categories(model: Any) -> dict[Label, list[Any]]:
+def _categories(model: BaseEstimator) -> dict[Label, list[Any]]:
     """The categories that an encoder was fitted on, for each column that it encodes, without missing ones."""
     source = model.encoder_list[0] if hasattr(model, "encoder_list") else model
     encoder = getattr(source, "ordinal_encoder", None) or source
@@ -124,7 +129,7 @@ def _categories(model: Any) -> dict[Label, list[Any]]:
     return {label: [item for item in dict.fromkeys(items) if not _is_missing(item)] for label, items in found.items()}
 
 
-def _fitting(model: Any, label: Label, items: Sequence[Any], column: ir.Value) -> list[Any]:
+def _fitting(model: BaseEstimator, label: Label, items: Sequence[Any], column: ir.Value) -> list[Any]:
     """The categories that a column of this element type can hold.
 
     Raises:
@@ -243,7 +248,7 @@ def _row(said: np.ndarray | None, size: int) -> np.ndarray:
 # -- the encoders --------------------------------------------------------------------------------------------------------------
 
 
-def _labels(model: Any, x: Table) -> list[Label]:
+def _labels(model: BaseEstimator, x: Table) -> list[Label]:
     """The fitted column, or the name, of each column of a table: by name where it has the fitted names, else by position."""
     fitted = {str(label): label for label in model.feature_names_in_}
     if isinstance(x, Frame) and set(x.widths) == {1} and set(fitted) <= set(x.names):
@@ -255,7 +260,7 @@ def _labels(model: Any, x: Table) -> list[Label]:
     return list(fitted.values())
 
 
-def _encoded(op: OpBuilder, model: Any, x: Table, blocks: Names) -> Table:
+def _encoded(op: OpBuilder, model: BaseEstimator, x: Table, blocks: Names) -> Table:
     """The table with a block in the place of each encoded column, the others as they are."""
     if getattr(model, "composite_members_", None):
         raise UnsupportedOperator(f"{type(model).__name__}: composite_cols={model.composite_cols!r} joins strings")
@@ -284,7 +289,7 @@ def _encoded(op: OpBuilder, model: Any, x: Table, blocks: Names) -> Table:
     return _side_by_side(op, parts)
 
 
-def _require_no_categorical(model: Any, blocks: Mapping[Label, Block], known: Cells) -> None:
+def _require_no_categorical(model: BaseEstimator, blocks: Mapping[Label, Block], known: Cells) -> None:
     """Of an array a column that was fitted as pandas' category makes a missing value of each unknown one."""
     for label, dtype in zip(model.feature_names_in_, getattr(model, "feature_dtypes_in_", ()), strict=False):
         if label in blocks and dtype.name == "category":
@@ -306,12 +311,12 @@ def _side_by_side(op: OpBuilder, parts: Sequence[tuple[list[str], ir.Value]]) ->
     return Frame(tuple(name for names, _ in parts for name in names), select(op, whole, range(sum(whole.widths))).parts)
 
 
-def _one_each(model: Any) -> Names:
+def _one_each(model: BaseEstimator) -> Names:
     """A column for each."""
     return {label: [str(label)] for label in _categories(model)}
 
 
-def _by_mapping(model: Any) -> Names:
+def _by_mapping(model: BaseEstimator) -> Names:
     """The columns of the tables of the fitted mapping; of a column without a table its ordinal number."""
     mapping = model.mapping
     tables = mapping if isinstance(mapping, dict) else {item["col"]: item["mapping"] for item in mapping}
@@ -319,7 +324,7 @@ def _by_mapping(model: Any) -> Names:
     return {**_one_each(model), **several}
 
 
-def _by_quantile(model: Any) -> Names:
+def _by_quantile(model: SummaryEncoder) -> Names:
     """A column for each quantile."""
     return {
         label: [
@@ -331,7 +336,7 @@ def _by_quantile(model: Any) -> Names:
     }
 
 
-def _fitted(name: str, *, classes: int = 0, numbers: bool = False, **options: Any) -> Any:
+def _fitted(name: str, *, classes: int = 0, numbers: bool = False, **options: object) -> Any:
     """An encoder fitted on two columns, of words or numbers, and a target of so many classes, or any numbers for 0."""
     rng = np.random.default_rng(0)
     words = np.stack([rng.choice(["red", "green", "blue", "grey"], 60), rng.choice(["s", "m", "l"], 60)], axis=1)
@@ -374,7 +379,7 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
         ("GLMMEncoder", {"classes": 2}),
     ),
 )  # fmt: skip
-def column_by_column(op: OpBuilder, model: Any, x: Table) -> Table:
+def column_by_column(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """A number for each category, in the place of each encoded column."""
     if type(model).__name__ == "OrdinalEncoder" and callable(model.handle_unknown):
         raise UnsupportedOperator("OrdinalEncoder: handle_unknown is a function of the unknown value")
@@ -398,7 +403,7 @@ def column_by_column(op: OpBuilder, model: Any, x: Table) -> Table:
         ("CountTargetEncoder", {"classes": 3}), ("CountTargetEncoder", {"classes": 2}),
     ),
 )  # fmt: skip
-def column_by_block(op: OpBuilder, model: Any, x: Table) -> Table:
+def column_by_block(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Several numbers for each category, side by side in the place of each encoded column."""
     return _encoded(op, model, x, _by_mapping(model))
 
@@ -413,7 +418,7 @@ def _nested() -> Any:
 
 
 @sklearn.lower("category_encoders.NestedCVWrapper.transform", cases=[built(_nested, _NUMBERS)])
-def nested(op: OpBuilder, model: Any, x: Table) -> Table:
+def nested(op: OpBuilder, model: NestedCVWrapper, x: Table) -> Table:
     """The encoder that all rows were given to."""
     found: Table = op.call(model.feature_encoder, "transform", x, step="feature_encoder")
     return found
@@ -423,7 +428,7 @@ def nested(op: OpBuilder, model: Any, x: Table) -> Table:
     "category_encoders.SummaryEncoder.transform",
     cases=_cases(("SummaryEncoder", {}), ("SummaryEncoder", {"numbers": True, "quantiles": (0.1, 0.5, 0.9)})),
 )
-def quantiles(op: OpBuilder, model: Any, x: Table) -> Table:
+def quantiles(op: OpBuilder, model: SummaryEncoder, x: Table) -> Table:
     """The quantiles of the target for each category, the columns in the order of the fit."""
     labels = _labels(model, x)
     places = [labels.index(label) for label in model.feature_names_in_]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, product_
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
+
+if TYPE_CHECKING:
+    from sklearn.cluster import AffinityPropagation, Birch, BisectingKMeans, MeanShift
+    from sklearn.cluster._bisect_k_means import _BisectingTree
+    from sklearn.cluster._feature_agglomeration import AgglomerationTransform
+    from sklearn.cluster._kmeans import _BaseKMeans
 
 _HERE = "cluster"
 _FEW: dict[str, Any] = {"n_clusters": 3, "n_init": 1}
@@ -30,7 +36,7 @@ _ROWS = f64(7, 4)
         *cases(transformer, _HERE, "Birch", {"n_clusters": 3}),
     ],
 )
-def centre_distances(op: OpBuilder, model: Any, x: Table) -> Array:
+def centre_distances(op: OpBuilder, model: _BaseKMeans | Birch, x: Table) -> Array:
     """Euclidean distance to each centre."""
     rows = numbers(op, x) if hasattr(model, "subcluster_centers_") else floats(op, x)
     centres = model.subcluster_centers_ if hasattr(model, "subcluster_centers_") else model.cluster_centers_
@@ -51,7 +57,7 @@ def nearest(rows: Array, centres: np.ndarray) -> Array:
         built(lambda: transformer(_HERE, "MiniBatchKMeans", **_FEW), _ROWS),
     ],
 )
-def nearest_centre(op: OpBuilder, model: Any, x: Table) -> Array:
+def nearest_centre(op: OpBuilder, model: _BaseKMeans, x: Table) -> Array:
     """The number of the nearest centre, int32 as in scikit-learn."""
     return nearest(numbers(op, x), model.cluster_centers_).astype(np.int32)
 
@@ -59,12 +65,12 @@ def nearest_centre(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "BisectingKMeans.predict", cases=[built(lambda: transformer(_HERE, "BisectingKMeans", n_clusters=5), _ROWS)]
 )
-def bisected(op: OpBuilder, model: Any, x: Table) -> Array:
+def bisected(op: OpBuilder, model: BisectingKMeans, x: Table) -> Array:
     """The label of the leaf that the nearer of two centres leads to, step by step."""
     rows = floats(op, x)
     mean = getattr(model, "_X_mean", 0.0)
 
-    def label(node: Any) -> Array:
+    def label(node: _BisectingTree) -> Array:
         if node.left is None:
             return full(rows, (None,), node.label, np.int32)
         first = nearest(rows, np.vstack([node.left.center, node.right.center]) + mean) == 0
@@ -83,7 +89,7 @@ def bisected(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(transformer, _HERE, "Birch", {"n_clusters": 3}, {"n_clusters": None, "threshold": 3.0}),
     ],
 )
-def nearest_of_many(op: OpBuilder, model: Any, x: Table) -> Array:
+def nearest_of_many(op: OpBuilder, model: AffinityPropagation | Birch | MeanShift, x: Table) -> Array:
     """The label of the nearest centre."""
     rows = numbers(op, x)
     if hasattr(model, "subcluster_centers_"):
@@ -107,7 +113,7 @@ _POOLED = (np.mean, np.max, np.min, np.sum)
         transformer, _HERE, "FeatureAgglomeration", {"n_clusters": 2}, {"n_clusters": 2, "pooling_func": np.max}
     ),
 )
-def pooled_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def pooled_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> Array:
     """The mean, or another function of NumPy's, of each cluster's columns."""
     rows = numbers(op, x)
     pool = model.pooling_func
@@ -127,7 +133,7 @@ def pooled_features(op: OpBuilder, model: Any, x: Table) -> Array:
     "AgglomerationTransform.inverse_transform",
     cases=[built(lambda: transformer(_HERE, "FeatureAgglomeration", n_clusters=2), f64(5, 2))],
 )
-def spread_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def spread_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> Array:
     """Each cluster's value in the places of its columns."""
     _, inverse = np.unique(model.labels_, return_inverse=True)
     return numbers(op, x)[:, inverse]

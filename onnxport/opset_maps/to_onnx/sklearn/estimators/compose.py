@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select, side_by_side
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
+    from sklearn.model_selection._search import BaseSearchCV
+    from sklearn.pipeline import FeatureUnion, Pipeline
 
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
 
@@ -46,7 +52,7 @@ def _weighted_columns() -> Any:
     return ColumnTransformer(parts, transformer_weights={"scale": 0.5, "kept": 2}).fit(data())
 
 
-def _ending_in(module: str, name: str, **options: Any) -> Any:
+def _ending_in(module: str, name: str, **options: object) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -73,7 +79,7 @@ _ENDINGS: dict[str, Any] = {
 
 def _lower_pipeline(method: str) -> None:
     @sklearn.lower(f"Pipeline.{method}", cases=[built(_ENDINGS.get(method, _pipeline), f64(5, 4), dynamic=True)])
-    def pipeline(op: OpBuilder, model: Any, x: Table) -> Any:
+    def pipeline(op: OpBuilder, model: Pipeline, x: Table) -> Any:
         """The steps one after the other."""
         *steps, (last_name, last) = model.steps
         for name, step in steps:
@@ -92,7 +98,7 @@ for _method in dict.fromkeys([*_METHODS, *_ENDINGS]):
     "Pipeline.inverse_transform",
     cases=[built(lambda: _ending_in("decomposition", "PCA", n_components=2), f64(5, 2), dynamic=True)],
 )
-def unpiped(op: OpBuilder, model: Any, x: Table) -> Any:
+def unpiped(op: OpBuilder, model: Pipeline, x: Table) -> Any:
     """The inverses of the steps, the last one's first."""
     for name, step in reversed(model.steps):
         if step is not None and step != "passthrough":
@@ -101,7 +107,7 @@ def unpiped(op: OpBuilder, model: Any, x: Table) -> Any:
 
 
 @sklearn.lower("FeatureUnion.transform", cases=[built(_pipeline, f64(5, 4))])
-def feature_union(op: OpBuilder, model: Any, x: Table) -> Table:
+def feature_union(op: OpBuilder, model: FeatureUnion, x: Table) -> Table:
     """The transformers' results side by side, each times its weight."""
     weights = model.transformer_weights or {}
     parts: list[Table] = []
@@ -119,7 +125,7 @@ def feature_union(op: OpBuilder, model: Any, x: Table) -> Table:
     "ColumnTransformer.transform",
     cases=[built(_columns, f64(5, 4), dynamic=True), built(_weighted_columns, f64(5, 4))],
 )
-def column_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
+def column_transformer(op: OpBuilder, model: ColumnTransformer, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side, each times its weight."""
     weights = model.transformer_weights or {}
     parts: list[Table] = []
@@ -136,7 +142,11 @@ def column_transformer(op: OpBuilder, model: Any, x: Table) -> Table:
     return side_by_side(op, parts)
 
 
-def _indices(model: Any, selected: Any, x: Table) -> list[int]:
+# How a ColumnTransformer's columns are chosen.
+Selection = str | int | slice | Sequence[str | int | bool] | np.ndarray
+
+
+def _indices(model: ColumnTransformer, selected: Selection, x: Table) -> list[int]:
     """Positions in the table of the columns that a fitted ColumnTransformer chose by name, position, slice or mask."""
     names = list(getattr(model, "feature_names_in_", ()))
     chosen = _chosen(selected, names, int(model.n_features_in_))
@@ -157,7 +167,7 @@ def _indices(model: Any, selected: Any, x: Table) -> list[int]:
     return [place[name] for name in found]
 
 
-def _chosen(selected: Any, names: list[str], count: int) -> list[int]:
+def _chosen(selected: Selection, names: list[str], count: int) -> list[int]:
     """Positions among the columns that a ColumnTransformer was fitted on."""
     if isinstance(selected, slice):
         if isinstance(selected.start, str) or isinstance(selected.stop, str):
@@ -179,7 +189,7 @@ def _lower_search(method: str) -> None:
         ),
         cases=[built(_search_of_trees if method == "raw_scores" else _search, f64(5, 4))],
     )
-    def search(op: OpBuilder, model: Any, x: Table) -> Any:
+    def search(op: OpBuilder, model: BaseSearchCV, x: Table) -> Any:
         """The best estimator."""
         return op.call(model.best_estimator_, method, x, step="best_estimator_")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
+if TYPE_CHECKING:
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
 _ROWS = f64(7, 4)
 
 
-def _lists(model: Any) -> tuple[list[Any], list[Any], list[Any]]:
+def _lists(model: DummyClassifier) -> tuple[list[Any], list[Any], list[Any]]:
     several = model.n_outputs_ > 1
     constant = getattr(model, "constant", None)
     constants = [] if constant is None else (list(constant) if several else [np.ravel(constant)[0]])
@@ -30,7 +33,7 @@ def _lists(model: Any) -> tuple[list[Any], list[Any], list[Any]]:
     )
 
 
-def _shares(model: Any) -> list[np.ndarray]:
+def _shares(model: DummyClassifier) -> list[np.ndarray]:
     strategy = model._strategy if hasattr(model, "_strategy") else model.strategy
     classes, priors, constants = _lists(model)
     if strategy == "prior":
@@ -48,7 +51,7 @@ def _shares(model: Any) -> list[np.ndarray]:
     "DummyClassifier.predict_proba",
     cases=cases(classifier, "dummy", "DummyClassifier", {}, {"strategy": "most_frequent"}),
 )
-def dummy_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def dummy_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> Any:
     """The same probabilities for every row."""
     rows = Array(op, matrix(op, x))
     found = [full(rows, (None, 1), 1.0, np.float64) * shares for shares in _shares(model)]
@@ -58,7 +61,7 @@ def dummy_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 @sklearn.lower(
     "DummyClassifier.predict_log_proba", cases=[built(lambda: classifier("dummy", "DummyClassifier"), _ROWS)]
 )
-def dummy_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def dummy_log_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> Any:
     """The logarithm of the probabilities."""
     rows = Array(op, matrix(op, x))
     with np.errstate(divide="ignore"):
@@ -71,7 +74,7 @@ def dummy_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 @sklearn.lower(
     "DummyClassifier.predict", cases=[built(lambda: classifier("dummy", "DummyClassifier", text=True), _ROWS)]
 )
-def dummy_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def dummy_label(op: OpBuilder, model: DummyClassifier, x: Table) -> Array:
     """The same label for every row."""
     rows = Array(op, matrix(op, x))
     classes, _, _ = _lists(model)
@@ -90,7 +93,7 @@ def dummy_label(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: regressor("dummy", "DummyRegressor", outputs=2), _ROWS),
     ],
 )
-def dummy_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def dummy_value(op: OpBuilder, model: DummyRegressor, x: Table) -> Array:
     """The same value for every row."""
     constant = np.asarray(model.constant_).reshape(1, -1)
     found = full(Array(op, matrix(op, x)), (None, 1), 1, constant.dtype) * constant
@@ -98,6 +101,6 @@ def dummy_value(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("dummy", "DummyRegressor"), _ROWS)])
-def dummy_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+def dummy_deviation(op: OpBuilder, model: DummyRegressor, x: Table) -> Array:
     """Zeros."""
     return np.zeros_like(dummy_value(op, model, x), np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,10 +14,13 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
+if TYPE_CHECKING:
+    from sklearn.feature_selection import RFE, SelectorMixin
+
 _HERE = "feature_selection"
 
 
-def _recursive(kind: str = "RFE", **options: Any) -> Any:
+def _recursive(kind: str = "RFE", **options: object) -> Any:
     return classifier(_HERE, kind, estimator=made("linear_model", "LogisticRegression"), **options)
 
 
@@ -29,7 +32,7 @@ def _recursive(kind: str = "RFE", **options: Any) -> Any:
         built(_recursive, f64(5, 4)),
     ],
 )
-def selected(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+def selected(op: OpBuilder, model: SelectorMixin, x: Table) -> ir.Value:
     """The columns that were chosen."""
     indices = np.flatnonzero(model.get_support())
     if not len(indices):  # as scikit-learn, which warns of it
@@ -41,7 +44,7 @@ def selected(op: OpBuilder, model: Any, x: Table) -> ir.Value:
     "SelectorMixin.inverse_transform",
     cases=[built(lambda: classifier(_HERE, "SelectKBest", k=2), f64(5, 2))],
 )
-def unselected(op: OpBuilder, model: Any, x: Table) -> Array:
+def unselected(op: OpBuilder, model: SelectorMixin, x: Table) -> Array:
     """The chosen columns in their places, zeros in the others."""
     rows = numbers(op, x)
     mask = np.asarray(model.get_support())
@@ -51,7 +54,7 @@ def unselected(op: OpBuilder, model: Any, x: Table) -> Array:
 
 def _lower_delegated(method: str) -> None:
     @sklearn.lower(f"RFE.{method}", cases=[built(_recursive, f64(5, 4))])
-    def delegated(op: OpBuilder, model: Any, x: Table) -> Any:
+    def delegated(op: OpBuilder, model: RFE, x: Table) -> Any:
         """The method of the estimator fitted on the chosen columns."""
         return op.call(model.estimator_, method, op.call(model, "transform", x), step="estimator_")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -24,13 +24,18 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
+if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+    from sklearn.gaussian_process._gpc import _BinaryGaussianProcessClassifierLaplace
+    from sklearn.gaussian_process.kernels import Kernel
+
 _HERE = "gaussian_process"
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------------
 
 
-def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+def covariance(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
     """The kernel of new rows and fitted ones, [N, M]."""
     match kernel:
         case kernels.Sum():
@@ -62,7 +67,7 @@ def covariance(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
     raise _no_mapping(kernel)
 
 
-def _matern(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
+def _matern(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
     if kernel.nu == np.inf:
         return np.exp(-0.5 * kernel_squares(rows, fitted))
     gap = np.sqrt(exact_squares(rows, fitted))
@@ -77,7 +82,7 @@ def _matern(kernel: Any, rows: Array, fitted: np.ndarray) -> Array:
     raise UnsupportedOperator(f"Matern: nu={kernel.nu} needs a Bessel function; use 0.5, 1.5, 2.5 or infinity")
 
 
-def variance(kernel: Any, rows: Array) -> Array:
+def variance(kernel: Kernel, rows: Array) -> Array:
     """The kernel of each row with itself, [N]."""
     match kernel:
         case kernels.Sum():
@@ -101,7 +106,7 @@ def variance(kernel: Any, rows: Array) -> Array:
     raise _no_mapping(kernel)
 
 
-def _of_square(kernel: Any, square: Array) -> Array:
+def _of_square(kernel: Kernel, square: Array) -> Array:
     """A kernel of sklearn.metrics.pairwise of a row with itself, by the row's square."""
     said = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
     if kernel.metric == "linear":
@@ -112,14 +117,14 @@ def _of_square(kernel: Any, square: Array) -> Array:
     return np.tanh(base) if kernel.metric == "sigmoid" else base ** said["degree"]
 
 
-def _no_mapping(kernel: Any) -> UnsupportedOperator:
+def _no_mapping(kernel: Kernel) -> UnsupportedOperator:
     said = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
     return UnsupportedOperator(
         f"the kernel {said} has no mapping; use those of scikit-learn, pairwise ones by their names"
     )
 
 
-def _against_fitted(model: Any, rows: Array, function: Callable[[Array], Any]) -> Array:
+def _against_fitted(model: GaussianProcessRegressor, rows: Array, function: Callable[[Array], Any]) -> Array:
     """What a function gives of the kernel between the rows and the fitted ones."""
     fitted = model.X_train_
     return in_blocks(rows, len(fitted), lambda block: [function(covariance(model.kernel_, block, fitted))])[0]
@@ -144,14 +149,14 @@ def _pairwise(metric: str) -> Any:
     return made(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
 
 
-def _prior(model: Any) -> tuple[Any, tuple[int, ...]]:
+def _prior(model: GaussianProcessRegressor) -> tuple[Any, tuple[int, ...]]:
     """The kernel of a process that was not fitted, and how many targets it has beyond one."""
     kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
     count = model.n_targets or 1
     return kernel, (count,) if count > 1 else ()
 
 
-def _as_said(model: Any, found: Array, scale: Any) -> Array:
+def _as_said(model: GaussianProcessRegressor, found: Array, scale: np.ndarray | float) -> Array:
     """Undoes the targets' normalisation; one target gives a vector."""
     several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
     return found * scale if not several else found[:, None] * np.asarray(scale)
@@ -165,7 +170,7 @@ def _as_said(model: Any, found: Array, scale: Any) -> Array:
         built(lambda: made(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
     ],
 )
-def posterior_mean(op: OpBuilder, model: Any, x: Table) -> Array:
+def posterior_mean(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> Array:
     """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
@@ -214,7 +219,7 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
         *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")),
     ],
 )
-def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+def posterior_deviation(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> Array:
     """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
@@ -231,7 +236,7 @@ def posterior_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- classification --------------------------------------------------------------------------------------------------------------
 
 
-def _binary(model: Any) -> bool:
+def _binary(model: GaussianProcessClassifier) -> bool:
     return bool(model.n_classes_ == 2)
 
 
@@ -239,7 +244,7 @@ def _binary(model: Any) -> bool:
     "GaussianProcessClassifier.predict",
     cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
 )
-def process_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def process_label(op: OpBuilder, model: GaussianProcessClassifier, x: Table) -> Array:
     """The class by the sign of the latent function's mean; of several classes by the binary estimators."""
     if not _binary(model):
         return called(op, model.base_estimator_, "predict", x, step="base_estimator_")
@@ -248,7 +253,7 @@ def process_label(op: OpBuilder, model: Any, x: Table) -> Array:
     return take_class(model.classes_, (mean > 0).astype(np.int64))
 
 
-def _latent_mean(base: Any, between: Array) -> Array:
+def _latent_mean(base: _BinaryGaussianProcessClassifierLaplace, between: Array) -> Array:
     return between @ (base.y_train_ - base.pi_)
 
 
@@ -256,7 +261,7 @@ def _latent_mean(base: Any, between: Array) -> Array:
     "GaussianProcessClassifier.predict_proba",
     cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}),
 )
-def process_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def process_probabilities(op: OpBuilder, model: GaussianProcessClassifier, x: Table) -> Array:
     """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
     if not _binary(model) and model.multi_class == "one_vs_one":
         raise UnsupportedOperator(
@@ -267,7 +272,7 @@ def process_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     return binary_probabilities(op, model.base_estimator_, x)
 
 
-def binary_probabilities(op: OpBuilder, base: Any, x: Table) -> Array:
+def binary_probabilities(op: OpBuilder, base: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
     """Probabilities of a binary Laplace approximation, [N, 2]."""
     from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
 
@@ -287,7 +292,7 @@ def binary_probabilities(op: OpBuilder, base: Any, x: Table) -> Array:
     "_BinaryGaussianProcessClassifierLaplace.predict_proba",
     cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
 )
-def laplace_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def laplace_probabilities(op: OpBuilder, model: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
     """Probabilities of one of several binary classifiers."""
     return binary_probabilities(op, model, x)
 
@@ -296,7 +301,7 @@ def laplace_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     "_BinaryGaussianProcessClassifierLaplace.predict",
     cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
 )
-def laplace_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def laplace_label(op: OpBuilder, model: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
     """The class of one of several binary classifiers."""
     between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)
     return take_class(model.classes_, (_latent_mean(model, between) > 0).astype(np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
@@ -14,17 +14,20 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.trees import forests as trees
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 _ROWS = f64(7, 4)
 Lowering = Callable[[OpBuilder, Any, Table], Any]
 
 
-def _fitted(name: str, *, classes: int = 3, text: bool = False, **options: Any) -> Any:
+def _fitted(name: str, *, classes: int = 3, text: bool = False, **options: object) -> Any:
     """A classifier of imblearn.ensemble fitted on `data()` and `target()`."""
     model = getattr(import_module("imblearn.ensemble"), name)(random_state=0, **options)
     return model.fit(data(), target(classes, text=text))
 
 
-def _pipeline(last: Any) -> Any:
+def _pipeline(last: BaseEstimator) -> Any:
     """A pipeline of scalers and samplers around `last`."""
     steps = [
         ("under", import_module("imblearn.under_sampling").RandomUnderSampler(random_state=0)),
@@ -63,7 +66,7 @@ def _lower_pipeline(method: str) -> None:
             *([built(lambda: _pipeline("passthrough"), _ROWS)] if method == "transform" else []),
         ],
     )
-    def pipeline(op: OpBuilder, model: Any, x: Table) -> Any:
+    def pipeline(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
         """The steps one after the other, without the samplers, which only fitting sees."""
         *steps, (last_name, last) = model.steps
         for name, step in steps:
@@ -94,7 +97,7 @@ def _as_its_base(name: str, method: str, lowering: Lowering, *variants: dict[str
     cases = [built(_maker(name, options), _ROWS, dynamic=not place) for place, options in enumerate(variants)]
 
     @sklearn.lower(f"imblearn.{name}.{method}", cases=[*cases, built(_maker(name, variants[0]), f32(7, 4))])
-    def inherited(op: OpBuilder, model: Any, x: Table) -> Any:
+    def inherited(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
         """The method of scikit-learn's class, which the resampling of the fit leaves as it is."""
         return lowering(op, model, x)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,12 +19,16 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding impor
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
 
+if TYPE_CHECKING:
+    from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
+    from sklearn.impute._iterative import IterativeImputer
+
 _HERE = "impute"
 _GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
 _BLANK = np.array([["a", ""], ["", "c"]], object)
 
 
-def missing_in(op: OpBuilder, rows: Array, marker: Any) -> Array:
+def missing_in(op: OpBuilder, rows: Array, marker: object) -> Array:
     """Whether an element is the mark of a missing value (sklearn.utils._mask._get_mask)."""
     if rows.dtype == object:
         columns = [rows[:, i : i + 1].value for i in range(rows.shape[1] or 0)]
@@ -36,14 +40,14 @@ def missing_in(op: OpBuilder, rows: Array, marker: Any) -> Array:
     return rows == marker
 
 
-def gaps(**options: Any) -> Any:
+def gaps(**options: object) -> Any:
     """A SimpleImputer fitted on normal features with gaps."""
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
     return made(_HERE, "SimpleImputer", **options).fit(x)
 
 
-def _blanks(**options: Any) -> Any:
+def _blanks(**options: object) -> Any:
     table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
     return made(_HERE, "SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
 
@@ -57,7 +61,7 @@ def _blanks(**options: Any) -> Any:
         built(_blanks, _BLANK),
     ],
 )
-def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
     rows = Array(op, matrix(op, x))
     if rows.dtype != object and model.strategy not in ("most_frequent", "constant"):
@@ -90,7 +94,7 @@ def simple_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
         )
     ],
 )
-def simple_gaps(op: OpBuilder, model: Any, x: Table) -> Array:
+def simple_gaps(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     """Missing values where the indicator says; a column that is missing in every row of the batch has no imputed column."""
     if not model.add_indicator:
         raise UnsupportedOperator("SimpleImputer: inverse_transform needs add_indicator=True")
@@ -109,7 +113,7 @@ def _filled_text(op: OpBuilder, rows: Array, missing: Array, statistics: list[st
     return rows.of(op.Where(missing.value, op.const(np.array(statistics, object)), rows.value))
 
 
-def joined_indicator(model: Any, found: Array, missing: Array) -> Array:
+def joined_indicator(model: IterativeImputer | KNNImputer | SimpleImputer, found: Array, missing: Array) -> Array:
     """The imputed columns, followed by those of the imputer's indicator of missing values."""
     if model.indicator_ is None:
         return found
@@ -118,7 +122,7 @@ def joined_indicator(model: Any, found: Array, missing: Array) -> Array:
     return np.hstack([found, missing[:, model.indicator_.features_].astype(found.dtype)])
 
 
-def _indicator(**options: Any) -> Any:
+def _indicator(**options: object) -> Any:
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
     return made(_HERE, "MissingIndicator", error_on_new=False, **options).fit(x)
@@ -128,7 +132,7 @@ def _indicator(**options: Any) -> Any:
     "MissingIndicator.transform",
     cases=[built(_indicator, _GAPS, dynamic=True), built(lambda: _indicator(features="all"), _GAPS)],
 )
-def missing_indicator(op: OpBuilder, model: Any, x: Table) -> Array:
+def missing_indicator(op: OpBuilder, model: MissingIndicator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
     rows = Array(op, matrix(op, x))
     missing = missing_in(op, rows if rows.dtype == object else numbers(op, x), model.missing_values)
@@ -138,7 +142,7 @@ def missing_indicator(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- neighbours --------------------------------------------------------------------------------------------------------------
 
 
-def _neighbours(**options: Any) -> Any:
+def _neighbours(**options: object) -> Any:
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
     return made(_HERE, "KNNImputer", n_neighbors=3, **options).fit(x)
@@ -157,7 +161,7 @@ def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
     return np.where(shared > 0, found, np.inf)
 
 
-def _filled_in(model: Any, rows: Array, fitted: np.ndarray) -> Array:
+def _filled_in(model: KNNImputer, rows: Array, fitted: np.ndarray) -> Array:
     """Rows with the means of their nearest fitted rows where they have NaN."""
     op, gap = rows.op, _present_distances(rows, fitted)
     columns = []
@@ -189,7 +193,7 @@ def _filled_in(model: Any, rows: Array, fitted: np.ndarray) -> Array:
         built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
     ],
 )
-def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+def neighbour_imputer(op: OpBuilder, model: KNNImputer, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
     if callable(model.weights) or model.metric != "nan_euclidean":
         raise UnsupportedOperator("KNNImputer: metric and weights given by functions have no mapping")
@@ -212,7 +216,7 @@ def neighbour_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- in rounds ---------------------------------------------------------------------------------------------------------------
 
 
-def _rounds(**options: Any) -> Any:
+def _rounds(**options: object) -> Any:
     import sklearn.experimental.enable_iterative_imputer  # noqa: F401  (the import is what enables it)
 
     x = data()
@@ -233,7 +237,7 @@ def _forest() -> Any:
         built(_rounds, np.full((2, 4), np.nan)),
     ],
 )
-def iterative_imputer(op: OpBuilder, model: Any, x: Table) -> Array:
+def iterative_imputer(op: OpBuilder, model: IterativeImputer, x: Table) -> Array:
     """Missing values of each feature predicted from the others, round after round (van Buuren and others, MICE)."""
     if model.sample_posterior:
         raise UnsupportedOperator("IterativeImputer: sample_posterior=True draws random numbers; no two runs agree")

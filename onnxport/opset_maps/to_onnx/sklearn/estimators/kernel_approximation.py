@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,19 +16,28 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.kernel_approximation import (
+        AdditiveChi2Sampler,
+        Nystroem,
+        PolynomialCountSketch,
+        RBFSampler,
+        SkewedChi2Sampler,
+    )
+
 _HERE = "kernel_approximation"
 _SMALL: dict[str, Any] = {"n_components": 6}
 _POSITIVE = f64(7, 4, low=0.1, high=3.0)
 
 
-def _waves(model: Any, rows: Array) -> Array:
+def _waves(model: RBFSampler | SkewedChi2Sampler, rows: Array) -> Array:
     found = rows @ model.random_weights_
     found += model.random_offset_
     return np.cos(found) * (2.0 / model.n_components) ** 0.5
 
 
 @sklearn.lower("RBFSampler.transform", cases=cases(transformer, _HERE, "RBFSampler", {**_SMALL, "gamma": 0.01}))
-def fourier_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def fourier_features(op: OpBuilder, model: RBFSampler, x: Table) -> Array:
     """Random Fourier features (Rahimi and Recht, 2007)."""
     return _waves(model, numbers(op, x))
 
@@ -37,7 +46,7 @@ def fourier_features(op: OpBuilder, model: Any, x: Table) -> Array:
     "SkewedChi2Sampler.transform",
     cases=cases(transformer, _HERE, "SkewedChi2Sampler", {**_SMALL, "positive": True}, rows=_POSITIVE),
 )
-def skewed_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def skewed_features(op: OpBuilder, model: SkewedChi2Sampler, x: Table) -> Array:
     """Random features of the logarithm (Li, Ionescu and Sminchisescu, 2010); scikit-learn refuses x <= -skewedness."""
     rows = floats(op, x).copy()
     rows += model.skewedness
@@ -56,7 +65,7 @@ def skewed_features(op: OpBuilder, model: Any, x: Table) -> Array:
         rows=_POSITIVE,
     ),
 )
-def additive_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def additive_features(op: OpBuilder, model: AdditiveChi2Sampler, x: Table) -> Array:
     """Samples of the kernel's spectrum (Vedaldi and Zisserman, Efficient additive kernels, 2011); 0 where x is 0."""
     rows = numbers(op, x)
     interval = model.sample_interval or {1: 0.8, 2: 0.5, 3: 0.4}.get(model.sample_steps)
@@ -79,7 +88,7 @@ def additive_features(op: OpBuilder, model: Any, x: Table) -> Array:
         transformer, _HERE, "Nystroem", {**_SMALL, "gamma": 0.01}, {**_SMALL, "kernel": "polynomial", "degree": 2}
     ),
 )
-def nystroem(op: OpBuilder, model: Any, x: Table) -> Array:
+def nystroem(op: OpBuilder, model: Nystroem, x: Table) -> Array:
     """The kernel with the chosen rows, normalised (Williams and Seeger, 2001).
 
     In float64 throughout: among rows that are alike the normalisation multiplies differences of the kernel by up to a million.
@@ -100,7 +109,7 @@ def nystroem(op: OpBuilder, model: Any, x: Table) -> Array:
         transformer, _HERE, "PolynomialCountSketch", {**_SMALL}, {**_SMALL, "degree": 3, "coef0": 1, "gamma": 0.5}
     ),
 )
-def count_sketch(op: OpBuilder, model: Any, x: Table) -> Array:
+def count_sketch(op: OpBuilder, model: PolynomialCountSketch, x: Table) -> Array:
     """The convolution of count sketches, by Fourier transforms (Pham and Pagh, 2013)."""
     rows = np.sqrt(model.gamma) * numbers(op, x).astype(np.float64)
     if model.coef0 != 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.scaling import
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, quantity, regressor, target, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.manifold import Isomap, LocallyLinearEmbedding
+    from sklearn.semi_supervised._label_propagation import BaseLabelPropagation
+
 
 @sklearn.lower(
     "KernelRidge.predict",
@@ -31,7 +37,7 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floa
         {"kernel": "laplacian"},
     ),
 )
-def kernel_ridge(op: OpBuilder, model: Any, x: Table) -> Array:
+def kernel_ridge(op: OpBuilder, model: KernelRidge, x: Table) -> Array:
     """The kernel with the fitted rows times the dual coefficients."""
     rows = numbers(op, x)
     said = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
@@ -39,7 +45,7 @@ def kernel_ridge(op: OpBuilder, model: Any, x: Table) -> Array:
     return found @ model.dual_coef_
 
 
-def _isotonic(**options: Any) -> Any:
+def _isotonic(**options: object) -> Any:
     return made("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
 
 
@@ -51,7 +57,7 @@ def _isotonic(**options: Any) -> Any:
         built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
     ],
 )
-def isotonic(op: OpBuilder, model: Any, x: Table) -> Array:
+def isotonic(op: OpBuilder, model: IsotonicRegression, x: Table) -> Array:
     """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""
     rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
     if model.out_of_bounds == "clip":
@@ -62,7 +68,7 @@ def isotonic(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("Isomap.transform", cases=cases(transformer, "manifold", "Isomap", {"n_neighbors": 30}))
-def geodesic_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def geodesic_projection(op: OpBuilder, model: Isomap, x: Table) -> Array:
     """The shortest ways to the fitted rows through the nearest of them, projected."""
     method = "kneighbors" if model.n_neighbors is not None else "radius_neighbors"
     distance, index = (Array(op, item) for item in op.call(model.nbrs_, method, x, step="nbrs_"))
@@ -79,7 +85,7 @@ def geodesic_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     "LocallyLinearEmbedding.transform",
     cases=cases(transformer, "manifold", "LocallyLinearEmbedding", {}, {"n_neighbors": 3, "reg": 0.01}),
 )
-def barycentres(op: OpBuilder, model: Any, x: Table) -> Array:
+def barycentres(op: OpBuilder, model: LocallyLinearEmbedding, x: Table) -> Array:
     """The nearest fitted rows' embeddings, weighted as the row is best said as their mean (Roweis and Saul, 2000)."""
     rows = floats(op, x)
     _, index = (Array(op, item) for item in op.call(model.nbrs_, "kneighbors", x, step="nbrs_"))
@@ -94,7 +100,7 @@ def barycentres(op: OpBuilder, model: Any, x: Table) -> Array:
     return np.sum(take(rows.const(model.embedding_), index, axis=0) * weights[:, :, None], axis=1).astype(np.float64)
 
 
-def _partly(name: str, **options: Any) -> Any:
+def _partly(name: str, **options: object) -> Any:
     labels = target()
     labels[::2] = -1
     return made("semi_supervised", name, **options).fit(data(), labels)
@@ -108,7 +114,7 @@ def _partly(name: str, **options: Any) -> Any:
         built(lambda: _partly("LabelSpreading", kernel="knn"), f64(7, 4)),
     ],
 )
-def spread_labels(op: OpBuilder, model: Any, x: Table) -> Array:
+def spread_labels(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array:
     """The fitted rows' distributions over the labels, weighted by the kernel or summed over the nearest rows."""
     if model.kernel == "knn":
         _, index = (Array(op, item) for item in op.call(model.nn_fit, "kneighbors", x, step="nn_fit"))
@@ -127,6 +133,6 @@ def spread_labels(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _partly("LabelSpreading", kernel="knn"), f32(7, 4)),
     ],
 )
-def spread_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def spread_label(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array:
     """The label with the greatest share."""
     return label_of_scores(model.classes_, called(op, model, "predict_proba", x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -28,12 +28,29 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.discriminant_analysis import LinearClassifierMixin, LinearDiscriminantAnalysis
+    from sklearn.linear_model import (
+        ARDRegression,
+        BayesianRidge,
+        LogisticRegression,
+        RANSACRegressor,
+        SGDClassifier,
+        SGDOneClassSVM,
+    )
+    from sklearn.linear_model._base import LinearModel
+    from sklearn.linear_model._glm.glm import _GeneralizedLinearRegressor
+    from sklearn.linear_model._ridge import _RidgeClassifierMixin
+    from sklearn.linear_model._stochastic_gradient import BaseSGDRegressor
+    from sklearn.neural_network import MLPClassifier
+
 _LINEAR = "linear_model"
 # So many coefficients may stand in the attributes of one operator.
 _FEW = 1 << 14
 
 
-def product(x: Array, model: Any) -> Array:
+def product(x: Array, model: BaseEstimator) -> Array:
     """X coef' + intercept, in NumPy's common type of X and the coefficients."""
     coef = np.asarray(model.coef_)
     return x @ (coef if coef.ndim == 1 else coef.T) + model.intercept_
@@ -50,26 +67,26 @@ def product(x: Array, model: Any) -> Array:
         *cases(regressor, _LINEAR, "HuberRegressor"),
     ],
 )
-def linear_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+def linear_predict(op: OpBuilder, model: LinearModel, x: Table) -> Array:
     """X coef' + intercept."""
     return product(numbers(op, x), model)
 
 
 @sklearn.lower("BaseSGDRegressor.predict", cases=cases(regressor, _LINEAR, "SGDRegressor"))
-def sgd_regressor(op: OpBuilder, model: Any, x: Table) -> Array:
+def sgd_regressor(op: OpBuilder, model: BaseSGDRegressor, x: Table) -> Array:
     """X coef' + intercept, a vector."""
     return product(numbers(op, x), model)
 
 
 @sklearn.lower("BayesianRidge.predict_std", cases=cases(regressor, _LINEAR, "BayesianRidge"))
-def bayesian_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+def bayesian_deviation(op: OpBuilder, model: BayesianRidge, x: Table) -> Array:
     """sqrt(x sigma x' + 1 / alpha) of the centred rows."""
     centred = numbers(op, x) - model.X_offset_
     return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
 
 
 @sklearn.lower("ARDRegression.predict_std", cases=cases(regressor, _LINEAR, "ARDRegression"))
-def relevance_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
+def relevance_deviation(op: OpBuilder, model: ARDRegression, x: Table) -> Array:
     """sqrt(x sigma x' + 1 / alpha) of the centred relevant columns."""
     centred = (numbers(op, x) - model.X_offset_)[:, model.lambda_ < model.threshold_lambda]
     return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
@@ -82,7 +99,7 @@ def relevance_deviation(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, _LINEAR, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
     ],
 )
-def generalized_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+def generalized_predict(op: OpBuilder, model: _GeneralizedLinearRegressor, x: Table) -> Array:
     """The inverse link of X coef + intercept."""
     raw = product(floats(op, x), model)
     link = type(model._base_loss.link).__name__
@@ -94,7 +111,7 @@ def generalized_predict(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("RANSACRegressor.predict", cases=cases(regressor, _LINEAR, "RANSACRegressor"))
-def ransac_predict(op: OpBuilder, model: Any, x: Table) -> Array:
+def ransac_predict(op: OpBuilder, model: RANSACRegressor, x: Table) -> Array:
     """What the best estimator predicts."""
     return called(op, model.estimator_, "predict", x, step="estimator_")
 
@@ -108,7 +125,7 @@ def ransac_predict(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(classifier, "svm", "LinearSVC", {"classes": 2}),
     ],
 )
-def linear_decision_function(op: OpBuilder, model: Any, x: Table) -> Array:
+def linear_decision_function(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array:
     """X coef' + intercept, a vector for two classes."""
     scores = product(numbers(op, x), model)
     return scores.reshape(-1) if scores.ndim == 2 and scores.shape[1] == 1 else scores
@@ -121,7 +138,7 @@ def linear_decision_function(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(classifier, _LINEAR, "Perceptron"),
     ],
 )
-def linear_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def linear_label(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array:
     """The class of the greatest score."""
     pair = _pair(op, model, x)
     if pair is not None:
@@ -132,7 +149,7 @@ def linear_label(op: OpBuilder, model: Any, x: Table) -> Array:
     return with_shorter(found, short[0] if short else None)
 
 
-def _pair(op: OpBuilder, model: Any, x: Table) -> Array | None:
+def _pair(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array | None:
     """Columns 0 and -s of the scores of two classes, by one product; None of more classes or rows that are nearly all zeros."""
     rows, weights = numbers(op, x), np.atleast_2d(model.coef_)
     if len(weights) != 1 or len(model.classes_) != 2 or sparse_rows.has_few(rows.value, 1):
@@ -141,7 +158,7 @@ def _pair(op: OpBuilder, model: Any, x: Table) -> Array | None:
     return affine(rows, np.concatenate([np.zeros_like(weights), -weights]).T, bias)
 
 
-def _in_one(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array] | None:
+def _in_one(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> tuple[Array, Array] | None:
     """Labels and probabilities (softmax; of two classes with a score of 0 for the first) by one operator of float32.
 
     None where scikit-learn does not compute in float32, or the labels are neither int64 nor strings. The softmax keeps small
@@ -179,7 +196,7 @@ def _many_labels() -> Any:
     "_RidgeClassifierMixin.predict",
     cases=[*cases(classifier, _LINEAR, "RidgeClassifier", {"text": True}), built(_many_labels, f64(7, 4))],
 )
-def ridge_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def ridge_label(op: OpBuilder, model: _RidgeClassifierMixin, x: Table) -> Array:
     """The class of the greatest score; for many labels the sign of each score."""
     if not model._label_binarizer.y_type_.startswith("multilabel"):
         return linear_label(op, model, x)
@@ -199,7 +216,7 @@ def one_against_rest(scores: Array) -> Array:
         *cases(classifier, "discriminant_analysis", "LinearDiscriminantAnalysis", {}, {"classes": 2}),
     ],
 )
-def logistic_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def logistic_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis | LogisticRegression, x: Table) -> Array:
     """Logistic function of the score for two classes, softmax of the scores for more."""
     pair = _pair(op, model, x)
     if pair is not None:
@@ -217,7 +234,7 @@ def logistic_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     "MLPClassifier.predict_log_proba",
     cases=cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
 )
-def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def log_probabilities(op: OpBuilder, model: LogisticRegression | MLPClassifier | SGDClassifier, x: Table) -> Array:
     """The logarithm of the probabilities."""
     return np.log(called(op, model, "predict_proba", x))
 
@@ -234,7 +251,7 @@ def log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         {"loss": "modified_huber", "classes": 2},
     ),
 )
-def sgd_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def sgd_probabilities(op: OpBuilder, model: SGDClassifier, x: Table) -> Array:
     """Logistic functions of the scores, or (clip(score, -1, 1) + 1) / 2, divided by their sum."""
     scores = called(op, model, "decision_function", x)
     if model.loss == "log_loss":
@@ -244,18 +261,18 @@ def sgd_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_scores(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
     """X coef' - offset."""
     return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)
 
 
 @sklearn.lower("SGDOneClassSVM.score_samples", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_samples(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
     """The decision function plus the offset."""
     return called(op, model, "decision_function", x) + model.offset_
 
 
 @sklearn.lower("SGDOneClassSVM.predict", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_label(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
     return np.where(called(op, model, "decision_function", x) >= 0, np.int32(1), np.int32(-1))

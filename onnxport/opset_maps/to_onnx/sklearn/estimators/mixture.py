@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import digamma
@@ -14,6 +14,10 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import logsumexp
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
+if TYPE_CHECKING:
+    from sklearn.covariance import EllipticEnvelope, EmpiricalCovariance
+    from sklearn.mixture._base import BaseMixture
+
 _HERE = "mixture"
 _TYPES: list[dict[str, Any]] = [
     {"n_components": 2, "covariance_type": kind} for kind in ("full", "tied", "diag", "spherical")
@@ -22,7 +26,7 @@ _DIRICHLET = {"n_components": 2, "weight_concentration_prior_type": "dirichlet_d
 _CASES = [*cases(transformer, _HERE, "GaussianMixture", *_TYPES), *cases(transformer, _HERE, "BayesianGaussianMixture")]
 
 
-def _log_determinants(model: Any, features: int) -> Any:
+def _log_determinants(model: BaseMixture, features: int) -> Any:
     factors = model.precisions_cholesky_
     match model.covariance_type:
         case "full":
@@ -34,7 +38,7 @@ def _log_determinants(model: Any, features: int) -> Any:
     return features * np.log(factors)
 
 
-def log_densities(model: Any, rows: Array) -> Array:
+def log_densities(model: BaseMixture, rows: Array) -> Array:
     """The logarithm of each component's density, [N, K] (Bishop, Pattern Recognition and Machine Learning, 2.3)."""
     means, factors = model.means_, model.precisions_cholesky_
     features = means.shape[1]
@@ -55,7 +59,7 @@ def log_densities(model: Any, rows: Array) -> Array:
     return -0.5 * (float(features * np.log(2 * np.pi)) + total) + _log_determinants(model, features)
 
 
-def _variational_terms(model: Any) -> Any:
+def _variational_terms(model: BaseMixture) -> Any:
     """What the expected logarithms of precisions and weights add (Bishop, 10.64 to 10.66)."""
     features = model.means_.shape[1]
     freedom = model.degrees_of_freedom_
@@ -69,7 +73,7 @@ def _variational_terms(model: Any) -> Any:
     return found + digamma(weights[0]) - total + np.concatenate([[0.0], rest])
 
 
-def weighted_log_densities(op: OpBuilder, model: Any, x: Table) -> Array:
+def weighted_log_densities(op: OpBuilder, model: BaseMixture, x: Table) -> Array:
     """log weight + log density of each component."""
     found = log_densities(model, numbers(op, x))
     if hasattr(model, "weight_concentration_"):
@@ -81,20 +85,20 @@ def weighted_log_densities(op: OpBuilder, model: Any, x: Table) -> Array:
     "BaseMixture.predict",
     cases=[*_CASES, *cases(transformer, _HERE, "BayesianGaussianMixture", _DIRICHLET)],
 )
-def component(op: OpBuilder, model: Any, x: Table) -> Array:
+def component(op: OpBuilder, model: BaseMixture, x: Table) -> Array:
     """The most probable component."""
     return np.argmax(weighted_log_densities(op, model, x), axis=1)
 
 
 @sklearn.lower("BaseMixture.predict_proba", cases=_CASES)
-def responsibilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def responsibilities(op: OpBuilder, model: BaseMixture, x: Table) -> Array:
     """The components' shares in the density."""
     logs = weighted_log_densities(op, model, x)
     return np.exp(logs - logsumexp(logs, keepdims=True))
 
 
 @sklearn.lower("BaseMixture.score_samples", cases=_CASES)
-def log_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
+def log_likelihood(op: OpBuilder, model: BaseMixture, x: Table) -> Array:
     """The logarithm of the density."""
     return logsumexp(weighted_log_densities(op, model, x))
 
@@ -106,25 +110,25 @@ def log_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
     "EmpiricalCovariance.mahalanobis",
     cases=[*cases(transformer, "covariance", "EmpiricalCovariance"), *cases(transformer, "covariance", "MinCovDet")],
 )
-def mahalanobis(op: OpBuilder, model: Any, x: Table) -> Array:
+def mahalanobis(op: OpBuilder, model: EmpiricalCovariance, x: Table) -> Array:
     """Squared Mahalanobis distance to the fitted location."""
     gap = numbers(op, x).astype(np.float64) - model.location_
     return np.sum((gap @ model.get_precision()) * gap, axis=1)
 
 
 @sklearn.lower("EllipticEnvelope.score_samples", cases=cases(transformer, "covariance", "EllipticEnvelope"))
-def envelope_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+def envelope_samples(op: OpBuilder, model: EllipticEnvelope, x: Table) -> Array:
     """The opposite of the squared Mahalanobis distance."""
     return -called(op, model, "mahalanobis", x)
 
 
 @sklearn.lower("EllipticEnvelope.decision_function", cases=cases(transformer, "covariance", "EllipticEnvelope"))
-def envelope_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def envelope_scores(op: OpBuilder, model: EllipticEnvelope, x: Table) -> Array:
     """The samples' scores less the offset that the contamination asks for."""
     return called(op, model, "score_samples", x) - model.offset_
 
 
 @sklearn.lower("EllipticEnvelope.predict", cases=cases(transformer, "covariance", "EllipticEnvelope"))
-def envelope_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def envelope_label(op: OpBuilder, model: EllipticEnvelope, x: Table) -> Array:
     """1 inside, -1 outside."""
     return np.where(called(op, model, "decision_function", x) >= 0, 1, -1)

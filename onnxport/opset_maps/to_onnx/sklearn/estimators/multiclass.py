@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -19,15 +20,22 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, made, quantity, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, matrix
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.model_selection._classification_threshold import BaseThresholdClassifier
+    from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier, _ConstantPredictor
+    from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, RegressorChain, _MultiOutputEstimator
+
 _ROWS = f64(7, 4)
 _SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
 
 
-def _made(kind: str, inner: str = _LIKELY, **options: Any) -> Any:
+def _made(kind: str, inner: str = _LIKELY, **options: object) -> Any:
     return classifier("multiclass", kind, estimator=made("linear_model", inner), **options)
 
 
-def _binary_score(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
+def _binary_score(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
     """How much a binary estimator is for the second class (sklearn.multiclass._predict_binary)."""
     if is_regressor(estimator):
         return called(op, estimator, "predict", x, step=step)
@@ -37,11 +45,11 @@ def _binary_score(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
     return called(op, estimator, "predict_proba", x, step=step)[:, 1]
 
 
-def _threshold(estimator: Any) -> float:
+def _threshold(estimator: BaseEstimator) -> float:
     return 0.0 if hasattr(estimator, "decision_function") and is_classifier(estimator) else 0.5
 
 
-def _scores(op: OpBuilder, model: Any, x: Table) -> list[Array]:
+def _scores(op: OpBuilder, model: OneVsRestClassifier | OutputCodeClassifier, x: Table) -> list[Array]:
     return [_binary_score(op, part, x, f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
 
 
@@ -62,7 +70,7 @@ def _labelled() -> Any:
         built(_labelled, _ROWS),
     ],
 )
-def rest_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def rest_label(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
     """The class whose estimator is most for it, the first among equals; for several labels, ones where one is for it."""
     found = _scores(op, model, x)
     bound = _threshold(model.estimators_[0])
@@ -81,7 +89,7 @@ def rest_label(op: OpBuilder, model: Any, x: Table) -> Array:
         built(_labelled, _ROWS),
     ],
 )
-def rest_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def rest_probabilities(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
     """The estimators' probabilities, divided by their sum where the labels exclude each other."""
     parts = [
         called(op, part, "predict_proba", x, step=f"estimators_.{i}")[:, 1] for i, part in enumerate(model.estimators_)
@@ -102,7 +110,7 @@ def rest_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _made("OneVsRestClassifier", classes=2), _ROWS),
     ],
 )
-def rest_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def rest_scores(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
     """The estimators' scores."""
     parts = [
         called(op, part, "decision_function", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)
@@ -113,7 +121,7 @@ def rest_scores(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "_ConstantPredictor.predict", "_ConstantPredictor.decision_function", cases=[built(lambda: _constant(), _ROWS)]
 )
-def constant_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def constant_label(op: OpBuilder, model: _ConstantPredictor, x: Table) -> Array:
     """The only label that was fitted."""
     return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
 
@@ -125,7 +133,7 @@ def _constant() -> Any:
 
 
 @sklearn.lower("_ConstantPredictor.predict_proba", cases=[built(lambda: _constant(), _ROWS)])
-def constant_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def constant_probabilities(op: OpBuilder, model: _ConstantPredictor, x: Table) -> Array:
     """Certainty of the only label."""
     share = np.asarray(model.y_, np.float64).ravel()[0]
     return full(Array(op, matrix(op, x)), (None, 1), 1.0, np.float64) * np.array([[1 - share, share]])
@@ -142,7 +150,7 @@ def constant_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
     ],
 )
-def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def pair_scores(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
     """Votes of the pairs' estimators, and a share below a half of a vote from their scores."""
     labels, scores = [], []
     for i, part in enumerate(model.estimators_):
@@ -161,7 +169,7 @@ def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
     ],
 )
-def pair_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def pair_label(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
     """The class of the greatest score."""
     found = called(op, model, "decision_function", x)
     if model.n_classes_ == 2:
@@ -174,7 +182,7 @@ def pair_label(op: OpBuilder, model: Any, x: Table) -> Array:
     "OutputCodeClassifier.predict",
     cases=[built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True)],
 )
-def code_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def code_label(op: OpBuilder, model: OutputCodeClassifier, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     found = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
     return take_class(model.classes_, np.argmin(product_squares(found, model.code_book_), axis=1))
@@ -183,7 +191,7 @@ def code_label(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- several outputs -------------------------------------------------------------------------------------------------------
 
 
-def _outputs(kind: str = "MultiOutputClassifier", **options: Any) -> Any:
+def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
     if kind.endswith("Regressor") or kind == "RegressorChain":
         inner = {"estimator": made("linear_model", "Ridge")}
         return regressor("multioutput", kind, outputs=2, **inner, **options)
@@ -200,19 +208,19 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: Any) -> Any:
         built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
     ],
 )
-def each_output(op: OpBuilder, model: Any, x: Table) -> Array:
+def each_output(op: OpBuilder, model: _MultiOutputEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
     found = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
     return np.stack([item.T if item.ndim > 1 else item for item in found], axis=-1)
 
 
 @sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
-def each_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def each_probabilities(op: OpBuilder, model: MultiOutputClassifier, x: Table) -> Any:
     """The estimators' probabilities, an array for each output."""
     return [called(op, part, "predict_proba", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
 
 
-def _response(op: OpBuilder, estimator: Any, method: str, x: Table, step: str) -> Array:
+def _response(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, step: str) -> Array:
     """One column of what an estimator says: for probabilities that of the second class."""
     found = called(op, estimator, method, x, step=step)
     if found.ndim == 2:
@@ -222,7 +230,7 @@ def _response(op: OpBuilder, estimator: Any, method: str, x: Table, step: str) -
     return found
 
 
-def _chained(op: OpBuilder, model: Any, method: str, x: Table) -> Array:
+def _chained(op: OpBuilder, model: ClassifierChain | RegressorChain, method: str, x: Table) -> Array:
     rows = Array(op, matrix(op, x))
     features: list[Array] = []
     found: list[Array] = []
@@ -244,7 +252,7 @@ def _chained(op: OpBuilder, model: Any, method: str, x: Table) -> Array:
     return np.stack([found[int(i)] for i in inverse], axis=1)
 
 
-def _maker(make: Any, name: str, **options: Any) -> Any:
+def _maker(make: Callable[..., object], name: str, **options: object) -> Any:
     return lambda: make(name, **options)
 
 
@@ -253,7 +261,7 @@ def _lower_chain(method: str, *names: str) -> None:
         *(f"{name}.{method}" for name in names),
         cases=[built(_maker(_outputs, name, order=[1, 0]), _ROWS) for name in names],
     )
-    def chain(op: OpBuilder, model: Any, x: Table) -> Array:
+    def chain(op: OpBuilder, model: ClassifierChain | RegressorChain, x: Table) -> Array:
         """Each estimator on the rows and what those before it said."""
         return _chained(op, model, method, x)
 
@@ -264,7 +272,7 @@ _lower_chain("decision_function", "ClassifierChain")
 
 
 @sklearn.lower("ClassifierChain.predict_log_proba", cases=[built(lambda: _outputs("ClassifierChain"), _ROWS)])
-def chain_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def chain_log_probabilities(op: OpBuilder, model: ClassifierChain, x: Table) -> Array:
     """The logarithm of the probabilities."""
     return np.log(called(op, model, "predict_proba", x))
 
@@ -297,7 +305,7 @@ def _lower_inner(method: str) -> None:
     @sklearn.lower(
         *(f"{name}.{method}" for name in names), cases=[built(_maker(_frozen, name), _ROWS) for name in names]
     )
-    def inner(op: OpBuilder, model: Any, x: Table) -> Any:
+    def inner(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
         """The same method of the estimator inside."""
         attribute = _INNER[type(model).__name__]
         if not hasattr(model, attribute):  # the estimator was fitted before
@@ -335,7 +343,7 @@ for _method in _METHODS:
         ),
     ],
 )
-def threshold_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def threshold_label(op: OpBuilder, model: BaseThresholdClassifier, x: Table) -> Array:
     """The positive class from the threshold on."""
     inner = getattr(model, "estimator_", model.estimator)
     wanted = model._get_response_method()
@@ -359,7 +367,7 @@ def threshold_label(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- transformed targets -----------------------------------------------------------------------------------------------------
 
 
-def _transformed(**options: Any) -> Any:
+def _transformed(**options: object) -> Any:
     model = made("compose", "TransformedTargetRegressor", regressor=made("linear_model", "Ridge"), **options)
     return model.fit(data(), quantity(positive=True))
 
@@ -371,7 +379,7 @@ def _transformed(**options: Any) -> Any:
         built(lambda: _transformed(transformer=made("preprocessing", "StandardScaler")), _ROWS),
     ],
 )
-def untransformed(op: OpBuilder, model: Any, x: Table) -> Array:
+def untransformed(op: OpBuilder, model: TransformedTargetRegressor, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""
     said = called(op, model.regressor_, "predict", x, step="regressor_")
     column = said[:, None] if said.ndim == 1 else said

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -28,10 +29,24 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, 
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, matrix, numbers
 
+if TYPE_CHECKING:
+    from sklearn.neighbors import (
+        KernelDensity,
+        KNeighborsClassifier,
+        KNeighborsRegressor,
+        KNeighborsTransformer,
+        LocalOutlierFactor,
+        NeighborhoodComponentsAnalysis,
+        RadiusNeighborsClassifier,
+        RadiusNeighborsRegressor,
+        RadiusNeighborsTransformer,
+    )
+    from sklearn.neighbors._base import KNeighborsMixin, NeighborsBase
+
 _HERE = "neighbors"
 
 
-def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> tuple[Array, Array]:
+def neighbours_of(op: OpBuilder, model: KNeighborsMixin, x: Table, k: int | None = None) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows, [N, k]."""
     rows = _given(op, model, x)
     k = int(k or model.n_neighbors)
@@ -56,7 +71,7 @@ def neighbours_of(op: OpBuilder, model: Any, x: Table, k: int | None = None) -> 
 _STORED: Fact[ir.Value] = Fact("stored_distances")
 
 
-def _given(op: OpBuilder, model: Any, x: Table) -> Array:
+def _given(op: OpBuilder, model: NeighborsBase, x: Table) -> Array:
     """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
     if model.effective_metric_ != "precomputed" or not is_sparse(x):
         return numbers(op, x)
@@ -69,19 +84,19 @@ def _given(op: OpBuilder, model: Any, x: Table) -> Array:
     return Array(op, found)
 
 
-def _graph(model: Any, zeros: Array, infinite: Array) -> Array:
+def _graph(model: KNeighborsTransformer | RadiusNeighborsTransformer, zeros: Array, infinite: Array) -> Array:
     if model.mode == "distance":
         _STORED.set(zeros.value, infinite.value)
     return zeros
 
 
-def _as_scikit(model: Any, rows: Array, found: Array) -> Array:
+def _as_scikit(model: NeighborsBase, rows: Array, found: Array) -> Array:
     """Distances in float32 where scikit-learn computes them as a product of float32 matrices."""
     narrow = rows.dtype == model._fit_X.dtype == np.float32 and model._fit_method == "brute"
     return found.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else found
 
 
-def _metric(model: Any, rows: Array) -> tuple[str, dict[str, Any]]:
+def _metric(model: NeighborsBase, rows: Array) -> tuple[str, dict[str, Any]]:
     by_scipy = model._fit_method == "brute" and rows.dtype != model._fit_X.dtype
     if model.effective_metric_ == "braycurtis" and by_scipy:  # its denominator is another one
         raise UnsupportedOperator(
@@ -94,11 +109,11 @@ def _metric(model: Any, rows: Array) -> tuple[str, dict[str, Any]]:
     return model.effective_metric_, dict(model.effective_metric_params_ or {})
 
 
-def _both_sparse(model: Any, x: Table) -> bool:
+def _both_sparse(model: NeighborsBase, x: Table) -> bool:
     return hasattr(model._fit_X, "toarray") and is_sparse(x)
 
 
-def _fitted(model: Any) -> np.ndarray:
+def _fitted(model: NeighborsBase) -> np.ndarray:
     rows = model._fit_X
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
@@ -113,12 +128,12 @@ def _fitted(model: Any) -> np.ndarray:
         *cases(regressor, _HERE, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
     ],
 )
-def kneighbors(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+def kneighbors(op: OpBuilder, model: KNeighborsMixin, x: Table) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows."""
     return neighbours_of(op, model, x)
 
 
-def _weights(distance: Array, weights: Any) -> Array | None:
+def _weights(distance: Array, weights: str | Callable[..., np.ndarray] | None) -> Array | None:
     if weights in (None, "uniform"):
         return None
     if weights != "distance":
@@ -128,13 +143,13 @@ def _weights(distance: Array, weights: Any) -> Array | None:
     return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)
 
 
-def _targets(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+def _targets(model: KNeighborsClassifier | RadiusNeighborsClassifier) -> tuple[np.ndarray, list[np.ndarray]]:
     y = np.asarray(model._y)
     several = getattr(model, "outputs_2d_", False)
     return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if several else [model.classes_])
 
 
-def _votes(model: Any, distance: Array, index: Array) -> list[Array]:
+def _votes(model: KNeighborsClassifier, distance: Array, index: Array) -> list[Array]:
     """For each label column the summed weights of the classes among the neighbours, [N, K]."""
     weights = _weights(distance, model.weights)
     y, classes = _targets(model)
@@ -154,7 +169,7 @@ def _votes(model: Any, distance: Array, index: Array) -> list[Array]:
         *cases(classifier, _HERE, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
     ],
 )
-def neighbour_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def neighbour_probabilities(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Any:
     """Shares of the classes among the neighbours."""
     distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
     found = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
@@ -165,7 +180,7 @@ def neighbour_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
     "KNeighborsClassifier.predict",
     cases=cases(classifier, _HERE, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
 )
-def neighbour_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def neighbour_label(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Array:
     """The class with the most votes, the first among equals."""
     distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
     _, classes = _targets(model)
@@ -183,7 +198,7 @@ def neighbour_label(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, _HERE, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
     ],
 )
-def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def neighbour_value(op: OpBuilder, model: KNeighborsRegressor, x: Table) -> Array:
     """The mean of the neighbours' values, weighted."""
     distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
     y = np.asarray(model._y)
@@ -200,7 +215,12 @@ def neighbour_value(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- within a radius -------------------------------------------------------------------------------------------------------
 
 
-def _within(model: Any, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
+def _within(
+    model: RadiusNeighborsClassifier | RadiusNeighborsRegressor | RadiusNeighborsTransformer,
+    rows: Array,
+    *,
+    sparse: bool,
+) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
@@ -220,7 +240,7 @@ def _within(model: Any, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
     return found, found <= model.radius  # as NumPy compares them: in float32 where they are that
 
 
-def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
+def _radius_weights(distance: Array, inside: Array, weights: str | Callable[..., np.ndarray] | None) -> Array:
     if weights in (None, "uniform"):
         return inside.astype(np.float64)
     if weights != "distance":
@@ -234,7 +254,7 @@ def _radius_weights(distance: Array, inside: Array, weights: Any) -> Array:
     "RadiusNeighborsClassifier.predict_proba",
     cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
 )
-def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def radius_probabilities(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> Any:
     """Shares of the classes within the radius; where there is no row, all to the outlier label.
 
     Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
@@ -264,7 +284,7 @@ def radius_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
     "RadiusNeighborsClassifier.predict",
     cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
 )
-def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def radius_label(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> Array:
     """The class of the greatest share; the outlier label where there is none."""
     shares = op.call(model, "predict_proba", x)
     _, classes = _targets(model)
@@ -284,7 +304,7 @@ def radius_label(op: OpBuilder, model: Any, x: Table) -> Array:
     "RadiusNeighborsRegressor.predict",
     cases=cases(regressor, _HERE, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
 )
-def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def radius_value(op: OpBuilder, model: RadiusNeighborsRegressor, x: Table) -> Array:
     """The weighted mean of the values within the radius; where there is no row NaN, or what that is among integers."""
     y = np.asarray(model._y)
     values = y if y.ndim > 1 else y[:, None]
@@ -307,7 +327,7 @@ def radius_value(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, _HERE, "KNeighborsTransformer"))
-def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+def neighbour_graph(op: OpBuilder, model: KNeighborsTransformer, x: Table) -> Array:
     """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
@@ -319,7 +339,7 @@ def neighbour_graph(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
-def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
+def radius_graph(op: OpBuilder, model: RadiusNeighborsTransformer, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
     distance, inside = _within(model, _given(op, model, x), sparse=_both_sparse(model, x))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
@@ -329,7 +349,7 @@ def radius_graph(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "LocalOutlierFactor.score_samples", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
 )
-def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+def local_outlier_samples(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
     """The opposite of the mean ratio of the neighbours' densities to the row's own."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors_)
     if numbers(op, x).dtype == np.float32:
@@ -342,13 +362,13 @@ def local_outlier_samples(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "LocalOutlierFactor.decision_function", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
 )
-def local_outlier_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+def local_outlier_decision(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
     """The scores less the offset."""
     return called(op, model, "score_samples", x) - model.offset_
 
 
 @sklearn.lower("LocalOutlierFactor.predict", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True}))
-def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def local_outlier_label(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
     return np.where(called(op, model, "decision_function", x) < 0, -1, 1)
 
@@ -357,7 +377,7 @@ def local_outlier_label(op: OpBuilder, model: Any, x: Table) -> Array:
     "NeighborhoodComponentsAnalysis.transform",
     cases=cases(classifier, _HERE, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
 )
-def neighbourhood_components(op: OpBuilder, model: Any, x: Table) -> Array:
+def neighbourhood_components(op: OpBuilder, model: NeighborhoodComponentsAnalysis, x: Table) -> Array:
     """X components'."""
     return numbers(op, x) @ model.components_.T
 
@@ -403,7 +423,7 @@ def _log_sphere(d: int) -> float:
         built(lambda: made(_HERE, "KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
     ],
 )
-def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
+def kernel_density(op: OpBuilder, model: KernelDensity, x: Table) -> Array:
     """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""
     if model.kernel not in _KERNEL_NORMS:
         raise UnsupportedOperator(f"KernelDensity: kernel={model.kernel!r} has no mapping")
@@ -424,7 +444,7 @@ def kernel_density(op: OpBuilder, model: Any, x: Table) -> Array:
     return in_blocks(doubles(op, x), len(rows), of_block)[0] + offset
 
 
-def _tree_distances(model: Any, x: Array, rows: np.ndarray, h: float) -> Array:
+def _tree_distances(model: KernelDensity, x: Array, rows: np.ndarray, h: float) -> Array:
     if model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params:
         return np.sqrt(exact_squares(x, rows, h * h))
     return distances(x, rows, model.metric, model.metric_params)

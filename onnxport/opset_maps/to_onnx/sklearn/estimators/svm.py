@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iter
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.svm import SVR, NuSVR, OneClassSVM
+    from sklearn.svm._base import BaseLibSVM, BaseSVC
 
 _HERE = "svm"
 # From so many vectors on the kernel is made for a block of rows at a time; below, asking for the number of rows takes a tenth
@@ -46,7 +51,7 @@ def _probable(name: str, classes: int) -> list[Case]:
     return [built(make, rows, name=f"{classes} classes") for rows in (f64(7, 4), f32(7, 4))]
 
 
-def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray, intercept: np.ndarray) -> Array:
+def _kernel_sum(op: OpBuilder, model: BaseLibSVM, x: Table, weights: np.ndarray, intercept: np.ndarray) -> Array:
     """The kernel of the rows, in float64, with the support vectors, times their weights [vectors, functions], plus intercepts."""
     rows = doubles(op, x)
     name, vectors = model.kernel, _dense(model.support_vectors_)
@@ -68,18 +73,18 @@ def _kernel_sum(op: OpBuilder, model: Any, x: Table, weights: np.ndarray, interc
     return in_blocks(rows, len(vectors), of_block, least=_LARGE)[0]
 
 
-def _dense(matrix: Any) -> np.ndarray:
+def _dense(matrix: np.ndarray | csr_matrix) -> np.ndarray:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float64)
 
 
 # -- classification ----------------------------------------------------------------------------------------------------------
 
 
-def _pairs(model: Any) -> list[tuple[int, int]]:
+def _pairs(model: BaseSVC) -> list[tuple[int, int]]:
     return list(combinations(range(len(model.classes_)), 2))
 
 
-def _pair_weights(model: Any) -> np.ndarray:
+def _pair_weights(model: BaseSVC) -> np.ndarray:
     """For each pair i < j of classes what each support vector says for class i, [vectors, pairs]."""
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
@@ -93,7 +98,7 @@ def _pair_weights(model: Any) -> np.ndarray:
     return weights
 
 
-def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def pair_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """For each pair i < j of classes how much a row is class i, [N, pairs]: libsvm's decision values."""
     return _kernel_sum(op, model, x, _pair_weights(model), model._intercept_)
 
@@ -106,7 +111,7 @@ def pair_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         built(_precomputed, f64(7, 120)),
     ],
 )
-def machine_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def machine_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
     found = pair_scores(op, model, x)
     if len(model.classes_) == 2:
@@ -124,7 +129,7 @@ def machine_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         built(_precomputed, f64(7, 120)),
     ],
 )
-def machine_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def machine_label(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """The class with the most votes of the pairs, the first among equals; with ``break_ties`` that of the greatest score."""
     count = len(model.classes_)
     if model.break_ties and count > 2:
@@ -146,7 +151,7 @@ def machine_label(op: OpBuilder, model: Any, x: Table) -> Array:
     "BaseSVC.predict_proba",
     cases=[*_probable("SVC", 3), *_probable("SVC", 2), *_probable("NuSVC", 3)],
 )
-def machine_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def machine_probabilities(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """Platt's logistic functions of the pairs' scores, coupled."""
     scores = pair_scores(op, model, x)
     found = 1.0 / (1.0 + np.exp(scores * model._probA + model._probB))
@@ -197,7 +202,7 @@ def coupled(first: Array, count: int) -> Array:
     "BaseSVC.predict_log_proba",
     cases=[*_probable("SVC", 3), *_probable("SVC", 2)],
 )
-def machine_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def machine_log_probabilities(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """The logarithm of the probabilities."""
     return np.log(called(op, model, "predict_proba", x))
 
@@ -210,24 +215,24 @@ def machine_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     "NuSVR.predict",
     cases=[*cases(regressor, _HERE, "SVR", *_KERNELS), *cases(regressor, _HERE, "NuSVR", {}, {"kernel": "linear"})],
 )
-def machine_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def machine_value(op: OpBuilder, model: NuSVR | OneClassSVM | SVR, x: Table) -> Array:
     """The kernel with the support vectors times the dual coefficients, plus the intercept."""
     return _kernel_sum(op, model, x, _dense(model._dual_coef_).T, model._intercept_).reshape(-1)
 
 
 @sklearn.lower("OneClassSVM.decision_function", cases=cases(regressor, _HERE, "OneClassSVM", *_KERNELS))
-def one_class_machine(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_machine(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
     """The distance to the separating hyperplane, below 0 outside."""
     return machine_value(op, model, x)
 
 
 @sklearn.lower("OneClassSVM.score_samples", cases=cases(regressor, _HERE, "OneClassSVM"))
-def one_class_machine_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_machine_samples(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
     """The decision function plus the offset."""
     return called(op, model, "decision_function", x) + model.offset_
 
 
 @sklearn.lower("OneClassSVM.predict", cases=cases(regressor, _HERE, "OneClassSVM", {}, {"nu": 0.1}))
-def one_class_machine_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_class_machine_label(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
     return np.where(called(op, model, "decision_function", x) > 0, 1, -1)

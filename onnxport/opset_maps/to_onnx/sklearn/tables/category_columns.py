@@ -13,7 +13,9 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding impor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, count, numbers, select
 
 
-def coded_columns(op: OpBuilder, x: Table, categories: Mapping[int, Sequence[Any]], dtype: Any) -> Array:
+def coded_columns(
+    op: OpBuilder, x: Table, categories: Mapping[int, Sequence[Any]], dtype: np.dtype | type[np.floating]
+) -> Array:
     """The table as a matrix, the columns of categories as their codes, NaN for what is none of them.
 
     Only a frame holds the categories themselves; a matrix of numbers holds their codes already, as for the libraries.

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import DTypeLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Axis, Function, Numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes, text_of
@@ -43,15 +44,17 @@ class Series(Traced):
         """Another column of the same graph."""
         return Series(self.op, value)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         raise UnsupportedOperator("rows of a column are chosen: the graph's batch stays as it is")
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Any:
         if function not in _OF_ARRAYS:
             raise UnsupportedOperator(f"numpy.{function.__name__} of a column: take its values")
         return function(*map(_plain, args), **kwargs)
 
-    def _function(self, name: str, *args: Any, **kwargs: Any) -> Array:
+    def _function(self, name: str, *args: object, **kwargs: object) -> Array:
         raise UnsupportedOperator(f"{name}() over the rows of a batch")
 
     @property
@@ -59,7 +62,7 @@ class Series(Traced):
         """The column as a NumPy vector."""
         return Traced(self.op, self.value)
 
-    def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
+    def to_numpy(self, dtype: DTypeLike = None, **_: object) -> Array:
         """The column as a NumPy vector."""
         return self.values if dtype is None else self.values.astype(dtype)
 
@@ -85,19 +88,19 @@ class Series(Traced):
         """Where a value is one of some."""
         return self._code(list(values)) >= 0
 
-    def fillna(self, value: Any) -> Series:
+    def fillna(self, value: object) -> Series:
         """Something else instead of missing values."""
         if self.dtype == object:
             filled = self.op.const(np.asarray(value, object))
             return self.of(self.op.Where(self.isna().value, filled, self.value))
         return self.mask(np.isnan(self), value) if self.dtype.kind == "f" else self
 
-    def clip(self, lower: Any = None, upper: Any = None) -> Series:
+    def clip(self, lower: Numbers | None = None, upper: Numbers | None = None) -> Series:
         """Values not below one number nor above another."""
         found = self if lower is None else np.maximum(self, lower)
         return found if upper is None else np.minimum(found, upper)
 
-    def between(self, left: Any, right: Any, inclusive: str = "both") -> Series:
+    def between(self, left: Numbers, right: Numbers, inclusive: str = "both") -> Series:
         """Where a value lies between two numbers."""
         first = self >= left if inclusive in ("both", "left") else self > left
         return first & (self <= right if inclusive in ("both", "right") else self < right)
@@ -110,15 +113,15 @@ class Series(Traced):
         """Rounded values."""
         return _column(np.round(self, decimals))
 
-    def where(self, condition: Any, other: Any = np.nan) -> Series:
+    def where(self, condition: Numbers, other: Numbers = np.nan) -> Series:
         """The values where a condition holds, else another."""
         return _column(np.where(condition, self, other))
 
-    def mask(self, condition: Any, other: Any = np.nan) -> Series:
+    def mask(self, condition: Numbers, other: Numbers = np.nan) -> Series:
         """The values where a condition does not hold, else another."""
         return _column(np.where(condition, other, self))
 
-    def map(self, arg: Any) -> Series:
+    def map(self, arg: object) -> Series:
         """What a dictionary says for each value; NaN for others."""
         if not isinstance(arg, Mapping):
             raise UnsupportedOperator("Series.map of something other than a dictionary")
@@ -172,11 +175,11 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """The table as a NumPy matrix."""
         return Traced(self._op, table.matrix(self._op, self.table()))
 
-    def to_numpy(self, dtype: Any = None, **_: Any) -> Array:
+    def to_numpy(self, dtype: DTypeLike = None, **_: object) -> Array:
         """The table as a NumPy matrix."""
         return self.values if dtype is None else self.values.astype(dtype)
 
-    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
         raise UnsupportedOperator("the table is turned into NumPy's array: call its to_numpy() or take its columns")
 
     def __len__(self) -> int:
@@ -185,7 +188,7 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Any:
         return iter(self._columns)
 
-    def __contains__(self, name: Any) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._columns
 
     def __getattr__(self, name: str) -> Series:
@@ -194,14 +197,14 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"a table in the graph has no {name!r}")
         return columns[name]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: str | Sequence[str]) -> Any:
         if isinstance(key, str):
             return self._columns[key]
         if isinstance(key, Array) or not all(isinstance(name, str) for name in key):
             raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
         return DataFrame(self._op, {name: self._columns[name] for name in key})
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: str | Sequence[str], value: object) -> None:
         names = [key] if isinstance(key, str) else list(key)
         if isinstance(value, DataFrame):
             found = list(value._columns.values())
@@ -211,7 +214,7 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
             found = [self._series(value)] * len(names)
         self._columns.update(zip(names, found, strict=True))
 
-    def _series(self, value: Any) -> Series:
+    def _series(self, value: object) -> Series:
         if isinstance(value, Array):
             return _column(value)
         like = next(iter(self._columns.values()))
@@ -223,14 +226,20 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """The same table, apart from what is assigned to either."""
         return DataFrame(self._op, self._columns)
 
-    def assign(self, **columns: Any) -> DataFrame:
+    def assign(self, **columns: object) -> DataFrame:
         """With more columns, or other ones."""
         found = self.copy()
         for name, value in columns.items():
             found[name] = value(found) if callable(value) else value
         return found
 
-    def drop(self, labels: Any = None, *, axis: Any = 0, columns: Any = None) -> DataFrame:
+    def drop(
+        self,
+        labels: str | Sequence[str] | None = None,
+        *,
+        axis: int | str = 0,
+        columns: str | Sequence[str] | None = None,
+    ) -> DataFrame:
         """Without some columns."""
         if columns is None and axis not in (1, "columns"):
             raise UnsupportedOperator("rows of a table are dropped: the graph's batch stays as it is")
@@ -238,22 +247,22 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         away = [away] if isinstance(away, str) else list(away)
         return DataFrame(self._op, {name: item for name, item in self._columns.items() if name not in away})
 
-    def rename(self, *, columns: Any) -> DataFrame:
+    def rename(self, *, columns: Mapping[str, str] | Callable[[str], str]) -> DataFrame:
         """With other names."""
         new: Callable[[str], str] = columns if callable(columns) else lambda name: columns.get(name, name)
         return DataFrame(self._op, {new(name): item for name, item in self._columns.items()})
 
-    def astype(self, dtype: Any, **_: Any) -> DataFrame:
+    def astype(self, dtype: object, **_: object) -> DataFrame:
         """In other element types."""
-        kinds = dtype if isinstance(dtype, Mapping) else dict.fromkeys(self._columns, dtype)
+        kinds: Mapping[str, Any] = dtype if isinstance(dtype, Mapping) else dict.fromkeys(self._columns, dtype)
         return self._each(lambda name, item: item.astype(kinds[name]) if name in kinds else item)
 
-    def fillna(self, value: Any) -> DataFrame:
+    def fillna(self, value: object) -> DataFrame:
         """Something else instead of missing values."""
         fills = value if isinstance(value, Mapping) else dict.fromkeys(self._columns, value)
         return self._each(lambda name, item: item.fillna(fills[name]) if name in fills else item)
 
-    def clip(self, lower: Any = None, upper: Any = None) -> DataFrame:
+    def clip(self, lower: Numbers | None = None, upper: Numbers | None = None) -> DataFrame:
         """Values not below one number nor above another."""
         return self._each(lambda _, item: item.clip(lower, upper))
 
@@ -265,19 +274,19 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """Rounded values."""
         return self._each(lambda _, item: item.round(decimals))
 
-    def add(self, other: Any) -> DataFrame:
+    def add(self, other: Numbers) -> DataFrame:
         """The table and a number."""
         return self + _number(other)
 
-    def sub(self, other: Any) -> DataFrame:
+    def sub(self, other: Numbers) -> DataFrame:
         """The table less a number."""
         return self - _number(other)
 
-    def mul(self, other: Any) -> DataFrame:
+    def mul(self, other: Numbers) -> DataFrame:
         """The table times a number."""
         return self * _number(other)
 
-    def div(self, other: Any) -> DataFrame:
+    def div(self, other: Numbers) -> DataFrame:
         """The table over a number."""
         return self / _number(other)
 
@@ -295,32 +304,32 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """Where a value is missing."""
         return self._each(lambda _, item: item.isna())
 
-    def apply(self, function: Any) -> DataFrame:
+    def apply(self, function: Function) -> DataFrame:
         """A function of each column."""
         return self._each(lambda _, item: function(item))
 
-    def sum(self, axis: Any = 0) -> Series:
+    def sum(self, axis: Axis = 0) -> Series:
         """The sum of each row's values that are there."""
         return self._across(np.nansum, axis)
 
-    def max(self, axis: Any = 0) -> Series:
+    def max(self, axis: Axis = 0) -> Series:
         """The greatest of each row's values that are there."""
         return self._across(np.nanmax, axis)
 
-    def min(self, axis: Any = 0) -> Series:
+    def min(self, axis: Axis = 0) -> Series:
         """The least of each row's values that are there."""
         return self._across(np.nanmin, axis)
 
-    def std(self, axis: Any = 0, *, ddof: int = 1) -> Series:
+    def std(self, axis: Axis = 0, *, ddof: int = 1) -> Series:
         """The standard deviation of each row's values that are there."""
         return self._across(np.nanstd, axis, ddof=ddof)
 
-    def _across(self, function: Any, axis: Any, **options: Any) -> Series:
+    def _across(self, function: Function, axis: int | str, **options: object) -> Series:
         if axis not in (1, "columns"):
             raise UnsupportedOperator(f"{function.__name__.removeprefix('nan')} over the rows of a batch: pass axis=1")
         return _column(function(self.values, axis=1, **options))
 
-    def mean(self, axis: Any = 0) -> Series:
+    def mean(self, axis: Axis = 0) -> Series:
         """The mean of each row's values that are there."""
         there = [item.notna().astype(np.float64) for item in self._columns.values()]
         return self.sum(axis) / sum(there[1:], start=there[0])
@@ -331,14 +340,16 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
             raise UnsupportedOperator("a function of a table's columns gives something other than columns")
         return DataFrame(self._op, {name: _column(item) for name, item in found.items()})
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Any:
         if function not in _OF_ARRAYS:
             raise UnsupportedOperator(f"numpy.{function.__name__} of a table: take its values")
         return function(*map(_plain, args), **kwargs)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> DataFrame:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> DataFrame:
         def of(name: str, place: int) -> Any:
-            item = inputs[place]
+            item: Any = inputs[place]
             if isinstance(item, DataFrame):
                 return item[name]
             ndim = item.ndim if isinstance(item, Array) else np.ndim(item)
@@ -359,9 +370,8 @@ class Located:
     def __init__(self, frame: DataFrame, *, by_place: bool) -> None:
         self._frame, self._by_place = frame, by_place
 
-    def __getitem__(self, key: Any) -> Any:
-        everything = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice) and key[0] == slice(None)
-        if not everything:
+    def __getitem__(self, key: object) -> Any:
+        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice) and key[0] == slice(None)):
             raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
         names, chosen = self._frame.columns, key[1]
         if self._by_place:
@@ -375,18 +385,18 @@ class Located:
         return self._frame[found if isinstance(found, str) else list(found)]
 
 
-def _number(other: Any) -> Any:
+def _number(other: Numbers) -> Any:
     if not isinstance(other, (bool, int, float, np.generic)):
         raise UnsupportedOperator("a table is computed with something other than a number: pandas aligns them")
     return other
 
 
-def _column(found: Any) -> Series:
+def _column(found: Array) -> Series:
     """A vector of the graph as a column."""
     return Series(found.op, found.value)
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: object) -> Any:
     """An argument of a NumPy function, tables and columns in it as arrays."""
     if isinstance(item, (list, tuple)):
         return type(item)(map(_plain, item))

@@ -8,13 +8,17 @@ table is marked where scikit-learn makes it sparse.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 from scipy.sparse import csr_matrix, issparse
 
 from onnxport.graph.facts import Fact
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.preprocessing import FunctionTransformer
 
 _ALWAYS = frozenset("CountVectorizer TfidfVectorizer HashingVectorizer TfidfTransformer".split())
 _GRAPHS = frozenset("KNeighborsTransformer RadiusNeighborsTransformer".split())
@@ -60,7 +64,7 @@ def is_sparse(x: Table) -> bool:
     return held(x) != Held.DENSE
 
 
-def handed_on(step: Any, given: Table, result: Any) -> Any:
+def handed_on(step: BaseEstimator | str | None, given: Table, result: Table) -> Any:
     """What a step of a pipeline made of a table, marked where that is a sparse matrix, or no longer one."""
     if not isinstance(result, Frame) and result is not given:
         form = _form_given_by(step, held(given))
@@ -74,16 +78,16 @@ def mark_sparse(x: ir.Value) -> None:
     _HELD.set(x, Held.SPARSE)
 
 
-def _form_given_by(step: Any, given: Held) -> Held:
+def _form_given_by(step: BaseEstimator | str | None, given: Held) -> Held:
     """How a fitted transformer's result is held, for a table that is held as `given`."""
+    if step is None or step == "passthrough":
+        return given
+    if isinstance(step, str):
+        return Held.DENSE  # "drop"
     if hasattr(step, "steps"):
         for _, inner in step.steps:
             given = _form_given_by(inner, given)
         return given
-    if step is None or step == "passthrough":
-        return given
-    if step == "drop":
-        return Held.DENSE
     parts = [item for _, item in getattr(step, "transformer_list", ())]
     parts += [item for _, item, _ in getattr(step, "transformers_", ())]
     found = max((_form_given_by(item, given) for item in parts), default=Held.DENSE)
@@ -107,7 +111,7 @@ def _form_given_by(step: Any, given: Held) -> Held:
     return given if name in _KEEPING or hasattr(step, "get_support") else Held.DENSE
 
 
-def _makes_dense(step: Any) -> bool:
+def _makes_dense(step: FunctionTransformer) -> bool:
     """Whether a FunctionTransformer's function gives an array for a sparse matrix, as ``lambda x: x.toarray()`` does."""
     if step.func is None:
         return False

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import DTypeLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def _joined(op: OpBuilder, parts: Sequence[ir.Value], common: np.dtype) -> ir.Va
     return sparse_rows.told_of_parts(op.Concat(*parts, axis=1), parts) if len(parts) > 1 else parts[0]
 
 
-def numbers(op: OpBuilder, x: Table, *dtypes: Any) -> Array:
+def numbers(op: OpBuilder, x: Table, *dtypes: DTypeLike) -> Array:
     """The table as a matrix of numbers, as scikit-learn's check_array makes it.
 
     Args:
@@ -103,7 +107,9 @@ def doubles(op: OpBuilder, x: Table) -> Array:
     return numbers(op, x, np.float64)
 
 
-def called(op: OpBuilder, estimator: Any, method: str, x: Table, index: int | None = None, *, step: str = "") -> Array:
+def called(
+    op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, index: int | None = None, *, step: str = ""
+) -> Array:
     """What a method of an estimator gives on the table."""
     return Array(op, matrix(op, op.call(estimator, method, x, index, step=step)))
 

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -84,7 +83,7 @@ def _guarded(op: OpBuilder, x: ir.Value, refused: str) -> ir.Value:
     return op.typed(op.StringConcat(x, blank), ir.DataType.STRING, x.shape)
 
 
-def split(op: OpBuilder, x: ir.Value, **options: Any) -> tuple[ir.Value, ir.Value]:
+def split(op: OpBuilder, x: ir.Value, **options: object) -> tuple[ir.Value, ir.Value]:
     """Pieces [..., K], "" beyond the last one, with one column of "" at least; and how many there are."""
     pieces, counts = op.StringSplit(x, **options)
     batch = list(x.shape or ())

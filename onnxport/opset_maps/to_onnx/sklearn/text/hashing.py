@@ -6,7 +6,7 @@ alphabets (`ALPHABET`); a name with another one is an error of the runtime, not 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -30,6 +30,10 @@ from onnxport.opset_maps.to_onnx.sklearn.text.terms import joined_terms, side_by
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import token_rule
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import documents_of, words
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import dense, normalized_rows
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.feature_extraction.text import HashingVectorizer
 
 # ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; dashes, quotation marks and two signs; spaces.
 _RANGES = (
@@ -137,19 +141,19 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
     return Array(op, op.Gather(codes, places, axis=0))
 
 
-def _column(model: Any, code: Any) -> Any:
+def _column(model: FeatureHasher | HashingVectorizer, code: Array | np.ndarray) -> Any:
     """The column that a hash falls in, of numbers or of the graph: scikit-learn takes it for signed, and its absolute value."""
     return np.minimum(code, (1 << 32) - code) % model.n_features
 
 
-def _sign(model: Any, code: Any) -> Any:
+def _sign(model: FeatureHasher | HashingVectorizer, code: Array | np.ndarray) -> Any:
     return np.where(code < 1 << 31, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------------
 
 
-def _terms(op: OpBuilder, model: Any, x: ir.Value) -> tuple[ir.Value, str]:
+def _terms(op: OpBuilder, model: HashingVectorizer, x: ir.Value) -> tuple[ir.Value, str]:
     """The terms of documents [N], as [N, T], "" where there is none; and the characters that they can have."""
     low, high = model.ngram_range
     lower = preparation(model).lowercase
@@ -179,7 +183,9 @@ def _as_strings(op: OpBuilder, numbers: ir.Value, known: str) -> ir.Value:
     return op.typed(op.Gather(strings, numbers, axis=0), ir.DataType.STRING, [None, None])
 
 
-def _entries(op: OpBuilder, model: Any, terms: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
+def _entries(
+    op: OpBuilder, model: FeatureHasher | HashingVectorizer, terms: ir.Value, characters: str
+) -> tuple[ir.Value, ir.Value]:
     """The columns that terms [N, K] hit, -1 where there is none, and their signs, or 1 for `binary`, float64."""
     code = hashed(op, terms, characters)
     there = code.of(op.Not(op.Equal(terms, blank(op))))
@@ -199,7 +205,7 @@ _TEXTS = np.array(
 )
 
 
-def _vectorizer(**options: Any) -> Any:
+def _vectorizer(**options: object) -> Any:
     return made("feature_extraction.text", "HashingVectorizer", n_features=32, **options)
 
 
@@ -211,7 +217,7 @@ def _vectorizer(**options: Any) -> Any:
         built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
     ],
 )
-def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def hashing_vectorizer(op: OpBuilder, model: HashingVectorizer, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
     model = in_words(model)
     batch = matrix(op, x).shape
@@ -225,7 +231,7 @@ def hashing_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- named features ----------------------------------------------------------------------------------------------------------
 
 
-def _hasher(**options: Any) -> Any:
+def _hasher(**options: object) -> Any:
     return made("feature_extraction", "FeatureHasher", n_features=16, **options)
 
 
@@ -237,7 +243,7 @@ def _hasher(**options: Any) -> Any:
         built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
     ],
 )
-def feature_hasher(op: OpBuilder, model: Any, x: Table) -> Array:
+def feature_hasher(op: OpBuilder, model: FeatureHasher, x: Table) -> Array:
     """Values of features at the columns that the hashes of their names fall in."""
     if op.opset < 20:
         raise UnsupportedOperator("FeatureHasher: text is split from opset 20 on: ask for target_opset=21")
@@ -253,7 +259,7 @@ def feature_hasher(op: OpBuilder, model: Any, x: Table) -> Array:
     return dense(Array(op, columns), Array(op, values), model, model.n_features)
 
 
-def _entries_of_features(op: OpBuilder, model: Any, x: Table) -> tuple[ir.Value, ir.Value]:
+def _entries_of_features(op: OpBuilder, model: FeatureHasher, x: Table) -> tuple[ir.Value, ir.Value]:
     """The column that each feature hits, and its value with the sign, float64 [N, number of features]."""
     found = []
     for name, column in features(op, model, x):

@@ -7,13 +7,16 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import all_characters, class_of
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 # Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike; and
 # what "ascii" takes out of ordinary text: punctuation, signs of currencies.
@@ -59,7 +62,7 @@ _PREPROCESSORS: dict[Any, dict[str, Any]] = {
 }
 
 
-def in_words(model: Any) -> Any:
+def in_words(model: CountVectorizer | HashingVectorizer) -> Any:
     """The vectorizer with arguments by name instead of the functions `str.split`, `str.lower` and those that strip accents."""
     said: dict[str, Any] = {}
     if model.analyzer is str.split:  # nothing else is done to a document then
@@ -80,7 +83,7 @@ def in_words(model: Any) -> Any:
     return found
 
 
-def preparation(model: Any) -> Preparation:
+def preparation(model: CountVectorizer | HashingVectorizer) -> Preparation:
     """What the arguments of a vectorizer say.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +14,9 @@ from onnxport.opset_maps.to_onnx.sklearn.text.characters import SPACES, is_space
 from onnxport.opset_maps.to_onnx.sklearn.text.letters import by_frequency, letters
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import cut_where_odd
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import HashingVectorizer
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
 
@@ -45,7 +48,7 @@ def _moved_together(op: OpBuilder, items: ir.Value) -> ir.Value:
     return op.GatherElements(items, index, axis=1)
 
 
-def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, known: str) -> ir.Value:
+def characters_of_text(op: OpBuilder, model: HashingVectorizer, x: ir.Value, known: str) -> ir.Value:
     """The characters of documents [N], as [N, K] (`letters`), runs of spaces as one (analyzer="char")."""
     x, changes = prepared(op, preparation(model), x, known, is_space)
     x = replaced(op, x, changes)
@@ -65,7 +68,7 @@ def characters_of_text(op: OpBuilder, model: Any, x: ir.Value, known: str) -> ir
     return _moved_together(op, op.Where(op.Equal(op.Mul(flags, before), 1), 0, found))
 
 
-def characters_of_words(op: OpBuilder, model: Any, x: ir.Value, known: str) -> tuple[ir.Value, ir.Value]:
+def characters_of_words(op: OpBuilder, model: HashingVectorizer, x: ir.Value, known: str) -> tuple[ir.Value, ir.Value]:
     """The characters of documents' words (`letters`), each between spaces and apart from the next, [N, K]; the words, [N, W]."""
     x, changes = prepared(op, preparation(model), x, known, is_space)
 

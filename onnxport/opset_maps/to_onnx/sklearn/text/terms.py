@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +21,9 @@ from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.spelling import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import documents_of, runs
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer
 
 _INT = ir.DataType.INT64
 _END = np.iinfo(np.int64).max
@@ -72,7 +75,7 @@ class _Lexicon:
     words: dict[str, int]
 
     @classmethod
-    def of(cls, model: Any, rule: TokenRule) -> _Lexicon:
+    def of(cls, model: CountVectorizer, rule: TokenRule) -> _Lexicon:
         """That of a fitted vectorizer.
 
         Raises:
@@ -99,7 +102,7 @@ class _Lexicon:
             raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
         return cls(places, words)
 
-    def numbers(self, op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value) -> ir.Value:
+    def numbers(self, op: OpBuilder, model: CountVectorizer, rule: TokenRule, x: ir.Value) -> ir.Value:
         """The numbers of the tokens of documents [N], in their order, [N, W]; -1 where one is unknown, or there is none."""
         found = runs(op, model, rule, x, list(model.vocabulary_))
         keys, longest = dict(self.words), max(map(len, self.places))
@@ -203,7 +206,7 @@ def _counted(
     return Array(op, op.typed(found, ir.DataType.FLOAT, [None, width]))
 
 
-def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
+def term_counts(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
     """How often each document has each term, float32 [N, V]."""
     batch = matrix(op, x).shape
     documents = documents_of(op, model, x)
@@ -218,7 +221,7 @@ def term_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     return Array(op, op.typed(total.value, ir.DataType.FLOAT, shape))
 
 
-def _counted_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+def _counted_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
     preparation(model)
     rule = token_rule(model.token_pattern)
     lexicon = _Lexicon.of(model, rule)
@@ -232,7 +235,7 @@ def _numbered(terms: dict[str, int], known: str) -> dict[tuple[Any, ...], int]:
     return {tuple(number[c] for c in term): place for term, place in terms.items()}
 
 
-def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+def _counted_characters(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
     known = known_characters(model.vocabulary_)
     terms = {term: int(place) for term, place in model.vocabulary_.items() if low <= len(term) <= high}
@@ -240,7 +243,7 @@ def _counted_characters(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | 
     return [_counted(op, found, _numbered(terms, known), len(model.vocabulary_), low, high)]
 
 
-def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | None]:
+def _counted_in_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
     known = known_characters(model.vocabulary_)
     terms: dict[str, int] = {}
@@ -255,12 +258,12 @@ def _counted_in_words(op: OpBuilder, model: Any, x: ir.Value) -> list[Array | No
     return [_counted(op, found, _numbered(terms, known), width, low, high), _counted(op, words, short, width, 1, 1)]
 
 
-def is_wide(model: Any) -> bool:
+def is_wide(model: CountVectorizer) -> bool:
     """Whether counts of so many terms are better held as their entries."""
     return model.analyzer == "word" and len(model.vocabulary_) >= _WIDE and np.dtype(model.dtype) in _SCATTERED
 
 
-def term_entries(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+def term_entries(op: OpBuilder, model: CountVectorizer, x: Table) -> tuple[Array, Array]:
     """The terms in each document: columns, int64 [N, K], and how often they occur, float64 [N, K], 0 where there is none."""
     documents = documents_of(op, model, x)
     preparation(model)

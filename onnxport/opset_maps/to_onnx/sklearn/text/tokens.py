@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -26,6 +26,9 @@ from onnxport.opset_maps.to_onnx.sklearn.text.characters import (
 )
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
 # Later than any token.
@@ -72,7 +75,7 @@ class Tokens:
         return op.typed(op.Reshape(found, laid), values.dtype or _TEXT, [None, None])
 
 
-def documents_of(op: OpBuilder, model: Any, x: Table) -> ir.Value:
+def documents_of(op: OpBuilder, model: CountVectorizer | HashingVectorizer, x: Table) -> ir.Value:
     """The documents as a vector, and another one after them: operators on text fail where there is none."""
     if op.opset < 20:
         raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
@@ -111,7 +114,7 @@ def cut_where_odd(op: OpBuilder, x: ir.Value, whole: str, cut: Callable[[OpBuild
     return Tokens(op.typed(strings, _TEXT, [None]), op.typed(places, _INT, [None]), shape)
 
 
-def runs(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> Tokens:
+def runs(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> Tokens:
     """The runs of characters of words in documents [N], tokens or not.
 
     Args:
@@ -136,7 +139,7 @@ def runs(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequenc
     return cut_where_odd(op, x, f"[{inside_of(plain)}]+", cut)
 
 
-def words(op: OpBuilder, model: Any, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+def words(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
     """The tokens of documents [N], as [N, W], "" where there is none; arguments as those of `runs`."""
     found = runs(op, model, rule, x, terms)
     dropped = sorted(model.get_stop_words() or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,16 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words
 from onnxport.opset_maps.to_onnx.sklearn.text.terms import is_wide, term_counts, term_entries
 
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+
 _HERE = "feature_extraction.text"
 
 
-def dense(columns: Array, values: Array, model: Any, width: int) -> Array:
+def dense(
+    columns: Array, values: Array, model: CountVectorizer | FeatureHasher | HashingVectorizer, width: int
+) -> Array:
     """Entries [N, K] of a vectorizer as its matrix [N, width], in its type."""
     rows = SparseRows(columns.value, values.astype(np.dtype(model.dtype)).value, width)
     return values.of(rows.dense(values.op))
@@ -47,7 +53,7 @@ _FRESH = np.array(
 )
 
 
-def _vectorizer(name: str, **options: Any) -> Any:
+def _vectorizer(name: str, **options: object) -> Any:
     return made(_HERE, name, **options).fit(_DOCUMENTS)
 
 
@@ -72,7 +78,7 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
         {"analyzer": "char_wb", "ngram_range": (3, 4)},
     ),
 )
-def counted(op: OpBuilder, model: Any, x: Table) -> Array:
+def counted(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
     model = in_words(model)
     if is_wide(model):
@@ -88,7 +94,7 @@ def counted(op: OpBuilder, model: Any, x: Table) -> Array:
         "TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}
     ),
 )
-def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
+def weighted_terms(op: OpBuilder, model: TfidfVectorizer, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
     if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
         raise UnsupportedOperator(
@@ -114,7 +120,7 @@ def weighted_terms(op: OpBuilder, model: Any, x: Table) -> Array:
         ),
     ],
 )
-def weighted_counts(op: OpBuilder, model: Any, x: Table) -> Array:
+def weighted_counts(op: OpBuilder, model: TfidfTransformer, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
     if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
         raise UnsupportedOperator(
@@ -123,7 +129,7 @@ def weighted_counts(op: OpBuilder, model: Any, x: Table) -> Array:
     return _weighted(model, floats(op, x), model.idf_ if model.use_idf else None)
 
 
-def _weighted(model: Any, counts: Array, idf: Any) -> Array:
+def _weighted(model: TfidfTransformer | TfidfVectorizer, counts: Array, idf: np.ndarray | None) -> Array:
     """Term frequency times inverse document frequency (Manning, Raghavan and Schuetze, Information Retrieval, 6.2)."""
     if model.sublinear_tf:
         stored = counts != 0  # of a negative count scikit-learn's logarithm is NaN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -20,10 +20,19 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.ensemble import IsolationForest, RandomTreesEmbedding
+    from sklearn.ensemble._forest import BaseForest, ForestClassifier, ForestRegressor
+    from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier
+    from sklearn.tree._tree import Tree
+
 _ROWS = f64(20, 4)
 
 
-def tree_of(fitted: Any, value: np.ndarray | None = None, features: np.ndarray | None = None) -> tree_ensemble.Tree:
+def tree_of(
+    fitted: BaseDecisionTree, value: np.ndarray | None = None, features: np.ndarray | None = None
+) -> tree_ensemble.Tree:
     """A fitted decision tree; its leaves hold its own values, or `value` [nodes, K]; `features` are its columns of the table."""
     tree = fitted.tree_
     leaf = tree.children_left == -1
@@ -43,7 +52,7 @@ def rows32(op: OpBuilder, x: Table) -> ir.Value:
     return numbers(op, x, np.float32).value
 
 
-def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
+def _mean_values(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | ForestRegressor, x: Table) -> Array:
     """The mean of the trees' values, [N, outputs * K]."""
     trees = getattr(model, "estimators_", None)
     trees = [model] if trees is None else list(trees)
@@ -57,13 +66,13 @@ def _mean_values(op: OpBuilder, model: Any, x: Table) -> Array:
     return tree_ensemble.mean(op, joined, rows32(op, x))
 
 
-def _two_targets(module: str, name: str, **options: Any) -> Any:
+def _two_targets(module: str, name: str, **options: object) -> Any:
     labels = name.endswith("Classifier")
     y = np.stack([target(), target(2)], axis=1) if labels else np.stack([data()[:, 0], data()[:, 1]], axis=1)
     return made(module, name, **options).fit(data(), y)
 
 
-def regression_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def regression_value(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | ForestRegressor, x: Table) -> Array:
     """The mean of the trees' values."""
     found = _mean_values(op, model, x)
     return found.reshape(-1) if model.n_outputs_ == 1 else found
@@ -76,7 +85,7 @@ def regression_value(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _two_targets("ensemble", "ExtraTreesRegressor", n_estimators=4), _ROWS),
     ],
 )
-def forest_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def forest_value(op: OpBuilder, model: ForestRegressor, x: Table) -> Array:
     """The mean of the trees' values."""
     return regression_value(op, model, x)
 
@@ -89,7 +98,7 @@ def forest_value(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(classifier, "ensemble", "RandomForestClassifier", {"n_estimators": 10}, {"classes": 2}, rows=_ROWS),
     ],
 )
-def tree_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def tree_probabilities(op: OpBuilder, model: DecisionTreeClassifier | ForestClassifier, x: Table) -> Any:
     """The shares of the classes in the reached leaves, the mean over the trees."""
     found = _mean_values(op, model, x)
     if model.n_outputs_ == 1:
@@ -108,7 +117,7 @@ def tree_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
         built(lambda: _two_targets("ensemble", "RandomForestClassifier", min_samples_leaf=30), _ROWS),
     ],
 )
-def tree_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def tree_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The logarithm of the probabilities."""
     found = op.call(model, "predict_proba", x)
     return [np.log(Array(op, item)) for item in found] if isinstance(found, tuple) else np.log(Array(op, found))
@@ -126,7 +135,7 @@ def tree_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
         built(lambda: _two_targets("tree", "ExtraTreeRegressor"), _ROWS),
     ],
 )
-def tree_prediction(op: OpBuilder, model: Any, x: Table) -> Array:
+def tree_prediction(op: OpBuilder, model: BaseDecisionTree | ForestClassifier, x: Table) -> Array:
     """The class of the greatest share; for a regressor the value."""
     if not hasattr(model, "classes_"):
         return regression_value(op, model, x)
@@ -147,7 +156,7 @@ def tree_prediction(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, "ensemble", "RandomForestRegressor", {"n_estimators": 5}, rows=_ROWS),
     ],
 )
-def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
+def reached_leaves(op: OpBuilder, model: BaseDecisionTree | BaseForest, x: Table) -> Array:
     """The number of the reached leaf among the tree's nodes, for each tree of a forest."""
     forest = hasattr(model, "estimators_")
     joined = trees_of(model.estimators_ if forest else [model])
@@ -159,7 +168,7 @@ def reached_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
     "BaseDecisionTree.decision_path",
     cases=cases(classifier, "tree", "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
 )
-def decision_path(op: OpBuilder, model: Any, x: Table) -> Array:
+def decision_path(op: OpBuilder, model: BaseDecisionTree, x: Table) -> Array:
     """1 for each node on the row's path, [N, nodes], dense."""
     return take(_paths(model.tree_), called(op, model, "apply", x), axis=0).astype(np.int64)
 
@@ -171,7 +180,7 @@ def decision_path(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, "ensemble", "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
     ],
 )
-def decision_paths(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
+def decision_paths(op: OpBuilder, model: BaseForest, x: Table) -> tuple[Array, Array]:
     """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
     leaves = called(op, model, "apply", x)
     trees = [item.tree_ for item in model.estimators_]
@@ -181,7 +190,7 @@ def decision_paths(op: OpBuilder, model: Any, x: Table) -> tuple[Array, Array]:
     )
 
 
-def _paths(tree: Any) -> np.ndarray:
+def _paths(tree: Tree) -> np.ndarray:
     """For each node 1 at itself and at those above it, [nodes, nodes], in bytes: large trees have many."""
     parent = np.full(tree.node_count, -1)
     for child in (tree.children_left, tree.children_right):
@@ -197,7 +206,7 @@ def _paths(tree: Any) -> np.ndarray:
     "RandomTreesEmbedding.transform",
     cases=cases(transformer, "ensemble", "RandomTreesEmbedding", {"n_estimators": 5, "max_depth": 3}, rows=_ROWS),
 )
-def trees_embedding(op: OpBuilder, model: Any, x: Table) -> Array:
+def trees_embedding(op: OpBuilder, model: RandomTreesEmbedding, x: Table) -> Array:
     """A column for each leaf, 1 where the row reaches it."""
     return called(op, model.one_hot_encoder_, "transform", called(op, model, "apply", x).value)
 
@@ -209,7 +218,7 @@ def trees_embedding(op: OpBuilder, model: Any, x: Table) -> Array:
     "IsolationForest.score_samples",
     cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS),
 )
-def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
+def isolation_samples(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
     """-2 to the minus mean depth of the reached leaves over the mean depth of so many samples."""
     trees = []
     for index, (tree, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
@@ -231,12 +240,12 @@ def isolation_samples(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "IsolationForest.decision_function", cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 5})
 )
-def isolation_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+def isolation_decision(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
     """The scores less the offset."""
     return called(op, model, "score_samples", x) - model.offset_
 
 
 @sklearn.lower("IsolationForest.predict", cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 5}))
-def isolation_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def isolation_label(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
     """1 for an inlier, -1 for an outlier."""
     return np.where(called(op, model, "decision_function", x) < 0, -1, 1)

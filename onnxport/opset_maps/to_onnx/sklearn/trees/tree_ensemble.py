@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import reduced, take
 
 # Whole numbers below this are exact in float32.
@@ -211,7 +212,7 @@ def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     return take(found.const(trees.leaf_value), found, axis=0)
 
 
-def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int, start: Any = 0.0) -> Array:
+def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int, start: ArrayLike = 0.0) -> Array:
     """The sum over trees of the reached leaves' single values, float64 [N, count].
 
     Args:
@@ -264,7 +265,7 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     return Array(op, op.Sum(*(_reduced(op, part, x, np.sum, most).value for part in parts)))
 
 
-def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Any, most: int = _SHORT_PARTS) -> Array:
+def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Function, most: int = _SHORT_PARTS) -> Array:
     """What the reached leaves hold, tree after tree as scikit-learn adds them, float64 [N, K]."""
     parts = [part for _, part in _parts(trees, _SHORT_PART, most)]
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
@@ -383,7 +384,7 @@ def _older(
     targets: np.ndarray,
     weights: np.ndarray,
     count: int,
-    batch: Any,
+    batch: int | ir.SymbolicDim | None,
 ) -> ir.Value:
     """TreeEnsembleRegressor, whose result is float32 always: the weights must be whole numbers."""
     if trees.members:

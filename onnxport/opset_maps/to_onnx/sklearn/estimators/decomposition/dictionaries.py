@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.decomposition.coordinate_des
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.decomposition._dict_learning import _BaseSparseCoding
+
 _HERE = "decomposition"
 _SMALL: dict[str, Any] = {"n_components": 6, "max_iter": 5}
 _FEW: dict[str, Any] = {"n_components": 3, "max_iter": 5}
@@ -26,13 +29,13 @@ _AWKWARD: dict[str, Any] = {
 }
 
 
-def _coder(**options: Any) -> Any:
+def _coder(**options: object) -> Any:
     atoms = data(4, 7, seed=5)
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
     return made(_HERE, "SparseCoder", **{"dictionary": atoms, **options}).fit(data())
 
 
-def _atoms(model: Any) -> np.ndarray:
+def _atoms(model: _BaseSparseCoding) -> np.ndarray:
     return np.asarray(model.dictionary if hasattr(model, "dictionary") else model.components_)
 
 
@@ -54,7 +57,7 @@ def _atoms(model: Any) -> np.ndarray:
         *cases(transformer, _HERE, "MiniBatchDictionaryLearning", _SMALL),
     ],
 )
-def sparse_code(op: OpBuilder, model: Any, x: Table) -> Array:
+def sparse_code(op: OpBuilder, model: _BaseSparseCoding, x: Table) -> Array:
     """The atoms' few coefficients of each row; with ``split_sign`` the positive ones beside the negative ones."""
     rows, atoms, said = floats(op, x), _atoms(model), model.transform_algorithm
     alpha = model.transform_alpha
@@ -77,7 +80,7 @@ def sparse_code(op: OpBuilder, model: Any, x: Table) -> Array:
     return np.concatenate([np.maximum(found, 0), -np.minimum(found, 0)], axis=1).astype(np.float64)
 
 
-def lasso(rows: Array, atoms: np.ndarray, alpha: float, model: Any) -> Array:
+def lasso(rows: Array, atoms: np.ndarray, alpha: float, model: _BaseSparseCoding) -> Array:
     """Coefficients whose absolute values, times `alpha`, are part of what is least."""
     if np.float32 in (rows.dtype, atoms.dtype):
         raise UnsupportedOperator(
@@ -111,7 +114,7 @@ def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
         first = np.argmin(np.where(size == top, places, float(len(atoms))), axis=1)
         one: Any = (first[:, None] == np.arange(len(atoms))[None]).astype(np.float64)
 
-        def at(x: Any, one: Any = one) -> Any:
+        def at(x: Array, one: Array = one) -> Any:
             return np.sum(x * one, axis=1, keepdims=True)
 
         products = [at(factor) for factor in factors]
@@ -141,7 +144,7 @@ def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
     "_BaseSparseCoding.inverse_transform",
     cases=[built(_coder, f64(7, 7), dynamic=True), built(lambda: _coder(split_sign=True), f64(7, 14))],
 )
-def decoded(op: OpBuilder, model: Any, x: Table) -> Array:
+def decoded(op: OpBuilder, model: _BaseSparseCoding, x: Table) -> Array:
     """The atoms' sum, weighted by the code."""
     code, atoms = numbers(op, x), _atoms(model)
     if model.split_sign:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,16 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
+
 _HERE = "decomposition"
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
 _EPSILON = float(np.finfo(np.float32).eps)
 _SMALL: dict[str, Any] = {"n_components": 2, "positive": True, "tol": 1e-2}
 
 
-def _penalties(model: Any, features: int) -> tuple[float, float]:
+def _penalties(model: MiniBatchNMF | NMF, features: int) -> tuple[float, float]:
     """The l1 and l2 penalties on the rows' weights (sklearn.decomposition._nmf._BaseNMF._compute_regularization)."""
     return features * model.alpha_W * model.l1_ratio, features * model.alpha_W * (1.0 - model.l1_ratio)
 
@@ -38,7 +41,7 @@ def _penalties(model: Any, features: int) -> tuple[float, float]:
         built(lambda: transformer(_HERE, "NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
     ],
 )
-def factorized(op: OpBuilder, model: Any, x: Table) -> Array:
+def factorized(op: OpBuilder, model: NMF, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
@@ -47,7 +50,7 @@ def factorized(op: OpBuilder, model: Any, x: Table) -> Array:
     return _multiplicative_updates(op, model, rows, components)
 
 
-def _coordinate_descent(op: OpBuilder, model: Any, rows: Array, components: np.ndarray) -> Array:
+def _coordinate_descent(op: OpBuilder, model: NMF, rows: Array, components: np.ndarray) -> Array:
     """Cichocki and Phan, Fast local algorithms for large scale nonnegative matrix factorizations, 2009."""
     l1, l2 = _penalties(model, components.shape[1])
     count = len(components)
@@ -76,12 +79,12 @@ def _coordinate_descent(op: OpBuilder, model: Any, rows: Array, components: np.n
     return np.concatenate(found[:count], axis=1)
 
 
-def _update(model: Any, components: np.ndarray) -> Callable[..., Array]:
+def _update(model: MiniBatchNMF | NMF, components: np.ndarray) -> Callable[..., Array]:
     """Lee and Seung's multiplicative update of the weights, for the Frobenius norm or Kullback and Leibler's divergence."""
     l1, l2 = _penalties(model, components.shape[1])
     gram, total = components @ components.T, np.sum(components, axis=1)[None]
 
-    def update(weights: Array, rows: Array, penalties: Any = 1.0) -> Array:
+    def update(weights: Array, rows: Array, penalties: Array | float = 1.0) -> Array:
         if model._beta_loss == 2:
             numerator, denominator = rows @ components.T, weights @ gram
         elif model._beta_loss == 1:
@@ -100,7 +103,7 @@ def _update(model: Any, components: np.ndarray) -> Callable[..., Array]:
     return update
 
 
-def _divergence(model: Any, rows: Array, weights: Array, components: np.ndarray) -> Array:
+def _divergence(model: NMF, rows: Array, weights: Array, components: np.ndarray) -> Array:
     """sqrt(2 divergence) between the rows and their factors' product."""
     product = weights @ components
     if model._beta_loss == 2:
@@ -117,7 +120,7 @@ def _first_weights(rows: Array, count: int) -> Array:
     return full(rows, (None, count), 1, rows.dtype) * mean
 
 
-def _multiplicative_updates(op: OpBuilder, model: Any, rows: Array, components: np.ndarray) -> Array:
+def _multiplicative_updates(op: OpBuilder, model: NMF, rows: Array, components: np.ndarray) -> Array:
     start, update = _first_weights(rows, len(components)), _update(model, components)
 
     def step(states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
@@ -143,7 +146,7 @@ def _multiplicative_updates(op: OpBuilder, model: Any, rows: Array, components: 
     "MiniBatchNMF.transform",
     cases=[built(lambda: transformer(_HERE, "MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE)],
 )
-def factorized_in_batches(op: OpBuilder, model: Any, x: Table) -> Array:
+def factorized_in_batches(op: OpBuilder, model: MiniBatchNMF, x: Table) -> Array:
     """Multiplicative updates of the weights until they stand still."""
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
@@ -187,7 +190,7 @@ def _digamma(x: Array) -> Array:
         rows=_POSITIVE,
     ),
 )
-def topics(op: OpBuilder, model: Any, x: Table) -> Array:
+def topics(op: OpBuilder, model: LatentDirichletAllocation, x: Table) -> Array:
     """Each document's distribution over topics (Hoffman, Blei and Bach, Online learning for LDA, 2010, E step)."""
     counts = numbers(op, x, model.components_.dtype)
     words = model.exp_dirichlet_component_.astype(counts.dtype)

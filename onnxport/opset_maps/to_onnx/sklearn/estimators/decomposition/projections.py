@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.extmath import fast_logdet
@@ -15,6 +15,24 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, regressor, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.base import BaseEstimator
+    from sklearn.cross_decomposition import PLSSVD
+    from sklearn.cross_decomposition._pls import _PLS
+    from sklearn.decomposition import (
+        PCA,
+        FactorAnalysis,
+        FastICA,
+        IncrementalPCA,
+        KernelPCA,
+        MiniBatchSparsePCA,
+        SparsePCA,
+        TruncatedSVD,
+    )
+    from sklearn.preprocessing import KernelCenterer
+    from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 _HERE = "decomposition"
 _TWO: dict[str, Any] = {"n_components": 2}
@@ -30,7 +48,7 @@ _TWO: dict[str, Any] = {"n_components": 2}
         *cases(transformer, _HERE, "TruncatedSVD", _TWO),
     ],
 )
-def projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def projection(op: OpBuilder, model: IncrementalPCA | PCA | TruncatedSVD, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
     found = floats(op, x) @ model.components_.T
     if getattr(model, "mean_", None) is not None:
@@ -40,7 +58,7 @@ def projection(op: OpBuilder, model: Any, x: Table) -> Array:
     return found
 
 
-def _scale(model: Any) -> np.ndarray:
+def _scale(model: IncrementalPCA | PCA | TruncatedSVD) -> np.ndarray:
     scale = np.sqrt(model.explained_variance_)
     return np.maximum(scale, np.finfo(scale.dtype).eps)
 
@@ -58,7 +76,7 @@ def _scale(model: Any) -> np.ndarray:
         *cases(transformer, _HERE, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
     ],
 )
-def back_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components + mean, unwhitened first."""
     components = model.components_
     if getattr(model, "whiten", False):
@@ -72,7 +90,7 @@ def back_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     "FactorAnalysis.score_samples",
     cases=[*cases(transformer, _HERE, "PCA", _TWO), *cases(transformer, _HERE, "FactorAnalysis", _TWO)],
 )
-def gaussian_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
+def gaussian_likelihood(op: OpBuilder, model: FactorAnalysis | PCA, x: Table) -> Array:
     """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
     precision = model.get_precision()
@@ -82,7 +100,7 @@ def gaussian_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, _HERE, "FactorAnalysis", _TWO))
-def factors(op: OpBuilder, model: Any, x: Table) -> Array:
+def factors(op: OpBuilder, model: FactorAnalysis, x: Table) -> Array:
     """The latent variables' expectation (Barber, Bayesian Reasoning and Machine Learning, 21.1)."""
     scaled = model.components_ / model.noise_variance_
     covariance = np.linalg.inv(np.eye(len(scaled)) + scaled @ model.components_.T)
@@ -92,7 +110,7 @@ def factors(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "FastICA.transform", cases=cases(transformer, _HERE, "FastICA", _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
 )
-def sources(op: OpBuilder, model: Any, x: Table) -> Array:
+def sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
     """(x - mean) components'."""
     rows = floats(op, x).copy()
     if model.whiten:
@@ -101,7 +119,7 @@ def sources(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("FastICA.inverse_transform", cases=cases(transformer, _HERE, "FastICA", {"n_components": 4, "tol": 0.1}))
-def mixed_sources(op: OpBuilder, model: Any, x: Table) -> Array:
+def mixed_sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
     """x mixing' + mean."""
     rows = floats(op, x) @ model.mixing_.T
     if model.whiten:
@@ -114,7 +132,7 @@ def mixed_sources(op: OpBuilder, model: Any, x: Table) -> Array:
     "MiniBatchSparsePCA.transform",
     cases=[*cases(transformer, _HERE, "SparsePCA", _TWO), *cases(transformer, _HERE, "MiniBatchSparsePCA", _TWO)],
 )
-def ridge_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def ridge_projection(op: OpBuilder, model: MiniBatchSparsePCA | SparsePCA, x: Table) -> Array:
     """The ridge regression of the rows on the components."""
     components = model.components_
     gram = components @ components.T + model.ridge_alpha * np.eye(len(components))
@@ -128,7 +146,7 @@ def ridge_projection(op: OpBuilder, model: Any, x: Table) -> Array:
         transformer, _HERE, "KernelPCA", _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}
     ),
 )
-def kernel_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def kernel_projection(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     """The centred kernel with the fitted rows times the scaled eigenvectors.
 
     In float64 throughout: of kernels that are nearly constant the centring leaves few of float32's digits.
@@ -146,7 +164,7 @@ def kernel_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     return (found @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
-def centred_kernel(model: Any, rows: Array) -> Array:
+def centred_kernel(model: BaseEstimator, rows: Array) -> Array:
     """A kernel as that of rows moved to the fitted rows' mean in feature space (a fitted KernelCenterer)."""
     means = np.sum(rows, axis=1, keepdims=True) / len(model.K_fit_rows_)
     centred = rows.copy()
@@ -161,7 +179,7 @@ def _centerer() -> Any:
 
 
 @sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
-def kernel_centerer(op: OpBuilder, model: Any, x: Table) -> Array:
+def kernel_centerer(op: OpBuilder, model: KernelCenterer, x: Table) -> Array:
     """The centred kernel."""
     return centred_kernel(model, floats(op, x))
 
@@ -175,7 +193,7 @@ def kernel_centerer(op: OpBuilder, model: Any, x: Table) -> Array:
         {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01},
     ),
 )
-def kernel_pre_image(op: OpBuilder, model: Any, x: Table) -> Array:
+def kernel_pre_image(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
     said = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     if not hasattr(model, "X_transformed_fit_"):
@@ -194,7 +212,7 @@ def kernel_pre_image(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(transformer, "random_projection", "SparseRandomProjection", _TWO),
     ],
 )
-def random_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def random_projection(op: OpBuilder, model: GaussianRandomProjection | SparseRandomProjection, x: Table) -> Array:
     """X components'."""
     return floats(op, x) @ _dense(model.components_).T
 
@@ -203,20 +221,20 @@ def random_projection(op: OpBuilder, model: Any, x: Table) -> Array:
     "BaseRandomProjection.inverse_transform",
     cases=cases(transformer, "random_projection", "GaussianRandomProjection", {"n_components": 4}),
 )
-def random_back_projection(op: OpBuilder, model: Any, x: Table) -> Array:
+def random_back_projection(op: OpBuilder, model: BaseRandomProjection, x: Table) -> Array:
     """X times the pseudo-inverse of the components."""
     inverse = model.inverse_components_ if model.compute_inverse_components else model._compute_inverse_components()
     return floats(op, x) @ _dense(inverse).T
 
 
-def _dense(matrix: Any) -> np.ndarray:
+def _dense(matrix: np.ndarray | csr_matrix) -> np.ndarray:
     return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
 
 
 # -- partial least squares -----------------------------------------------------------------------------------------------------
 
 
-def _centred(model: Any, rows: Array) -> Array:
+def _centred(model: _PLS, rows: Array) -> Array:
     rows = rows.copy()
     rows -= model._x_mean
     return rows
@@ -229,7 +247,7 @@ def _centred(model: Any, rows: Array) -> Array:
         *cases(regressor, "cross_decomposition", "CCA", {"outputs": 2}),
     ],
 )
-def partial_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def partial_scores(op: OpBuilder, model: _PLS, x: Table) -> Array:
     """The scaled rows' scores."""
     rows = _centred(model, floats(op, x))
     rows /= model._x_std
@@ -239,7 +257,7 @@ def partial_scores(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "_PLS.inverse_transform", cases=cases(regressor, "cross_decomposition", "PLSRegression", {"n_components": 4})
 )
-def partial_rows(op: OpBuilder, model: Any, x: Table) -> Array:
+def partial_rows(op: OpBuilder, model: _PLS, x: Table) -> Array:
     """Rows from their scores."""
     rows = floats(op, x) @ model.x_loadings_.T
     rows *= model._x_std
@@ -254,13 +272,13 @@ def partial_rows(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, "cross_decomposition", "PLSCanonical", {"outputs": 2}),
     ],
 )
-def partial_prediction(op: OpBuilder, model: Any, x: Table) -> Array:
+def partial_prediction(op: OpBuilder, model: _PLS, x: Table) -> Array:
     """(x - mean) coef' + intercept."""
     found = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
     return found.reshape(-1) if model._predict_1d else found
 
 
 @sklearn.lower("PLSSVD.transform", cases=cases(regressor, "cross_decomposition", "PLSSVD", {"outputs": 2}))
-def singular_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def singular_scores(op: OpBuilder, model: PLSSVD, x: Table) -> Array:
     """The scaled rows' scores."""
     return ((doubles(op, x) - model._x_mean) / model._x_std) @ model.x_weights_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
@@ -26,6 +26,20 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doub
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 from onnxport.opset_maps.to_onnx.sklearn.trees.forests import rows32, tree_of
 
+if TYPE_CHECKING:
+    from sklearn._loss.loss import BaseLoss
+    from sklearn.base import BaseEstimator
+    from sklearn.ensemble import (
+        AdaBoostClassifier,
+        AdaBoostRegressor,
+        GradientBoostingClassifier,
+        GradientBoostingRegressor,
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
+    from sklearn.ensemble._gb import BaseGradientBoosting
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
 _ROWS = f64(20, 4)
 _HERE = "ensemble"
 _SMALL: dict[str, Any] = {"n_estimators": 8}
@@ -34,7 +48,7 @@ _FEW: dict[str, Any] = {"max_iter": 8}
 _FIRST = 40.0
 
 
-def link_inverse(loss: Any, raw: Array) -> Array:
+def link_inverse(loss: BaseLoss, raw: Array) -> Array:
     """What a loss's link makes of the raw prediction, in the type of it."""
     name = type(loss.link).__name__
     if name == "IdentityLink":
@@ -46,7 +60,7 @@ def link_inverse(loss: Any, raw: Array) -> Array:
     raise UnsupportedOperator(f"the link {name} has no mapping")
 
 
-def loss_probabilities(loss: Any, raw: Array, farthest: float = np.inf) -> Array:
+def loss_probabilities(loss: BaseLoss, raw: Array, farthest: float = np.inf) -> Array:
     """Probabilities of the classes from raw predictions, [N] or [N, K], of which none of two classes is farther from 0."""
     name = type(loss).__name__
     if name == "HalfMultinomialLoss":
@@ -61,7 +75,7 @@ def loss_probabilities(loss: Any, raw: Array, farthest: float = np.inf) -> Array
 # -- gradient boosting -----------------------------------------------------------------------------------------------------
 
 
-def _gradient_start(op: OpBuilder, model: Any, x: Table) -> Any:
+def _gradient_start(op: OpBuilder, model: GradientBoostingClassifier | GradientBoostingRegressor, x: Table) -> Any:
     """The raw prediction of the first estimator (sklearn.ensemble._gb._init_raw_predictions)."""
     if isinstance(model.init_, str):
         return 0.0
@@ -94,7 +108,7 @@ def _of_rows32(first: Array) -> Array:
     return first.astype(np.float64)
 
 
-def _gradient_raw(op: OpBuilder, model: Any, x: Table) -> Array:
+def _gradient_raw(op: OpBuilder, model: GradientBoostingClassifier | GradientBoostingRegressor, x: Table) -> Array:
     """Initial value plus learning rate times the trees' values, [N, K]."""
     fitted = list(model.estimators_.ravel())
     rate = float(model.learning_rate)
@@ -120,7 +134,7 @@ def _with_init() -> Any:
         built(_with_init, _ROWS),
     ],
 )
-def gradient_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+def gradient_decision(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
     raw = _gradient_raw(op, model, x)
     return raw.reshape(-1) if model.estimators_.shape[1] == 1 else raw
@@ -133,7 +147,7 @@ def gradient_decision(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, _HERE, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
     ],
 )
-def gradient_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def gradient_value(op: OpBuilder, model: GradientBoostingRegressor, x: Table) -> Array:
     """The raw prediction."""
     return _gradient_raw(op, model, x).reshape(-1)
 
@@ -150,7 +164,7 @@ def gradient_value(op: OpBuilder, model: Any, x: Table) -> Array:
         rows=_ROWS,
     ),
 )
-def gradient_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def gradient_probabilities(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
     highest = [np.max(np.abs(item.tree_.value)) for item in model.estimators_.ravel()]
     farthest = _FIRST + abs(float(model.learning_rate)) * float(np.sum(highest))
@@ -163,7 +177,7 @@ def gradient_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         classifier, _HERE, "GradientBoostingClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
     ),
 )
-def gradient_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def gradient_label(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
     raw = called(op, model, "decision_function", x)
     if raw.ndim == 1:
@@ -179,7 +193,7 @@ def gradient_label(op: OpBuilder, model: Any, x: Table) -> Array:
         *cases(regressor, _HERE, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
     ],
 )
-def gradient_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
+def gradient_leaves(op: OpBuilder, model: BaseGradientBoosting, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
     joined = tree_ensemble.join([tree_of(item) for item in model.estimators_.ravel()])
     found = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
@@ -191,7 +205,9 @@ def gradient_leaves(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- histogram gradient boosting ---------------------------------------------------------------------------------------------
 
 
-def _histogram_rows(op: OpBuilder, model: Any, x: Table) -> Array:
+def _histogram_rows(
+    op: OpBuilder, model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, x: Table
+) -> Array:
     """The rows as the trees see them: categories as numbers in front, unknown and missing ones NaN."""
     if model._preprocessor is None:
         rows = numbers(op, x)
@@ -199,7 +215,12 @@ def _histogram_rows(op: OpBuilder, model: Any, x: Table) -> Array:
     return doubles(op, op.call(model._preprocessor, "transform", x))
 
 
-def _members(model: Any, bitsets: np.ndarray, node: Any, counts: np.ndarray) -> np.ndarray:
+def _members(
+    model: HistGradientBoostingClassifier | HistGradientBoostingRegressor,
+    bitsets: np.ndarray,
+    node: np.void,
+    counts: np.ndarray,
+) -> np.ndarray:
     """The category numbers, and for a missing one the number after the last, that go left at a node."""
     known, place = model._bin_mapper.make_known_categories_bitsets()
     count = int(counts[node["feature_idx"]])
@@ -213,7 +234,7 @@ def _members(model: Any, bitsets: np.ndarray, node: Any, counts: np.ndarray) -> 
     return np.asarray([*left, *([count] if node["missing_go_to_left"] else [])], np.float64)
 
 
-def _category_counts(model: Any) -> np.ndarray:
+def _category_counts(model: HistGradientBoostingClassifier | HistGradientBoostingRegressor) -> np.ndarray:
     """For each column that the trees see its number of categories, 0 for a column of numbers."""
     counts = np.zeros(int(model._bin_mapper.bin_thresholds_.__len__()), np.int64)
     if model._preprocessor is None:
@@ -225,7 +246,9 @@ def _category_counts(model: Any) -> np.ndarray:
     return counts
 
 
-def _histogram_tree(model: Any, predictor: Any, counts: np.ndarray) -> tree_ensemble.Tree:
+def _histogram_tree(
+    model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, predictor: TreePredictor, counts: np.ndarray
+) -> tree_ensemble.Tree:
     nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(bool)
     categorical = np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf)
@@ -244,7 +267,9 @@ def _histogram_tree(model: Any, predictor: Any, counts: np.ndarray) -> tree_ense
     )
 
 
-def _histogram_raw(op: OpBuilder, model: Any, x: Table) -> Array:
+def _histogram_raw(
+    op: OpBuilder, model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, x: Table
+) -> Array:
     """Baseline plus the trees' values, [N, K]."""
     stages = model._predictors
     start = np.asarray(model._baseline_prediction, np.float64).reshape(1, -1)
@@ -279,14 +304,14 @@ _HISTOGRAM_CASES = [
 
 
 @sklearn.lower("HistGradientBoostingClassifier.decision_function", cases=_HISTOGRAM_CASES)
-def histogram_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+def histogram_decision(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
     raw = _histogram_raw(op, model, x)
     return raw.reshape(-1) if model.n_trees_per_iteration_ == 1 else raw
 
 
 @sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
-def histogram_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def histogram_probabilities(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
     highest = [np.max(np.abs(item.nodes["value"])) for stage in model._predictors for item in stage]
     farthest = float(np.max(np.abs(model._baseline_prediction)) + np.sum(highest))
@@ -294,7 +319,7 @@ def histogram_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("HistGradientBoostingClassifier.predict", cases=_HISTOGRAM_CASES)
-def histogram_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def histogram_label(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign."""
     return label_of_scores(model.classes_, called(op, model, "decision_function", x))
 
@@ -309,7 +334,7 @@ def histogram_label(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _with_categories("HistGradientBoostingRegressor"), _HOLES, min_opset=21),
     ],
 )  # fmt: skip
-def histogram_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def histogram_value(op: OpBuilder, model: HistGradientBoostingRegressor, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
     return link_inverse(model._loss, _histogram_raw(op, model, x).reshape(-1))
 
@@ -321,7 +346,7 @@ def histogram_value(op: OpBuilder, model: Any, x: Table) -> Array:
     "AdaBoostClassifier.decision_function",
     cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
-def boost_decision(op: OpBuilder, model: Any, x: Table) -> Array:
+def boost_decision(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
     """The weights of the estimators that say each class, less the others' shares; for two classes the difference."""
     count = int(model.n_classes_)
     if count == 1:
@@ -340,7 +365,7 @@ def boost_decision(op: OpBuilder, model: Any, x: Table) -> Array:
     return total[:, 1] - total[:, 0] if count == 2 else total
 
 
-def _class_number(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
+def _class_number(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
     """The number of the label that a classifier predicts, among its own classes."""
     from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
 
@@ -352,7 +377,7 @@ def _class_number(op: OpBuilder, estimator: Any, x: Table, step: str) -> Array:
     "AdaBoostClassifier.predict_proba",
     cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
-def boost_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def boost_probabilities(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
     """Softmax of the decision function, halved or shared among the other classes."""
     count = int(model.n_classes_)
     if count == 1:
@@ -369,13 +394,13 @@ def boost_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         classifier, _HERE, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
     ),
 )
-def boost_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def boost_label(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
     """The class of the greatest decision, or by its sign."""
     return label_of_scores(model.classes_, called(op, model, "decision_function", x))
 
 
 @sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, _HERE, "AdaBoostRegressor", _SMALL, rows=_ROWS))
-def boost_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def boost_value(op: OpBuilder, model: AdaBoostRegressor, x: Table) -> Array:
     """The weighted median of the estimators' predictions."""
     found = [called(op, item, "predict", x, step=f"estimators_.{i}") for i, item in enumerate(model.estimators_)]
     if len(found) == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,17 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import spread, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, columns, matrix
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from sklearn.ensemble import (
+        BaggingClassifier,
+        BaggingRegressor,
+        StackingClassifier,
+        StackingRegressor,
+        VotingClassifier,
+        VotingRegressor,
+    )
 
 _HERE = "ensemble"
 _ROWS = f64(7, 4)
@@ -30,16 +41,16 @@ def _regressors() -> list[tuple[str, Any]]:
     return [("ridge", made("linear_model", "Ridge")), ("tree", made("tree", "DecisionTreeRegressor", max_depth=3))]
 
 
-def _voting(kind: str = "VotingClassifier", **options: Any) -> Any:
+def _voting(kind: str = "VotingClassifier", **options: object) -> Any:
     maker, parts = (classifier, _classifiers()) if kind.endswith("Classifier") else (regressor, _regressors())
     return maker(_HERE, kind, estimators=parts, **options)
 
 
-def _names(model: Any) -> list[str]:
+def _names(model: BaseEstimator) -> list[str]:
     return [name for name, part in model.estimators if not isinstance(part, str) or part != "drop"]
 
 
-def _said(op: OpBuilder, model: Any, method: str, x: Table) -> list[Array]:
+def _said(op: OpBuilder, model: VotingClassifier | VotingRegressor, method: str, x: Table) -> list[Array]:
     return [called(op, part, method, x, step=name) for name, part in zip(_names(model), model.estimators_, strict=True)]
 
 
@@ -53,7 +64,7 @@ def _said(op: OpBuilder, model: Any, method: str, x: Table) -> list[Array]:
         built(lambda: _voting(voting="soft", weights=[2, 1, 1]), _ROWS),
     ],
 )
-def mean_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def mean_probabilities(op: OpBuilder, model: VotingClassifier, x: Table) -> Array:
     """The weighted mean of the estimators' probabilities."""
     found = np.stack(_said(op, model, "predict_proba", x), axis=0)
     return np.average(found, axis=0, weights=model._weights_not_none)
@@ -67,7 +78,7 @@ def mean_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _voting(voting="soft"), _ROWS),
     ],
 )
-def voted_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def voted_label(op: OpBuilder, model: VotingClassifier, x: Table) -> Array:
     """The class with the greatest mean probability, or with the most votes, the first among equals."""
     if model.voting == "soft":
         return take_class(model.le_.classes_, np.argmax(called(op, model, "predict_proba", x), axis=1))
@@ -89,7 +100,7 @@ def voted_label(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _voting("VotingRegressor"), _ROWS),
     ],
 )
-def ballots(op: OpBuilder, model: Any, x: Table) -> Array:
+def ballots(op: OpBuilder, model: VotingClassifier | VotingRegressor, x: Table) -> Array:
     """What each estimator says: labels' numbers, values, or probabilities side by side."""
     if getattr(model, "voting", "hard") == "hard":
         return np.stack(_said(op, model, "predict", x), axis=1)
@@ -104,7 +115,7 @@ def ballots(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _voting("VotingRegressor", weights=[1, 3]), _ROWS),
     ],
 )
-def mean_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def mean_value(op: OpBuilder, model: VotingRegressor, x: Table) -> Array:
     """The weighted mean of the estimators' values."""
     return np.average(np.stack(_said(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
 
@@ -112,7 +123,7 @@ def mean_value(op: OpBuilder, model: Any, x: Table) -> Array:
 # -- stacking ----------------------------------------------------------------------------------------------------------------
 
 
-def _stacking(kind: str = "StackingClassifier", **options: Any) -> Any:
+def _stacking(kind: str = "StackingClassifier", **options: object) -> Any:
     return _voting(kind, cv=2, **options)
 
 
@@ -125,7 +136,7 @@ def _stacking(kind: str = "StackingClassifier", **options: Any) -> Any:
         built(lambda: _stacking("StackingRegressor"), _ROWS),
     ],
 )
-def stacked(op: OpBuilder, model: Any, x: Table) -> Array:
+def stacked(op: OpBuilder, model: StackingClassifier | StackingRegressor, x: Table) -> Array:
     """The estimators' results side by side, of two classes' probabilities the second; the rows too on request."""
     methods = iter(model.stack_method_)
     parts: list[Any] = []
@@ -147,7 +158,7 @@ def stacked(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("StackingClassifier.predict_proba", cases=[built(_stacking, _ROWS)])
-def stacked_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
+def stacked_probabilities(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
     """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
     said = op.call(model.final_estimator_, "predict_proba", op.call(model, "transform", x), step="final_estimator_")
     if isinstance(said, tuple) and isinstance(model._label_encoder, list):
@@ -156,13 +167,13 @@ def stacked_probabilities(op: OpBuilder, model: Any, x: Table) -> Any:
 
 
 @sklearn.lower("StackingClassifier.decision_function", cases=[built(_stacking, _ROWS)])
-def stacked_scores(op: OpBuilder, model: Any, x: Table) -> Any:
+def stacked_scores(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
     """The final estimator's scores."""
     return op.call(model.final_estimator_, "decision_function", op.call(model, "transform", x), step="final_estimator_")
 
 
 @sklearn.lower("StackingClassifier.predict", cases=[built(lambda: _stacking(text=True), _ROWS)])
-def stacked_label(op: OpBuilder, model: Any, x: Table) -> Any:
+def stacked_label(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
     """The label that the final estimator says."""
     said = op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
     if isinstance(model._label_encoder, list):
@@ -174,7 +185,7 @@ def stacked_label(op: OpBuilder, model: Any, x: Table) -> Any:
 
 
 @sklearn.lower("StackingRegressor.predict", cases=[built(lambda: _stacking("StackingRegressor"), _ROWS)])
-def stacked_value(op: OpBuilder, model: Any, x: Table) -> Any:
+def stacked_value(op: OpBuilder, model: StackingRegressor, x: Table) -> Any:
     """The value that the final estimator says."""
     return op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
 
@@ -182,7 +193,7 @@ def stacked_value(op: OpBuilder, model: Any, x: Table) -> Any:
 # -- bagging -----------------------------------------------------------------------------------------------------------------
 
 
-def _bagged(op: OpBuilder, model: Any, method: str, x: Table) -> list[Array]:
+def _bagged(op: OpBuilder, model: BaggingClassifier | BaggingRegressor, method: str, x: Table) -> list[Array]:
     found = []
     for number, (part, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
         chosen = columns(op, x, [int(i) for i in features])
@@ -214,7 +225,7 @@ _NARROW: dict[str, Any] = {"n_estimators": 4, "max_features": 2}
         ),
     ],
 )
-def bagged_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def bagged_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     """The mean of the estimators' probabilities, or their shares of the votes."""
     count = model.n_classes_
     if not all(hasattr(part, "predict_proba") for part in model.estimators_):
@@ -241,7 +252,7 @@ def bagged_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
         )
     ],
 )
-def bagged_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def bagged_label(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     """The class of the greatest mean probability."""
     return take_class(model.classes_, np.argmax(called(op, model, "predict_proba", x), axis=1))
 
@@ -257,7 +268,7 @@ def bagged_label(op: OpBuilder, model: Any, x: Table) -> Array:
         )
     ],
 )
-def bagged_scores(op: OpBuilder, model: Any, x: Table) -> Array:
+def bagged_scores(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     """The mean of the estimators' scores."""
     return total(_bagged(op, model, "decision_function", x)) / model.n_estimators
 
@@ -271,7 +282,7 @@ def bagged_scores(op: OpBuilder, model: Any, x: Table) -> Array:
         )
     ],
 )
-def bagged_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def bagged_log_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     """The logarithm of the mean probability."""
     if not all(
         hasattr(part, "predict_log_proba") and len(part.classes_) == model.n_classes_ for part in model.estimators_
@@ -289,6 +300,6 @@ def bagged_log_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     "BaggingRegressor.predict",
     cases=cases(regressor, _HERE, "BaggingRegressor", {**_NARROW, "estimator": made("linear_model", "Ridge")}),
 )
-def bagged_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def bagged_value(op: OpBuilder, model: BaggingRegressor, x: Table) -> Array:
     """The mean of the estimators' values."""
     return total(_bagged(op, model, "predict", x)) / model.n_estimators

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.image import PatchExtractor
 
-def _extractor(**options: Any) -> Any:
+
+def _extractor(**options: object) -> Any:
     return made("feature_extraction.image", "PatchExtractor", **options)
 
 
@@ -28,7 +31,7 @@ def _extractor(**options: Any) -> Any:
         built(lambda: _extractor(), f64(2, 12, 20)),
     ],
 )
-def patches(op: OpBuilder, model: Any, x: Table) -> Array:
+def patches(op: OpBuilder, model: PatchExtractor, x: Table) -> Array:
     """All patches of all pictures [N, H, W] or [N, H, W, C], one after the other."""
     if model.max_patches is not None:
         raise UnsupportedOperator(f"PatchExtractor: max_patches={model.max_patches!r} draws patches at random")

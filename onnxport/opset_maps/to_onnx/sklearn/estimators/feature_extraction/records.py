@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -16,19 +16,22 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding impor
 from onnxport.opset_maps.to_onnx.sklearn.fitted import made
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
 
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+
 _HERE = "feature_extraction"
 _RECORDS = [{"colour": "red", "size": 2.0}, {"colour": "green", "age": 7}, {"size": -1.5, "wet": True}]
 _FRESH = [{"colour": "red", "age": 3}, {"size": 4.0, "wet": False}, {"colour": "blue"}]
 
 
-def features(op: OpBuilder, model: Any, x: Table) -> list[tuple[str, Array]]:
+def features(op: OpBuilder, model: DictVectorizer | FeatureHasher, x: Table) -> list[tuple[str, Array]]:
     """The features by name, each [N, 1]."""
     if not isinstance(x, Frame):
         raise UnsupportedOperator(f"{type(model).__name__} takes named features: give a list of dictionaries as inputs")
     return [(name, Array(op, part)) for name, part in zip(x.names, x.parts, strict=True)]
 
 
-def _fitted(**options: Any) -> Any:
+def _fitted(**options: object) -> Any:
     return made(_HERE, "DictVectorizer", **options).fit(_RECORDS)
 
 
@@ -36,7 +39,7 @@ def _fitted(**options: Any) -> Any:
     "DictVectorizer.transform",
     cases=[built(_fitted, _FRESH), built(lambda: _fitted(sparse=False, dtype=np.float32, separator="@"), _FRESH)],
 )
-def dict_vectorizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def dict_vectorizer(op: OpBuilder, model: DictVectorizer, x: Table) -> Array:
     """A column for each number's feature, and one for each value of a string's."""
     places, width = model.vocabulary_, len(model.feature_names_)
     total: Any = None

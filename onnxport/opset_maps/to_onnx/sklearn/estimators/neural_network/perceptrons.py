@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
@@ -15,12 +15,15 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats
 
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
 _HERE = "neural_network"
 _SMALL: dict[str, Any] = {"hidden_layer_sizes": (8,), "max_iter": 500, "tol": 3e-2}
 _ACTIVATIONS = {"identity": None, "relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
 
 
-def _hidden(op: OpBuilder, model: Any, x: Table) -> Array:
+def _hidden(op: OpBuilder, model: MLPClassifier | MLPRegressor, x: Table) -> Array:
     """What the last layer is given."""
     rows = floats(op, x)
     for weights, bias in zip(model.coefs_[:-1], model.intercepts_[:-1], strict=True):
@@ -30,11 +33,11 @@ def _hidden(op: OpBuilder, model: Any, x: Table) -> Array:
     return rows
 
 
-def _last_layer(op: OpBuilder, model: Any, x: Table) -> Array:
+def _last_layer(op: OpBuilder, model: MLPClassifier | MLPRegressor, x: Table) -> Array:
     return _hidden(op, model, x) @ model.coefs_[-1] + model.intercepts_[-1]
 
 
-def _softmax_of_two(op: OpBuilder, model: Any, x: Table) -> Array | None:
+def _softmax_of_two(op: OpBuilder, model: MLPClassifier, x: Table) -> Array | None:
     """Probabilities of two classes in float32 as softmax of 0 and the score; None of other ones."""
     weights, bias = model.coefs_[-1], model.intercepts_[-1]
     if model.out_activation_ != "logistic" or model.n_outputs_ != 1 or weights.dtype != np.float32:
@@ -57,7 +60,7 @@ def _softmax_of_two(op: OpBuilder, model: Any, x: Table) -> Array | None:
         {**_SMALL, "activation": "identity"},
     ),
 )
-def perceptron_value(op: OpBuilder, model: Any, x: Table) -> Array:
+def perceptron_value(op: OpBuilder, model: MLPRegressor, x: Table) -> Array:
     """Layer after layer; a vector for one output."""
     found = _last_layer(op, model, x)
     if model.out_activation_ != "identity":  # a Poisson loss
@@ -69,7 +72,7 @@ def perceptron_value(op: OpBuilder, model: Any, x: Table) -> Array:
     "MLPClassifier.predict_proba",
     cases=cases(classifier, _HERE, "MLPClassifier", _SMALL, {**_SMALL, "classes": 2, "activation": "logistic"}),
 )
-def perceptron_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
+def perceptron_probabilities(op: OpBuilder, model: MLPClassifier, x: Table) -> Array:
     """Softmax, or for two classes or several labels the logistic function, of the last layer."""
     found = _last_layer(op, model, x)
     if model.out_activation_ == "softmax":
@@ -82,7 +85,7 @@ def perceptron_probabilities(op: OpBuilder, model: Any, x: Table) -> Array:
     "MLPClassifier.predict",
     cases=cases(classifier, _HERE, "MLPClassifier", _SMALL, {**_SMALL, "classes": 2, "text": True}),
 )
-def perceptron_label(op: OpBuilder, model: Any, x: Table) -> Array:
+def perceptron_label(op: OpBuilder, model: MLPClassifier, x: Table) -> Array:
     """The class of the greatest probability; for several labels, ones where it is above a half."""
     found = called(op, model, "predict_proba", x)
     if model.n_outputs_ == 1 or model.out_activation_ == "softmax":  # of two p > 1 - p just where p > 0.5

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.special import expit
 
 from onnxport.errors import UnsupportedOperator
@@ -18,8 +19,11 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transf
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
+if TYPE_CHECKING:
+    from sklearn.neural_network import BernoulliRBM
 
-def _machine(features: int = 4, dtype: Any = np.float64, **options: Any) -> Any:
+
+def _machine(features: int = 4, dtype: DTypeLike = np.float64, **options: object) -> Any:
     rows = (data(features) > 0).astype(dtype)
     return made("neural_network", "BernoulliRBM", **{"n_components": 3, "n_iter": 2, **options}).fit(rows)
 
@@ -28,7 +32,7 @@ def _machine(features: int = 4, dtype: Any = np.float64, **options: Any) -> Any:
     "BernoulliRBM.transform",
     cases=cases(transformer, "neural_network", "BernoulliRBM", {"n_components": 3, "n_iter": 2}),
 )
-def hidden_units(op: OpBuilder, model: Any, x: Table) -> Array:
+def hidden_units(op: OpBuilder, model: BernoulliRBM, x: Table) -> Array:
     """The hidden units' probabilities."""
     return expit(floats(op, x) @ model.components_.T + model.intercept_hidden_)
 
@@ -44,7 +48,7 @@ def hidden_units(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: _machine(70, random_state=3), boolean(7, 70)),
     ],
 )
-def pseudo_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
+def pseudo_likelihood(op: OpBuilder, model: BernoulliRBM, x: Table) -> Array:
     """How much likelier a row is than with one bit flipped, as a logarithm; the seed draws a bit for each row's place."""
     seed = model.random_state
     if not isinstance(seed, Integral):
@@ -65,6 +69,6 @@ def pseudo_likelihood(op: OpBuilder, model: Any, x: Table) -> Array:
     return -features * np.logaddexp(0, -gain)
 
 
-def _free_energy(model: Any, rows: Any) -> Any:
+def _free_energy(model: BernoulliRBM, rows: Array) -> Any:
     hidden = np.logaddexp(0, rows @ model.components_.T + model.intercept_hidden_)
     return -(rows @ model.intercept_visible_) - np.sum(hidden, axis=1)

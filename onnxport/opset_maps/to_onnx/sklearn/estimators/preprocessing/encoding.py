@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -19,12 +21,17 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target, words
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW, passed
 
+if TYPE_CHECKING:
+    from sklearn.calibration import LabelEncoder
+    from sklearn.multiclass import LabelBinarizer
+    from sklearn.preprocessing import MultiLabelBinarizer, OneHotEncoder, OrdinalEncoder, TargetEncoder
+
 _HERE = "preprocessing"
 _WORDS = np.array([["red", "s"], ["blue", "l"], ["green", "m"]], object)
 _UNKNOWN = np.array([["red", "s"], ["black", "l"], ["green", "xs"]], object)
 
 
-def text_of(item: Any) -> str:
+def text_of(item: object) -> str:
     """A category as a string of the graph: a missing value is spelled as Python prints it.
 
     ONNX has no missing strings, and onnxruntime's Python interface turns None and NaN among strings into these words.
@@ -41,7 +48,9 @@ def text_of(item: Any) -> str:
     raise UnsupportedOperator(f"categories of strings and of type {type(item).__name__} in one column")
 
 
-def codes(op: OpBuilder, column: ir.Value, categories: Any, numbers_of: Any = None, unknown: int = -1) -> Array:
+def codes(
+    op: OpBuilder, column: ir.Value, categories: ArrayLike, numbers_of: ArrayLike | None = None, unknown: int = -1
+) -> Array:
     """For a column [N, 1] the number of its category (its place, or `numbers_of` it), `unknown` for others: int64 [N, 1]."""
     known = np.asarray(categories)
     places = np.arange(len(known)) if numbers_of is None else np.asarray(numbers_of, np.int64)
@@ -80,7 +89,9 @@ def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, un
     return np.where(np.isnan(value), np.int64(numbers_of[missing[0]]), found) if len(missing) else found
 
 
-def _label_encoder(op: OpBuilder, column: ir.Value, keys: Any, places: np.ndarray, unknown: int) -> ir.Value:
+def _label_encoder(
+    op: OpBuilder, column: ir.Value, keys: Sequence[str] | np.ndarray, places: np.ndarray, unknown: int
+) -> ir.Value:
     if len(set(keys)) != len(keys):
         raise UnsupportedOperator("two categories have the same text, one of them a missing value")
     if not len(keys):
@@ -90,7 +101,9 @@ def _label_encoder(op: OpBuilder, column: ir.Value, keys: Any, places: np.ndarra
     return op.typed(op.ml.LabelEncoder(column, **options), ir.DataType.INT64, column.shape)
 
 
-def _fitted_column(op: OpBuilder, model: Any, x: Table, index: int) -> ir.Value:
+def _fitted_column(
+    op: OpBuilder, model: OneHotEncoder | OrdinalEncoder | TargetEncoder, x: Table, index: int
+) -> ir.Value:
     """A column of the table, of the kind of categories that it was fitted on."""
     value = columns(op, x, [index])
     if value.dtype != ir.DataType.STRING and any(isinstance(item, str) for item in model.categories_[index]):
@@ -106,7 +119,7 @@ def _fitted_column(op: OpBuilder, model: Any, x: Table, index: int) -> ir.Value:
 # -- one-hot ---------------------------------------------------------------------------------------------------------------
 
 
-def shown_columns(model: Any, index: int) -> tuple[np.ndarray, int, int]:
+def shown_columns(model: OneHotEncoder, index: int) -> tuple[np.ndarray, int, int]:
     """For each category the output column within its block (-1: none), the same for unknown values, and the block's width."""
     count = len(model.categories_[index])
     place = np.arange(count)
@@ -139,7 +152,7 @@ def shown_columns(model: Any, index: int) -> tuple[np.ndarray, int, int]:
         built(lambda: made(_HERE, "OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
     ],
 )
-def one_hot_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_hot_encoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
     """A column for each category, 1 where the value is that category; all 0 for an unknown or a dropped one.
 
     An unknown value under handle_unknown="error" gives zeros as well: an ONNX graph can't raise.
@@ -175,7 +188,7 @@ def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
         built(lambda: words(_HERE, "OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
     ],
 )
-def one_hot_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def one_hot_decoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
     """The category of the greatest value of each block; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x)
     found, start = [], 0
@@ -226,7 +239,7 @@ def _spelled(labels: list[Any]) -> np.ndarray:
         ),
     ],
 )
-def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
     """The number of each category; the encoded value of missing and of unknown ones.
 
     An unknown value under handle_unknown="error" gives NaN (or 0 as an integer): an ONNX graph can't raise.
@@ -259,7 +272,7 @@ def ordinal_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: made(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
     ],
 )
-def ordinal_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def ordinal_decoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
     """The category of each number; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x).astype(np.float64)
     found = []
@@ -278,11 +291,11 @@ def ordinal_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
     return np.stack(found, axis=1)
 
 
-def _is(value: Array, mark: Any) -> Array:
+def _is(value: Array, mark: float) -> Array:
     return np.isnan(value) if mark != mark else value == mark
 
 
-def _target_encoder(**options: Any) -> Any:
+def _target_encoder(**options: object) -> Any:
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]] * 24, object)
     y = target(3, text=True) if options.pop("classes", False) else data()[:, 0]
     return made(_HERE, "TargetEncoder", **options).fit(table, y)
@@ -295,7 +308,7 @@ def _target_encoder(**options: Any) -> Any:
         built(lambda: _target_encoder(classes=True), _UNKNOWN),
     ],
 )
-def target_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def target_encoder(op: OpBuilder, model: TargetEncoder, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
     several = model.target_type_ == "multiclass"
     found = []
@@ -322,7 +335,7 @@ def _column(op: OpBuilder, x: Table) -> ir.Value:
     "LabelEncoder.transform",
     cases=[built(lambda: made(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
 )
-def label_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def label_encoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
     """The number of each label; -1 for an unknown one, where scikit-learn raises."""
     return codes(op, _column(op, x), model.classes_).reshape(-1)
 
@@ -331,7 +344,7 @@ def label_encoder(op: OpBuilder, model: Any, x: Table) -> Array:
     "LabelEncoder.inverse_transform",
     cases=[built(lambda: made(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
 )
-def label_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
+def label_decoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
     """The label of each number."""
     return take_class(model.classes_, Array(op, _column(op, x)).reshape(-1).astype(np.int64))
 
@@ -343,7 +356,7 @@ def label_decoder(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: made(_HERE, "LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
     ],
 )
-def label_binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def label_binarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
     """A column for each label, one column for two."""
     if model.y_type_.startswith("multilabel"):
         rows = numbers(op, x)
@@ -363,7 +376,7 @@ def label_binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: made(_HERE, "LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
     ],
 )
-def label_unbinarizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def label_unbinarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
     """The label of the greatest value, or by the middle of the two."""
     rows = numbers(op, x)
     threshold = (model.pos_label + model.neg_label) / 2.0
@@ -382,7 +395,7 @@ _SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
     "MultiLabelBinarizer.transform",
     cases=[built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
 )
-def label_sets(op: OpBuilder, model: Any, x: Table) -> Array:
+def label_sets(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
     """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
     rows = Array(op, matrix(op, x))
     labels = np.asarray(model.classes_)
@@ -401,7 +414,7 @@ def label_sets(op: OpBuilder, model: Any, x: Table) -> Array:
         built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4]))
     ],
 )
-def sets_of_labels(op: OpBuilder, model: Any, x: Table) -> Array:
+def sets_of_labels(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
     """The labels of each row, [N, K], "" beyond the last one; K is the greatest number of them in the batch."""
     rows, labels = numbers(op, x), np.asarray(model.classes_)
     if not all(isinstance(item, str) for item in labels.tolist()):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.special
@@ -16,6 +18,9 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix, numbers
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import FunctionTransformer
 
 _HERE = "preprocessing"
 
@@ -38,7 +43,7 @@ _HERE = "preprocessing"
         ),
     ],
 )
-def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+def function_transformer(op: OpBuilder, model: FunctionTransformer, x: Table) -> Table | Array:
     """The function traced with NumPy's protocols; the table as it is where there is none."""
     return _apply(op, model, model.func, model.kw_args, x)
 
@@ -47,15 +52,19 @@ def function_transformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
     "FunctionTransformer.inverse_transform",
     cases=cases(transformer, _HERE, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
 )
-def function_untransformer(op: OpBuilder, model: Any, x: Table) -> Table | Array:
+def function_untransformer(op: OpBuilder, model: FunctionTransformer, x: Table) -> Table | Array:
     """The inverse function traced with NumPy's protocols."""
     return _apply(op, model, model.inverse_func, model.inv_kw_args, x)
 
 
-def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> Table | Array:
+def _apply(
+    op: OpBuilder, model: FunctionTransformer, function: Callable[..., object] | None, options: object, x: Table
+) -> Table | Array:
     if function is None:
         return x
-    if getattr(function, "func", None) is check_array:  # in histogram gradient boosting, beside the categories
+    if (
+        isinstance(function, partial) and function.func is check_array
+    ):  # in histogram gradient boosting, beside the categories
         return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
     framed = not model.validate and not isinstance(function, np.ufunc) and hasattr(model, "feature_names_in_")
@@ -76,7 +85,7 @@ def _apply(op: OpBuilder, model: Any, function: Any, options: Any, x: Table) -> 
     return found
 
 
-def _data_frame(op: OpBuilder, model: Any, x: Table) -> DataFrame:
+def _data_frame(op: OpBuilder, model: FunctionTransformer, x: Table) -> DataFrame:
     """The table with the names that its columns have: those of the inputs, or what a step before has called them."""
     names = [str(name) for name in model.feature_names_in_]
     if isinstance(x, Frame) and set(names) <= set(x.names):

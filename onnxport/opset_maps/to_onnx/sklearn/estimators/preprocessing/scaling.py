@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations, combinations_with_replacement, pairwise
 from math import factorial
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,15 +22,31 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, 
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import normalized_rows
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import passed
 
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
+    from sklearn.discriminant_analysis import StandardScaler
+    from sklearn.preprocessing import (
+        Binarizer,
+        KBinsDiscretizer,
+        MaxAbsScaler,
+        MinMaxScaler,
+        Normalizer,
+        PolynomialFeatures,
+        PowerTransformer,
+        QuantileTransformer,
+        RobustScaler,
+        SplineTransformer,
+    )
+
 _HERE = "preprocessing"
 
 
-def _one_constant(name: str, **options: Any) -> Any:
+def _one_constant(name: str, **options: object) -> Any:
     return made(_HERE, name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
 @sklearn.lower("StandardScaler.transform", cases=cases(transformer, _HERE, "StandardScaler", {}, {"with_mean": False}))
-def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def standard_scaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
     """(x - mean) / scale, in the type of x."""
     rows = any_floats(op, x)
     if model.with_mean:
@@ -39,7 +55,7 @@ def standard_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, _HERE, "StandardScaler"))
-def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def standard_unscaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
     """x scale + mean."""
     rows = any_floats(op, x)
     if model.with_std:
@@ -51,7 +67,7 @@ def standard_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("RobustScaler.transform", cases=cases(transformer, _HERE, "RobustScaler", {}, {"unit_variance": True}))
-def robust_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def robust_scaler(op: OpBuilder, model: RobustScaler, x: Table) -> Array:
     """(x - center) / scale."""
     rows = any_floats(op, x).copy()
     if model.with_centering:
@@ -62,7 +78,7 @@ def robust_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("RobustScaler.inverse_transform", cases=cases(transformer, _HERE, "RobustScaler"))
-def robust_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def robust_unscaler(op: OpBuilder, model: RobustScaler, x: Table) -> Array:
     """x scale + center."""
     rows = any_floats(op, x).copy()
     if model.with_scaling:
@@ -76,7 +92,7 @@ def robust_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
     "MinMaxScaler.transform",
     cases=cases(transformer, _HERE, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
 )
-def min_max_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def min_max_scaler(op: OpBuilder, model: MinMaxScaler, x: Table) -> Array:
     """x scale + min, clipped to the feature range on request."""
     rows = any_floats(op, x).copy()
     rows *= model.scale_
@@ -88,7 +104,7 @@ def min_max_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("MinMaxScaler.inverse_transform", cases=cases(transformer, _HERE, "MinMaxScaler"))
-def min_max_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def min_max_unscaler(op: OpBuilder, model: MinMaxScaler, x: Table) -> Array:
     """(x - min) / scale."""
     rows = any_floats(op, x).copy()
     rows -= model.min_
@@ -97,7 +113,7 @@ def min_max_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("MaxAbsScaler.transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
-def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def max_abs_scaler(op: OpBuilder, model: MaxAbsScaler, x: Table) -> Array:
     """x / scale."""
     rows = any_floats(op, x).copy()
     rows /= model.scale_
@@ -105,7 +121,7 @@ def max_abs_scaler(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("MaxAbsScaler.inverse_transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
-def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
+def max_abs_unscaler(op: OpBuilder, model: MaxAbsScaler, x: Table) -> Array:
     """x scale."""
     rows = any_floats(op, x).copy()
     rows *= model.scale_
@@ -115,7 +131,7 @@ def max_abs_unscaler(op: OpBuilder, model: Any, x: Table) -> Array:
 @sklearn.lower(
     "Normalizer.transform", cases=cases(transformer, _HERE, "Normalizer", {}, {"norm": "l1"}, {"norm": "max"})
 )
-def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def normalizer(op: OpBuilder, model: Normalizer, x: Table) -> Array:
     """Rows divided by their norm; rows of zeros stay."""
     rows = any_floats(op, x)
     if is_sparse(x):
@@ -133,7 +149,7 @@ def normalizer(op: OpBuilder, model: Any, x: Table) -> Array:
 
 
 @sklearn.lower("Binarizer.transform", cases=cases(transformer, _HERE, "Binarizer", {"threshold": 0.3}))
-def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
+def binarizer(op: OpBuilder, model: Binarizer, x: Table) -> Array:
     """1 where x > threshold, else 0, in the type of x."""
     rows = numbers(op, x)
     threshold = float(model.threshold)
@@ -153,7 +169,7 @@ def binarizer(op: OpBuilder, model: Any, x: Table) -> Array:
         {"degree": 0},
     ),
 )
-def polynomial_features(op: OpBuilder, model: Any, x: Table) -> Array:
+def polynomial_features(op: OpBuilder, model: PolynomialFeatures, x: Table) -> Array:
     """Products of columns: those of each degree from the products of one column less."""
     least, most = (0, model.degree) if isinstance(model.degree, Integral) else model.degree
     if held(x) >= Held.UNORDERED and most in (2, 3):
@@ -195,7 +211,7 @@ def _taken(block: Array, places: list[int]) -> Array:
         {"strategy": "uniform", "encode": "onehot-dense"},
     ),
 )
-def bins(op: OpBuilder, model: Any, x: Table) -> Array:
+def bins(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
     """The number of inner edges not above the value; as ones among zeros where it is encoded so."""
     rows = floats(op, x) if model.dtype is None else numbers(op, x, model.dtype)
     counts, shown = [], []
@@ -216,7 +232,7 @@ def bins(op: OpBuilder, model: Any, x: Table) -> Array:
         )
     ],
 )
-def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
+def unbin(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
     """The middle of each bin."""
     rows = any_floats(op, x)
     if "onehot" in model.encode:
@@ -243,7 +259,7 @@ def unbin(op: OpBuilder, model: Any, x: Table) -> Array:
         ),
     ],
 )
-def power_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+def power_transformer(op: OpBuilder, model: PowerTransformer, x: Table) -> Array:
     """Box and Cox's or Yeo and Johnson's power of each column, then standardised."""
     rows = any_floats(op, x)
     wide = rows.astype(np.float64)
@@ -271,7 +287,7 @@ def _power(x: Array, power: float, method: str) -> Array:
         *cases(transformer, _HERE, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
     ],
 )
-def power_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
+def power_untransformer(op: OpBuilder, model: PowerTransformer, x: Table) -> Array:
     """The inverse powers of the columns."""
     rows = any_floats(op, x)
     if model.standardize:
@@ -317,7 +333,7 @@ _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
         {"n_quantiles": 20, "output_distribution": "normal"},
     ),
 )
-def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
     """The share of fitted values below, interpolated; as a normal deviate on request. Zeros of a sparse matrix stay zeros."""
     from scipy.special import ndtri
     from scipy.stats import norm
@@ -358,7 +374,7 @@ def quantile_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
         rows=f64(7, 4, low=0, high=1),
     ),
 )
-def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
+def quantile_untransformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
     """The fitted value below which the given share lies."""
     from scipy.special import ndtr
 
@@ -398,7 +414,7 @@ def quantile_untransformer(op: OpBuilder, model: Any, x: Table) -> Array:
         ),
     ],
 )
-def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
+def spline_transformer(op: OpBuilder, model: SplineTransformer, x: Table) -> Array:
     """B-splines of each column: on each interval of the knots a polynomial; beyond them as `extrapolation` says."""
     rows = numbers(op, x)
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
@@ -420,7 +436,7 @@ def spline_transformer(op: OpBuilder, model: Any, x: Table) -> Array:
     return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]
 
 
-def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
+def _splines(model: SplineTransformer, spline: BSpline, x: Array, degree: int) -> Array:
     k, knots = spline.k, np.asarray(spline.t, np.float64)
     low, high = knots[degree], knots[-degree - 1]
     mode = model.extrapolation
@@ -446,7 +462,7 @@ def _splines(model: Any, spline: Any, x: Array, degree: int) -> Array:
     return np.where(below, lower, np.where(above, upper, inside))
 
 
-def _piecewise(spline: Any, x: Array) -> Array:
+def _piecewise(spline: BSpline, x: Array) -> Array:
     """The spline's polynomial on the interval of each x, about the interval's left end; from the last end on about that one.
 
     At the ends themselves, as for the greatest fitted row, values are the spline's own: what is 0 there is no rounding.
