@@ -15,7 +15,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.outputs import Output, raw_scores
 from onnxport.graph.rows import plain
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 
 # Methods whose results are several, by the results' names.
 _SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}

@@ -10,9 +10,9 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import boosting, voting
+from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import forests as trees
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.trees import forests as trees
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

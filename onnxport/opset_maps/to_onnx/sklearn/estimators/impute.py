@@ -15,8 +15,8 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
-from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floa
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-    from sklearn.discriminant_analysis import LinearClassifierMixin, LinearDiscriminantAnalysis
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import (
         ARDRegression,
         BayesianRidge,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SGDClassifier,
         SGDOneClassSVM,
     )
-    from sklearn.linear_model._base import LinearModel
+    from sklearn.linear_model._base import LinearClassifierMixin, LinearModel
     from sklearn.linear_model._glm.glm import _GeneralizedLinearRegressor
     from sklearn.linear_model._ridge import _RidgeClassifierMixin
     from sklearn.linear_model._stochastic_gradient import BaseSGDRegressor

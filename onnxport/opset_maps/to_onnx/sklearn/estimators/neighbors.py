@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
+from scipy.special import gammaln
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -393,8 +394,6 @@ _KERNEL_NORMS = {
 
 
 def _log_gamma(x: float) -> float:
-    from scipy.special import gammaln
-
     return float(gammaln(x))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, count, numbers, select
 
 

@@ -19,8 +19,8 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Axis, Function, Numbers
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
-from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables import table
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
 
 # NumPy's functions that make plain arrays of a table or column. Others ask pandas, as np.mean, which leaves NaN out.

@@ -1,1 +1,1 @@
-"""Decision trees: their ONNX form, forests of them, and the search among sorted numbers."""
+"""Decision trees as arrays: their ONNX form, and the search and interpolation among sorted numbers by them."""

@@ -1,1 +1,1 @@
-"""sklearn.ensemble, but for forests."""
+"""sklearn.ensemble and sklearn.tree."""

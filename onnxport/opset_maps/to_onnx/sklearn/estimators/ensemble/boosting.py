@@ -21,10 +21,11 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     softmax,
     zero_and_minus,
 )
+from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
-from onnxport.opset_maps.to_onnx.sklearn.trees.forests import rows32, tree_of
 
 if TYPE_CHECKING:
     from sklearn._loss.loss import BaseLoss
@@ -279,9 +280,9 @@ def _histogram_raw(
         return full(rows, (None, columns), 0.0, np.float64) + start
     counts = _category_counts(model)
     if counts.any():
-        codes = np.where(np.isnan(rows[:, : int((counts > 0).sum())]), counts[counts > 0].astype(np.float64), 0.0)
-        first = rows[:, : int((counts > 0).sum())]
-        rows = np.concatenate([np.where(np.isnan(first), codes, first), rows[:, int((counts > 0).sum()) :]], axis=1)
+        categorical = int((counts > 0).sum())
+        first, rest = rows[:, :categorical], rows[:, categorical:]
+        rows = np.concatenate([np.where(np.isnan(first), counts[counts > 0].astype(np.float64), first), rest], axis=1)
     joined = tree_ensemble.join([_histogram_tree(model, item, counts) for stage in stages for item in stage])
     targets = np.tile(np.arange(columns), len(stages))
     return tree_ensemble.sums(op, joined, rows.value, targets, columns, start)
@@ -352,13 +353,13 @@ def boost_decision(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
     if count == 1:
         rows = numbers(op, x)
         return full(rows, (None, 1), 0.0, rows.dtype)
-    codes = {label: index for index, label in enumerate(np.asarray(model.classes_).tolist())}
+    class_numbers = {label: index for index, label in enumerate(np.asarray(model.classes_).tolist())}
     total: Any = 0
     for index, (estimator, weight) in enumerate(zip(model.estimators_, model.estimator_weights_, strict=False)):
         step = f"estimators_.{index}"
         own = np.asarray(estimator.classes_)
         said = _class_number(op, estimator, x, step)
-        places = np.asarray([codes[item] for item in own.tolist()])
+        places = np.asarray([class_numbers[item] for item in own.tolist()])
         votes = np.where(places[:, None] == np.arange(count), float(weight), -1 / (count - 1) * float(weight))
         total = total + take(said.const(votes), said, axis=0)
     total = total / float(np.sum(model.estimator_weights_))
@@ -367,8 +368,6 @@ def boost_decision(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
 
 def _class_number(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
     """The number of the label that a classifier predicts, among its own classes."""
-    from onnxport.opset_maps.to_onnx.sklearn.estimators.preprocessing.encoding import codes
-
     label = called(op, estimator, "predict", x, step=step)
     return codes(op, label[:, None].value, estimator.classes_)[:, 0]
 

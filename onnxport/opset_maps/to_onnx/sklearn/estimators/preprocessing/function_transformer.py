@@ -20,7 +20,7 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix, numbers
 
 if TYPE_CHECKING:
-    from sklearn.pipeline import FunctionTransformer
+    from sklearn.preprocessing import FunctionTransformer
 
 _HERE = "preprocessing"
 

@@ -1,0 +1,40 @@
+"""Isotonic regression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers
+from onnxport.opset_maps.to_onnx.sklearn.trees.interpolation import interpolated
+
+if TYPE_CHECKING:
+    from sklearn.isotonic import IsotonicRegression
+
+
+def _isotonic(**options: object) -> Any:
+    return made("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
+
+
+@sklearn.lower(
+    "IsotonicRegression.predict",
+    "IsotonicRegression.transform",
+    cases=[
+        built(lambda: _isotonic(out_of_bounds="clip"), f64(7, 1), dynamic=True),
+        built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
+    ],
+)
+def isotonic(op: OpBuilder, model: IsotonicRegression, x: Table) -> Array:
+    """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""
+    rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
+    if model.out_of_bounds == "clip":
+        rows = np.clip(rows, model.X_min_, model.X_max_)
+    found = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
+    beyond = (rows < model.X_thresholds_[0]) | (rows > model.X_thresholds_[-1])
+    return np.where(beyond, np.nan, found).astype(rows.dtype)
