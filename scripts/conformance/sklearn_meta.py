@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scripts.conformance.sklearn_data import (
+    above,
+    classes,
+    dense,
+    missing,
+    named,
+    nothing,
+    positive,
+    several_classes,
+    several_labels,
+    texts,
+    two,
+    value,
+    values,
+)
+
 Row = tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]
 
 
 def tables(part: Callable[..., Any], each: Callable[..., list[Row]]) -> dict[str, list[Row]]:
     """Trees, ensembles, chains, selections, compositions."""
-    from scripts.conformance.sklearn_cases import (
-        above,
-        classes,
-        dense,
-        missing,
-        named,
-        nothing,
-        positive,
-        several_classes,
-        several_labels,
-        texts,
-        two,
-        value,
-        values,
-    )
 
     def logistic(**options: Any) -> Any:
         return part("LogisticRegression", **options)
