@@ -14,7 +14,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,24 @@ def cases(match: str = "") -> Iterator[Case]:
             elif test.model_dir and os.path.exists(os.path.join(test.model_dir, "model.onnx")):
                 model = onnx.load(os.path.join(test.model_dir, "model.onnx"))
                 yield Case(test.name, kind, model, list(_stored(test.model_dir, model)), test.rtol, test.atol)
+
+
+def operators(models: Iterable[onnx.ModelProto]) -> dict[tuple[str, str], set[int]]:
+    """Which versions of which operators (domain and name) models hold, in subgraphs too."""
+    versions: dict[tuple[str, str], set[int]] = {}
+    for model in models:
+        opsets = {("" if item.domain == "ai.onnx" else item.domain): item.version for item in model.opset_import}
+        stack = list(model.graph.node)
+        while stack:
+            node = stack.pop()
+            for attribute in node.attribute:
+                stack.extend(attribute.g.node)
+                stack.extend(inner for graph in attribute.graphs for inner in graph.node)
+            if onnx.defs.has(node.op_type, node.domain):
+                version = opsets.get(node.domain, 1)
+                since = onnx.defs.get_schema(node.op_type, version, node.domain).since_version
+                versions.setdefault((node.domain, node.op_type), set()).add(since)
+    return versions
 
 
 def without_shapes(model: onnx.ModelProto, keep_ranks: bool) -> onnx.ModelProto:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnxport.opset_maps import maps
+
 # Tests of each framework's importer: how many, and the most that it refuses by name.
 SAMPLES = {"pytorch": 160, "tensorflow": 120, "keras": 120}
 SEED = 20261121
@@ -55,6 +57,18 @@ def test_a_sample_of_the_backend_tests_has_no_wrong_number(framework, shapes, re
     wrong = [item for item in outcomes if item.verdict not in ("passed", "unsupported")]
     assert not wrong
     assert sum(item.verdict == "unsupported" for item in outcomes) <= refusals
+
+
+def covered(entry, table, operators):
+    """Whether a backend test has a version of the operator that this entry stands for."""
+    versions = operators.get((entry.domain, entry.op_type), ())
+    return any(table.find(entry.domain, entry.op_type, version) is entry for version in versions)
+
+
+@pytest.mark.parametrize("table", [maps.onnx, *maps.FROM_ONNX.values()])
+def test_every_entry_has_a_case_or_a_backend_test(table):
+    operators = backend().operators(case.model for case in cases())
+    assert [entry.op_type for entry in table if not entry.cases and not covered(entry, table, operators)] == []
 
 
 def test_the_comparison_sees_a_wrong_number():

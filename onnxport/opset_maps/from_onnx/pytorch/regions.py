@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import scalar
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
 from onnxport.opset_maps.from_onnx.values import Host
@@ -157,6 +160,16 @@ def _roi_align(
     return xp.call(roi_align, x, rois, batch, size, spatial_scale, sampling_ratio, mode, half)
 
 
+def _rounded(x: float) -> int:
+    """The nearest int32, halves away from zero, as C converts: what has none becomes the least of all."""
+    return int(math.copysign(math.floor(abs(x) + 0.5), x)) if abs(x) < (1 << 31) - 1 else -(1 << 31)
+
+
+def _extent(start: int, end: int) -> int:
+    """Elements from `start` to `end`, at least 1; the difference wraps as onnxruntime's int32 does."""
+    return max((end - start + 1 + (1 << 31)) % (1 << 32) - (1 << 31), 1)
+
+
 def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -> Tensor:
     """[regions, C, height, width]: greatest element in each bin of a region (batch, left, top, right, bottom).
 
@@ -165,12 +178,10 @@ def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -
     found = x.new_zeros((rois.shape[0], x.shape[1], *size))
     for index in range(rois.shape[0]):
         factors = (1, scale, scale, scale, scale)
-        batch, left, top, right, bottom = (
-            math.floor(n * f + 0.5) for n, f in zip(rois[index].tolist(), factors, strict=True)
-        )
+        batch, left, top, right, bottom = (_rounded(n * f) for n, f in zip(rois[index].tolist(), factors, strict=True))
         spans = []
         for start, end, bins, length in ((top, bottom, size[0], x.shape[2]), (left, right, size[1], x.shape[3])):
-            step = max(end - start + 1, 1) / bins
+            step = _extent(start, end) / bins
             spans.append(
                 [
                     (
@@ -193,7 +204,18 @@ rule(
 )
 
 
-@pytorch_native.op("MaxRoiPool", versions=(1, 22))
+@pytorch_native.op(
+    "MaxRoiPool",
+    versions=(1, 22),
+    cases=[
+        graph(
+            "(float[N, 2, 9, 9] x, float[M, 5] rois) => (float[M, 2, 3, 2] y) {y = MaxRoiPool <pooled_shape = [3, "
+            "2], spatial_scale = 0.5> (x, rois)}",
+            f32(1, 2, 9, 9),
+            np.array([[0, -1, -3, 12, 15], [0, 4, 0, 9, 16]], np.float32),
+        )
+    ],
+)
 def _max_roi_pool(
     xp: TorchNamespace, x: Tensor, rois: Tensor, *, pooled_shape: tuple[int, int], spatial_scale: float = 1.0
 ) -> Any:

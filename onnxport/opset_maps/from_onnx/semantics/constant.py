@@ -9,7 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, all_known
 from onnxport.opset_maps.maps import onnx
@@ -121,7 +123,11 @@ def _drawn_dtype(xp: Namespace, dtype: int | None, like: Tensor | None = None) -
     return ir.DataType(dtype) if dtype else xp.dtype(like) if like is not None else ir.DataType.FLOAT
 
 
-@onnx.op("RandomNormal", versions=(1, 22))
+@onnx.op(
+    "RandomNormal",
+    versions=(1, 22),
+    cases=[graph("() => (float[50] y) {x = RandomNormal <shape = [50], mean = 7.0, scale = 0.001> () y = Round(x)}")],
+)
 def random_normal(
     xp: Namespace,
     *,
@@ -135,7 +141,11 @@ def random_normal(
     return xp.random_normal(shape, mean, scale, _drawn_dtype(xp, dtype), seed)
 
 
-@onnx.op("RandomUniform", versions=(1, 22))
+@onnx.op(
+    "RandomUniform",
+    versions=(1, 22),
+    cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
+)
 def random_uniform(
     xp: Namespace,
     *,
@@ -149,7 +159,16 @@ def random_uniform(
     return xp.random_uniform(shape, low, high, _drawn_dtype(xp, dtype), seed)
 
 
-@onnx.op("RandomNormalLike", versions=(1, 22))
+@onnx.op(
+    "RandomNormalLike",
+    versions=(1, 22),
+    cases=[
+        graph(
+            "(float[N, 9] x) => (float[N, 9] y) {z = RandomNormalLike <mean = 7.0, scale = 0.001> (x) y = Round(z)}",
+            f32(5, 9),
+        )
+    ],
+)
 def random_normal_like(
     xp: Namespace,
     x: Tensor,
@@ -184,7 +203,16 @@ def bernoulli(xp: Namespace, x: Tensor, *, dtype: int | None = None, seed: float
     return xp.astype(xp.less(drawn, x), _drawn_dtype(xp, dtype, x))
 
 
-@onnx.op("Multinomial", versions=(7, 22))
+@onnx.op(
+    "Multinomial",
+    versions=(7, 22),
+    cases=[
+        graph(
+            "(float[N, 3] x) => (int32[N, 20] y) {y = Multinomial <sample_size = 20> (x)}",
+            np.array([[-90, 90, -90], [90, -90, -90]], np.float32),
+        )
+    ],
+)
 def multinomial(xp: Namespace, x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Tensor:
     """Samples of classes with unnormalised log probabilities x: the greatest after adding Gumbel noise."""
     batch, classes = xp.shape(x)

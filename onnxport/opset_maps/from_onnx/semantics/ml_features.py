@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32, i64
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
@@ -24,7 +26,18 @@ def _vector(xp: Namespace, values: Sequence[float]) -> Any:
     return xp.constant(array)
 
 
-@onnx.op("Scaler", versions=(1,), domain=ML)
+@onnx.op(
+    "Scaler",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 3] x) => (float[N, 3] y) {y = ai.onnx.ml.Scaler <offset = [0.5, 1.0, -2.0], scale = [2.0, "
+            "0.25, 1.5]> (x)}",
+            f32(5, 3),
+        )
+    ],
+)
 def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Tensor:
     """(x - offset) scale, one of each a feature or one for all; FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
@@ -32,7 +45,12 @@ def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Seq
     return xp.multiply(x, _vector(xp, scale)) if len(scale) else x
 
 
-@onnx.op("Normalizer", versions=(1,), domain=ML)
+@onnx.op(
+    "Normalizer",
+    versions=(1,),
+    domain=ML,
+    cases=[graph('(float[N, 3] x) => (float[N, 3] y) {y = ai.onnx.ml.Normalizer <norm = "L2"> (x)}', f32(5, 3))],
+)
 def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Rows divided by their greatest element, sum of magnitudes or length; a row whose norm is 0 stays. FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
@@ -56,7 +74,18 @@ def binarizer(xp: Namespace, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     return xp.astype(xp.greater(x, limit), dtype)
 
 
-@onnx.op("Imputer", versions=(1,), domain=ML)
+@onnx.op(
+    "Imputer",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (float[N, 2] y) {y = ai.onnx.ml.Imputer <imputed_value_floats = [7.0, 8.0], "
+            "replaced_value_float = -1.0> (x)}",
+            np.array([[1, -1], [-1, 2]], np.float32),
+        )
+    ],
+)
 def imputer(
     xp: Namespace,
     x: Tensor,
@@ -87,7 +116,19 @@ def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
     return xp.take(x, places, xp.ndim(x) - 1)
 
 
-@onnx.op("FeatureVectorizer", versions=(1,), domain=ML)
+@onnx.op(
+    "FeatureVectorizer",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] a, float[N, 1] b) => (float[N, 3] y) "
+            "{y = ai.onnx.ml.FeatureVectorizer <inputdimensions = [2, 1]> (a, b)}",
+            f32(4, 2),
+            f32(4, 1),
+        )
+    ],
+)
 def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int] = ()) -> Tensor:
     """Inputs side by side as FLOAT, each cut or filled with zeros to its width."""
     columns = []
@@ -133,7 +174,19 @@ def _text(values: Sequence[str]) -> np.ndarray[Any, Any]:
     return np.asarray(values, object)
 
 
-@onnx.op("LabelEncoder", versions=(1,), domain=ML)
+@onnx.op(
+    "LabelEncoder",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            '(int64[N] x) => (string[N] y) {y = ai.onnx.ml.LabelEncoder <classes_strings = ["a", "b", "c"], '
+            'default_string = "?"> (x)}',
+            i64(9, low=-1, high=5),
+            ml=1,
+        )
+    ],
+)
 def label_encoder_1(
     xp: Namespace,
     x: Tensor,
@@ -185,7 +238,18 @@ def label_encoder(
     return _mapped(xp, x, keys[known], values[known], dtype, default)
 
 
-@onnx.op("CategoryMapper", versions=(1,), domain=ML)
+@onnx.op(
+    "CategoryMapper",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(int64[N] x) => (string[N] y) {y = ai.onnx.ml.CategoryMapper <cats_int64s = [1, 2, 3], "
+            'cats_strings = ["a", "b", "c"], default_string = "?"> (x)}',
+            i64(9),
+        )
+    ],
+)
 def category_mapper(
     xp: Namespace,
     x: Tensor,
@@ -202,7 +266,14 @@ def category_mapper(
     return _mapped(xp, x, numbers, texts, ir.DataType.STRING, default_string)
 
 
-@onnx.op("OneHotEncoder", versions=(1,), domain=ML)
+@onnx.op(
+    "OneHotEncoder",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph("(int64[N] x) => (float[N, 3] y) {y = ai.onnx.ml.OneHotEncoder <cats_int64s = [3, -1, 0]> (x)}", i64(9))
+    ],
+)
 def one_hot_encoder(
     xp: Namespace, x: Tensor, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Tensor:
@@ -218,7 +289,18 @@ def one_hot_encoder(
     return xp.astype(hits, ir.DataType.FLOAT)
 
 
-@onnx.op("ZipMap", versions=(1,), domain=ML)
+@onnx.op(
+    "ZipMap",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_int64s = [5, 7]> (x) "
+            "y = ai.onnx.ml.DictVectorizer <int64_vocabulary = [7, 3, 5]> (m)}",
+            f32(1, 2),
+        )
+    ],
+)
 def zip_map(
     xp: Namespace, x: Tensor, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
 ) -> dict[Any, Tensor]:
@@ -228,7 +310,18 @@ def zip_map(
     return {label: xp.squeeze(xp.slice(x, 1, i, i + 1), (1,)) for i, label in enumerate(labels)}
 
 
-@onnx.op("DictVectorizer", versions=(1,), domain=ML)
+@onnx.op(
+    "DictVectorizer",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            '(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_strings = ["a", "b"]> (x) '
+            'y = ai.onnx.ml.DictVectorizer <string_vocabulary = ["b", "c", "a"]> (m)}',
+            f32(1, 2),
+        )
+    ],
+)
 def dict_vectorizer(
     xp: Namespace,
     x: dict[Any, Tensor],

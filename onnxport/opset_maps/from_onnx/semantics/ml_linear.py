@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.cases import f32
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
     add_second_class,
@@ -35,7 +37,18 @@ def _product(xp: Namespace, rows: Tensor, matrix: Array) -> Tensor:
     return xp.matmul(rows, xp.constant(np.ascontiguousarray(matrix.T)))
 
 
-@onnx.op("LinearRegressor", versions=(1,), domain=ML)
+@onnx.op(
+    "LinearRegressor",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 3] x) => (float[N, 2] y) {y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -2.0, 0.5, "
+            "0.25, 1.0, -1.0], intercepts = [0.5, -0.75], targets = 2> (x)}",
+            f32(5, 3),
+        )
+    ],
+)
 def linear_regressor(
     xp: Namespace,
     x: Tensor,
@@ -52,7 +65,19 @@ def linear_regressor(
     return scores if targets == 1 and post_transform != "PROBIT" else transformed(xp, scores, post_transform)
 
 
-@onnx.op("LinearClassifier", versions=(1,), domain=ML)
+@onnx.op(
+    "LinearClassifier",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (int64[N] label, float[N, 3] scores) {label, "
+            "scores = ai.onnx.ml.LinearClassifier <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], "
+            'intercepts = [0.5, -0.75, 0.1], classlabels_ints = [4, 2, 9], post_transform = "SOFTMAX"> (x)}',
+            f32(5, 2),
+        )
+    ],
+)
 def linear_classifier(
     xp: Namespace,
     x: Tensor,
@@ -110,7 +135,19 @@ def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kerne
     raise UnsupportedOperator(f"kernel_type={kernel_type!r} is none of ONNX's")
 
 
-@onnx.op("SVMRegressor", versions=(1,), domain=ML)
+@onnx.op(
+    "SVMRegressor",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (float[N, 1] y) {y = ai.onnx.ml.SVMRegressor <coefficients = [1.5, -2.0], "
+            'kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], n_supports = 2, rho = [0.25], '
+            "support_vectors = [1.0, 0.5, -1.0, 2.0]> (x)}",
+            f32(5, 2),
+        )
+    ],
+)
 def svm_regressor(
     xp: Namespace,
     x: Tensor,
@@ -135,7 +172,20 @@ def svm_regressor(
     return xp.where(xp.greater(scores, 0), xp.ones((), ir.DataType.FLOAT), -1.0) if one_class else scores
 
 
-@onnx.op("SVMClassifier", versions=(1,), domain=ML)
+@onnx.op(
+    "SVMClassifier",
+    versions=(1,),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (int64[N] label, float[N, 2] scores) {label, "
+            "scores = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1], coefficients = [1.5, -2.0], "
+            'kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], rho = [0.25], support_vectors = [1.0, 0.5, '
+            "-1.0, 2.0], vectors_per_class = [1, 1]> (x)}",
+            f32(5, 2),
+        )
+    ],
+)
 def svm_classifier(
     xp: Namespace,
     x: Tensor,

@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError, UnsupportedOperator
+from onnxport.opset_maps.cases import f32
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
     EQ,
@@ -140,7 +142,21 @@ def _forest_of_ids(nodes: NodeAttributes, leaves: LeafWeights, targets: int) -> 
     return Forest(columns, values, kinds, missing, true, false, roots, weights, given, {})
 
 
-@onnx.op("TreeEnsembleRegressor", versions=(1, 3, 5), domain=ML)
+@onnx.op(
+    "TreeEnsembleRegressor",
+    versions=(1, 3, 5),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (float[N, 1] y) {y = ai.onnx.ml.TreeEnsembleRegressor <nodes_treeids = [0, 0, 0], "
+            "nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], "
+            'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, '
+            "0, 0], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.5, "
+            "-2.5], n_targets = 1> (x)}",
+            f32(7, 2),
+        )
+    ],
+)
 def tree_ensemble_regressor(
     xp: Namespace,
     x: Tensor,
@@ -175,7 +191,22 @@ def _transformed(xp: Namespace, scores: Tensor, name: str) -> Tensor:
     return transformed(xp, scores, name)
 
 
-@onnx.op("TreeEnsembleClassifier", versions=(1, 3, 5), domain=ML)
+@onnx.op(
+    "TreeEnsembleClassifier",
+    versions=(1, 3, 5),
+    domain=ML,
+    cases=[
+        graph(
+            "(float[N, 2] x) => (int64[N] label, float[N, 3] scores) {label, "
+            "scores = ai.onnx.ml.TreeEnsembleClassifier <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], "
+            'nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", '
+            '"LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], class_treeids = [0, 0], '
+            "class_nodeids = [1, 2], class_ids = [0, 2], class_weights = [1.5, 2.5], classlabels_int64s = [3, 4, "
+            "5]> (x)}",
+            f32(7, 2),
+        )
+    ],
+)
 def tree_ensemble_classifier(
     xp: Namespace,
     x: Tensor,

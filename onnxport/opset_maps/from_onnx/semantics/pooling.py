@@ -8,7 +8,9 @@ from typing import Any, Unpack
 
 import onnx_ir as ir
 
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import size_operand
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Tensor, known
@@ -96,7 +98,11 @@ onnx.op("GlobalAveragePool", versions=(1, 22))(_global(lambda xp, x, axes: xp.me
 onnx.op("GlobalMaxPool", versions=(1, 22))(_global(lambda xp, x, axes: xp.max(x, axes, True)))
 
 
-@onnx.op("GlobalLpPool", versions=(1, 2, 22))
+@onnx.op(
+    "GlobalLpPool",
+    versions=(1, 2, 22),
+    cases=[graph("(float[N, 3, 4, 5] x) => (float[N, 3, 1, 1] y) {y = GlobalLpPool <p = 3> (x)}", f32(2, 3, 4, 5))],
+)
 def global_lp_pool(xp: Namespace, x: Tensor, *, p: float = 2) -> Tensor:
     """p-norm of each image."""
     axes = tuple(range(2, xp.ndim(x)))
