@@ -65,7 +65,15 @@ def covered(entry, table, operators):
     return any(table.find(entry.domain, entry.op_type, version) is entry for version in versions)
 
 
-@pytest.mark.parametrize("table", [maps.onnx, *maps.FROM_ONNX.values()])
+@pytest.mark.parametrize(
+    "table",
+    [
+        maps.onnx,
+        pytest.param(maps.pytorch_native, marks=pytest.mark.pytorch),
+        pytest.param(maps.tensorflow_native, marks=pytest.mark.tensorflow),
+        pytest.param(maps.keras_native, marks=[pytest.mark.keras, pytest.mark.tensorflow]),
+    ],
+)
 def test_every_entry_has_a_case_or_a_backend_test(table):
     operators = backend().operators(case.model for case in cases())
     assert [entry.op_type for entry in table if not entry.cases and not covered(entry, table, operators)] == []

@@ -39,7 +39,7 @@ def blame(
     return InvalidModelError(f"{where}: {defect(error)}")
 
 
-# What PyTorch and TensorFlow say of sizes whose product is beyond 64 bits.
+# Errors of PyTorch and TensorFlow about sizes whose product is beyond 64 bits.
 _OVERFLOWS = ("Storage size calculation overflowed", "too many elements", "Number of outputs is too big")
 
 
@@ -48,11 +48,11 @@ def _too_large(error: Exception) -> bool:
 
 
 def defect(error: Exception) -> str:
-    """What to say of an error that is not known to be the file's."""
+    """The message for an error that is not known to be the file's."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     # Keras tells the layer first, then what was wrong.
-    told = lines[1:] if lines and lines[0].startswith("Exception encountered when calling") else lines
-    text = (told or lines or [type(error).__name__])[0][:300]
+    own = lines[1:] if lines and lines[0].startswith("Exception encountered when calling") else lines
+    text = (own or lines or [type(error).__name__])[0][:300]
     return (
         f"{type(error).__name__}: {text}; if the model runs elsewhere, this is a defect of onnxport: please report it"
     )
@@ -60,7 +60,7 @@ def defect(error: Exception) -> str:
 
 @contextmanager
 def attributed(doing: str) -> Iterator[None]:
-    """Errors that are not onnxport's own become one that says what was being done.
+    """Errors that are not onnxport's own become one that names the node.
 
     Raises:
         InvalidModelError: chained to the error.

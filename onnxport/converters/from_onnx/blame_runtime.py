@@ -19,7 +19,7 @@ from onnxport.opset_maps.from_onnx.values import HostValue
 _MOST_ELEMENTS = 1 << 22
 # A dimension whose size the graph leaves open.
 _OPEN = 2
-# What onnxruntime says of a model that no runtime would take; of others it may only lack the kernel.
+# Errors of onnxruntime about a model that no runtime would take; of others it may only lack the kernel.
 _REFUSALS = ("ShapeInferenceError", "TypeInferenceError", "INVALID_GRAPH", "InvalidGraph")
 
 

@@ -127,7 +127,7 @@ def _declared(value: ir.Value) -> _Size:
 
 def _initial(value: ir.Value) -> _Size:
     tensor = value.const_value
-    return _declared(value) if tensor is None else _held(tensor.shape.numpy())
+    return _declared(value) if tensor is None else _size_of(tensor.shape.numpy())
 
 
 def _constant(node: ir.Node) -> _Size:
@@ -135,11 +135,11 @@ def _constant(node: ir.Node) -> _Size:
         if item.is_ref():
             continue
         if item.type == ir.AttributeType.TENSOR:
-            return _held(item.as_tensor().shape.numpy())
+            return _size_of(item.as_tensor().shape.numpy())
         if item.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS):
             return _Size(1, len(item.value))
     return _UNTOLD
 
 
-def _held(shape: Sequence[int]) -> _Size:
+def _size_of(shape: Sequence[int]) -> _Size:
     return _Size(len(shape), prod(shape) if len(shape) <= 1 else 1)

@@ -41,10 +41,10 @@ def build(model: ir.Model) -> OnnxModel:
     if not walk.outputs:
         raise UnsupportedOperator("a graph without outputs makes no Keras model")
     outputs = []
-    for found, value in zip(walk.run(inputs), walk.outputs, strict=True):
-        if not xp.is_tensor(found):
+    for result, value in zip(walk.run(inputs), walk.outputs, strict=True):
+        if not xp.is_tensor(result):
             raise UnsupportedOperator(f"output {value.name!r} is no tensor, and Keras models give tensors")
-        outputs.append(_declared(xp, found, value))
+        outputs.append(_declared(xp, result, value))
     finals = [
         xp.record("identity", item) if _stands_before(item, inputs, outputs[:i]) else item
         for i, item in enumerate(outputs)
@@ -74,9 +74,9 @@ def _input(xp: KerasNamespace, value: ir.Value) -> Any:
     )
 
 
-def _declared(xp: KerasNamespace, found: object, value: ir.Value) -> Any:
+def _declared(xp: KerasNamespace, output: object, value: ir.Value) -> Any:
     """An output as a symbolic tensor of the element type that the graph declares."""
-    symbolic = xp.as_symbolic(found)
+    symbolic = xp.as_symbolic(output)
     if value.dtype is None or symbolic.dtype == keras_dtype(value.dtype):
         return symbolic
     return xp.astype(symbolic, value.dtype)

@@ -75,9 +75,9 @@ def _input(xp: TorchNamespace, value: ir.Value) -> Any:
         return recorder.placeholder(name, None, opaque=True)
     dims = dims_of(value)
     worlds = example(held, dims, recorder.sizes) if dims is not None else None
-    found = recorder.placeholder(name, worlds)
-    found.node.meta["tensor"] = True
-    return _unbounded(recorder, found, dtype, held)
+    result = recorder.placeholder(name, worlds)
+    result.node.meta["tensor"] = True
+    return _unbounded(recorder, result, dtype, held)
 
 
 def _unbounded(recorder: RootRecorder, x: Traced, dtype: ir.DataType, held: torch.dtype) -> Any:
@@ -95,7 +95,7 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Writes a module: ``.pt2`` as an exported program, ``.pt`` or ``.pth`` as its state dict, ``.safetensors`` as weights.
 
     Raises:
-        InvalidInputError: the suffix says none of these, or the module has no example inputs to export with.
+        InvalidInputError: the suffix is none of these, or the module has no example inputs to export with.
     """
     place = Path(path)
     match place.suffix.lower():

@@ -34,7 +34,7 @@ class OnnxModule(tf.Module):
     Attributes:
         input_names: names of the graph's inputs.
         output_names: names of the graph's outputs.
-        argument_names: names of the inputs in a SavedModel's signature: the graph's own where Python can say them as keywords.
+        argument_names: names of the inputs in a SavedModel's signature: the graph's own where Python takes them as keywords.
         variables_by_name: the model's weights under their ONNX names.
     """
 
@@ -75,7 +75,7 @@ class OnnxModule(tf.Module):
             return self._call_by_values
         function = tf.function(self._run, input_signature=self._specs, autograph=False)
         try:
-            function.get_concrete_function()  # all that can't be said is refused here, not at the first call
+            function.get_concrete_function()  # all that has no form is refused here, not at the first call
         except UnsupportedOperator as error:
             deciding = [i for i, spec in enumerate(self._specs) if _may_decide(spec)]
             if not deciding or sum(item.count for item in error.operators) > self._namespace.deferred:
@@ -167,7 +167,7 @@ def save(obj: OnnxModule, path: str | os.PathLike[str]) -> None:
     with atomic_folder(path, marks=SAVED_MODEL_FILES, own=_SAVED_MODEL_ENTRIES) as folder:
         try:
             tf.saved_model.save(obj, os.fspath(folder), signatures={"serving_default": signature})
-        except tf.errors.OpError as error:  # what its file system says: a full disk, no permission
+        except tf.errors.OpError as error:  # an error of its file system: a full disk, no permission
             raise SavingError(f"can't write {os.fspath(path)!r}: {error.message}", None, os.fspath(path)) from error
 
 

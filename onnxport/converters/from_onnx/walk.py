@@ -1,12 +1,12 @@
-"""The walk over an ONNX model that all importers share: each node is said in the framework's array namespace.
+"""The walk over an ONNX model that all importers share: each node is computed in the framework's array namespace.
 
     walk = Walk(model, namespace, native)
     outputs = walk.run(inputs)           # while the framework traces
 
 What is known at import never becomes a tensor operation: constants fold, shape arithmetic stays on the Python side
-(`from_onnx/host.py`), an If whose condition is known is its branch. Model-local functions are walked with their arguments;
-an operator without an entry is walked by its schema's own function body. All operators that can't be said are collected
-and refused in one error.
+(`from_onnx/host.py`), an If whose condition is known is its branch. Model-local functions are walked with their
+arguments; an operator without an entry is walked by its schema's own function body. All operators that have no form in
+the framework are collected and refused in one error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.converters.from_onnx.blame import blame, bounded
-from onnxport.converters.from_onnx.inference_cost import inference_cost
+from onnxport.converters.from_onnx.inference import inferred
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
-from onnxport.graph.bodies import bodies
 from onnxport.graph.external_data import weight_bytes
-from onnxport.graph.guard.requests import with_shapes
-from onnxport.graph.protos import has_map, to_proto
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.call import (
@@ -46,8 +43,6 @@ from onnxport.opset_maps.from_onnx.primitives.tensors import Context
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor, UnknownUntilRun
 from onnxport.opset_maps.registry import Semantics, SemanticsEntry
 
-# Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.
-_INFERENCE_ELEMENTS = 1 << 10
 _WAY_OUT = "add a mapping with onnxport.register_from_onnx({framework!r}, domain, op_type)"
 
 
@@ -86,7 +81,7 @@ class Walk:
     Args:
         model: the model; it is not changed.
         xp: the framework's namespace.
-        native: what the framework says natively, asked before the shared semantics.
+        native: operators that the framework has natively, asked before the shared semantics.
 
     Attributes:
         model: a copy with the types that ONNX's inference finds.
@@ -108,7 +103,7 @@ class Walk:
         """The graph's outputs for its inputs, in graph order.
 
         Raises:
-            UnsupportedOperator: all operators that can't be said, at once.
+            UnsupportedOperator: all operators that have no form in the framework, at once.
         """
         self._unsupported = []
         frame = _Frame({"": 1, **self.model.graph.opset_imports})
@@ -171,7 +166,7 @@ class Walk:
         context = self._context(node, schema, operands, opset)
         entries = self._entries(domain, node.op_type, context.version)
         calls = [Call(entry, _accepted(entry, attributes, schema), context) for entry in entries]
-        results = self._said(calls, node, operands)
+        results = self._results(calls, node, operands)
         if results is not NotImplemented:
             return [self.xp.refine(item, value) for item, value in zip(results, node.outputs, strict=False)]
         body = self._schema_body(node, schema, operands, attributes, opset)
@@ -183,11 +178,11 @@ class Walk:
 
     def _entries(self, domain: str, op_type: str, version: int) -> Iterator[SemanticsEntry]:
         for table in (self.native, maps.onnx):
-            found = table.find(domain, op_type, version)
-            if found is not None:
-                yield found
+            result = table.find(domain, op_type, version)
+            if result is not None:
+                yield result
 
-    def _said(self, calls: Sequence[Call], node: ir.Node, operands: list[Operand]) -> Any:
+    def _results(self, calls: Sequence[Call], node: ir.Node, operands: list[Operand]) -> Any:
         """The results of the first call that neither declines nor has to wait; else the first that waits is put off."""
         waiting: list[tuple[Call, UnknownUntilRun]] = []
         for call in calls:
@@ -243,14 +238,14 @@ class Walk:
             return None
 
     def _attributes(self, node: ir.Node, frame: _Frame) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for name, item in node.attributes.items():
             if item.is_ref():
                 if item.ref_attr_name in frame.attributes:
-                    found[name] = frame.attributes[item.ref_attr_name]
+                    result[name] = frame.attributes[item.ref_attr_name]
             else:
-                found[name] = self._attribute(item, frame)
-        return found
+                result[name] = self._attribute(item, frame)
+        return result
 
     def _attribute(self, item: ir.Attr, frame: _Frame) -> Any:
         match item.type:
@@ -373,11 +368,11 @@ def _attribute_proto(node: ir.Node, name: str, value: object) -> onnx.AttributeP
 
 
 def _deserialized(text: bytes) -> ir.Function:
-    """A schema's function body; outputs that the node does not ask for may be declared and not made."""
+    """A schema's function body; outputs that the node does not ask for may be declared and not computed."""
     proto = onnx.FunctionProto.FromString(text)
-    made = {name for node in proto.node for name in node.output} | set(proto.input)
+    computed = {name for node in proto.node for name in node.output} | set(proto.input)
     outputs = list(proto.output)
-    while outputs and outputs[-1] not in made:
+    while outputs and outputs[-1] not in computed:
         outputs.pop()
     del proto.output[:]
     proto.output.extend(outputs)
@@ -408,19 +403,19 @@ def _foldable(operand: Operand) -> bool:
 
 
 def _defaults(schema: onnx.defs.OpSchema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, item in schema.attributes.items():
         if item.default_value is not None and item.default_value.type:
             value = onnx.helper.get_attribute_value(item.default_value)
-            found[name] = _plain(value)
-    return found
+            result[name] = _text_decoded(value)
+    return result
 
 
-def _plain(value: object) -> Any:
+def _text_decoded(value: object) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list):
-        return tuple(_plain(item) for item in value)
+        return tuple(_text_decoded(item) for item in value)
     return value
 
 
@@ -428,9 +423,9 @@ def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.de
     """Attributes as keyword arguments: the schema's defaults filled in, what the function does not know refused."""
     form = signature(entry.function)
     defaults = _defaults(schema) if schema is not None else {}
-    found = {**defaults, **attributes}
+    result = {**defaults, **attributes}
     if form.any_attribute:
-        return found
+        return result
     unknown = [
         name
         for name, value in attributes.items()
@@ -440,66 +435,4 @@ def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.de
     ]
     if unknown:
         raise UnsupportedOperator(f"attribute {', '.join(unknown)} has no mapping")
-    return {name: value for name, value in found.items() if name in form.attributes}
-
-
-def inferred(model: ir.Model) -> ir.Model:
-    """A copy of the model, its weights shared, with the types and shapes that ONNX's inference finds."""
-    copy = model.clone()
-    cost = inference_cost(model)
-    if not cost.bearable:
-        return copy
-    light = model.clone()
-    for value in [*light.graph.initializers.values()]:
-        tensor = value.const_value
-        if tensor is None:
-            raise InvalidModelError(f"the initializer {value.name!r} has no content")
-        if tensor.size > _INFERENCE_ELEMENTS:
-            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
-            light.graph.initializers.pop(value.name or "")
-            if value not in light.graph.inputs:
-                light.graph.inputs.append(value)
-    try:
-        proto = with_shapes(to_proto(light), contents=cost.contents_bearable)
-    except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
-        return copy
-    for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
-        types = {item.name: item.type for item in (*theirs.value_info, *theirs.output, *theirs.input)}
-        for value in _values(mine):
-            known = types.get(value.name or "")
-            if known is None or not value.name or has_map(known) or known.WhichOneof("value") is None:
-                continue
-            if value.type is None:
-                value.type = ir.serde.deserialize_type_proto_for_type(known)
-            shape = ir.serde.deserialize_type_proto_for_shape(known)
-            value.shape = shape if shape is not None else value.shape
-    return copy
-
-
-def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """In the order of `_graphs`."""
-    stack = [graph]
-    while stack:
-        graph = stack.pop()
-        yield graph
-        for node in graph.node:
-            for item in node.attribute:
-                if item.type == onnx.AttributeProto.GRAPH:
-                    stack.append(item.g)
-                elif item.type == onnx.AttributeProto.GRAPHS:
-                    stack.extend(item.graphs)
-
-
-def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
-    stack = [model.graph]
-    while stack:
-        graph = stack.pop()
-        yield graph
-        for node in graph:
-            stack.extend(bodies(node))
-
-
-def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    yield from graph.inputs
-    for node in graph:
-        yield from node.outputs
+    return {name: value for name, value in result.items() if name in form.attributes}

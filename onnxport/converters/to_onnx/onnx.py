@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.converters.from_onnx.walk import inferred
+from onnxport.converters.from_onnx.inference import inferred
 from onnxport.converters.to_onnx.finish import lowest_ir_version
 from onnxport.errors import InvalidInputError
 from onnxport.graph.passes.cut import cut

@@ -48,8 +48,8 @@ def scalar(operand: Host) -> Any:
     item = operand.reshape(-1)[0]
     if not isinstance(item, np.generic):
         return item
-    found = item.item()
-    return found if isinstance(found, (bool, int, float, complex)) else float(found)  # bfloat16 and its like
+    result = item.item()
+    return result if isinstance(result, (bool, int, float, complex)) else float(result)  # bfloat16 and its like
 
 
 def real(item: object) -> float:

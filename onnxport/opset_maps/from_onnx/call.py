@@ -83,7 +83,7 @@ def signature(function: Callable[..., Any]) -> Signature:
 
 @dataclass(frozen=True)
 class Call:
-    """A node ready to be said in a namespace: while importing, or when the model runs.
+    """A node ready to be computed in a namespace: while importing, or when the model runs.
 
     Attributes:
         entry: what the operator means.

@@ -93,10 +93,10 @@ def evaluate(
 
 def _elementwise(xp: Namespace, name: IntOp, *operands: Host) -> Host:
     arrays = np.broadcast_arrays(*operands)
-    found = np.empty(arrays[0].shape, object)
-    for index in np.ndindex(found.shape):
-        found[index] = int_op(xp, name, *(item[index] for item in arrays))
-    return found
+    result = np.empty(arrays[0].shape, object)
+    for index in np.ndindex(result.shape):
+        result[index] = int_op(xp, name, *(item[index] for item in arrays))
+    return result
 
 
 def _settled(array: Host, dtype: ir.DataType) -> HostValue:
@@ -112,8 +112,8 @@ def _binary(
     name = _ARITHMETIC[op_type]
     if op_type == "Mod" and attributes.get("fmod"):
         return None
-    found = reduce(lambda a, b: _elementwise(xp, name, a, b), arrays)
-    return _settled(found, ir.DataType.BOOL if name in _BOOLEAN else dtype)
+    result = reduce(lambda a, b: _elementwise(xp, name, a, b), arrays)
+    return _settled(result, ir.DataType.BOOL if name in _BOOLEAN else dtype)
 
 
 def _unary(
@@ -156,12 +156,12 @@ def _gather(
     data, indices = arrays
     if indices.dtype == object:
         return None
-    found = np.take(data, indices, attributes.get("axis", 0))
-    if not isinstance(found, np.ndarray):  # NumPy unwraps a single object
+    result = np.take(data, indices, attributes.get("axis", 0))
+    if not isinstance(result, np.ndarray):  # NumPy unwraps a single object
         scalar = np.empty((), object)
-        scalar[()] = found
-        found = scalar
-    return _settled(found, dtype)
+        scalar[()] = result
+        result = scalar
+    return _settled(result, dtype)
 
 
 def _slice(

@@ -86,8 +86,8 @@ class ChannelsLast(Namespace):
 
     def twin(self, x: Tensor) -> Tensor | None:
         """The channels-last tensor that `x` was transposed from, if it was."""
-        found = self._twins.get(id(x))
-        return found[1] if found is not None else None
+        result = self._twins.get(id(x))
+        return result[1] if result is not None else None
 
     def remember(self, x: Tensor, twin: Tensor) -> Tensor:
         """`x`, from now on known as the channels-first form of `twin`."""
@@ -96,7 +96,7 @@ class ChannelsLast(Namespace):
 
     @contextmanager
     def inner_graph(self) -> Iterator[None]:
-        """What is made inside a body is forgotten at its end: the graph around it can't see it."""
+        """What a body computes is forgotten at its end: the graph around it can't see it."""
         twins = dict(self._twins)
         try:
             yield
@@ -105,11 +105,11 @@ class ChannelsLast(Namespace):
 
     def as_last(self, x: Tensor) -> Tensor:
         """`x` channels-last."""
-        found = self.twin(x)
-        if found is None:
-            found = super().permute_dims(x, to_last(self.ndim(x)))
-            self.remember(x, found)
-        return found
+        result = self.twin(x)
+        if result is None:
+            result = super().permute_dims(x, to_last(self.ndim(x)))
+            self.remember(x, result)
+        return result
 
     def as_first(self, last: Tensor) -> Tensor:
         """A channels-last tensor channels-first, its twin remembered."""
@@ -126,13 +126,13 @@ class ChannelsLast(Namespace):
         if len(ranks) != 1:
             return None
         rank = ranks.pop()
-        found = []
+        results = []
         for x in xs:
             last = x if not self.is_tensor(x) else self._last_like(x, rank)
             if last is None:
                 return None
-            found.append(last)
-        return found
+            results.append(last)
+        return results
 
     def _last_like(self, x: Tensor, rank: int) -> Tensor | None:
         """`x`, to be broadcast against channels-last tensors of `rank`: only where it varies along batch and channels."""
@@ -189,10 +189,10 @@ class ChannelsLast(Namespace):
         rank = len(axes)
         if rank < 3:
             return super().permute_dims(x, axes)
-        found = self.twin(x)
-        if found is not None:
+        output = self.twin(x)
+        if output is not None:
             through = tuple(last_axis(axis, rank) for axis in axes)
-            return found if through == tuple(range(rank)) else super().permute_dims(found, through)
+            return output if through == tuple(range(rank)) else super().permute_dims(output, through)
         result = super().permute_dims(x, axes)
         return self.remember(result, x) if tuple(axes) == to_first(rank) else result
 

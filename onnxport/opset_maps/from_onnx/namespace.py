@@ -1,4 +1,4 @@
-"""The array namespace: what a framework gives so that the ONNX semantics can be said in it.
+"""The array namespace: what a framework provides for the ONNX semantics.
 
 `Namespace` lists the primitives with the names and signatures of the Python array API standard wherever it has the
 function (https://data-apis.org/array-api), plus what ONNX needs and the standard lacks. The functions in `semantics/` are
@@ -8,12 +8,12 @@ tensors where an operator could not be resolved before the model runs.
 Conventions, binding for every framework:
 
 - Element types are `onnx_ir.DataType`. Operands of one elementwise primitive have the same element type, or are Python
-  numbers, which take the other operand's; no primitive promotes. Results have the operands' type unless said otherwise.
+  numbers, which take the other operand's; no primitive promotes. Results have the operands' type unless stated otherwise.
 - Axes given to primitives are non-negative ints, resolved by the semantics; `axis=None` means all axes.
 - Indices given to primitives are non-negative (`take`, `gather_nd`, `scatter_*`), resolved by the semantics.
 - Images are channels-first (N, C, d1, d2, ...); paddings are explicit (before, after) pairs.
 - Sizes are Python ints, or the framework's dynamic ints where a dimension is known only when the model runs (`Int`): what
-  `shape` gives may be added, multiplied and handed to `reshape`, but never compared or branched on. `known(n)` says which.
+  `shape` gives may be added, multiplied and handed to `reshape`, but never compared or branched on. `known(n)` tells them apart.
 - Attributes come with the defaults of the schema's version filled in; a function need not know them. An absent attribute
   without a default takes the function's own.
 - A semantics parameter annotated `Number` gets a Python number where the operand is a constant, else a scalar tensor; one
@@ -49,11 +49,11 @@ class Namespace(Control):
 
     Attributes:
         framework: ``"pytorch"``, ``"tensorflow"``, ``"keras"``.
-        context: the node being said.
+        context: the node being computed.
     """
 
     def refine(self, x: object, value: ir.Value) -> Any:
-        """`x` with what the model says of its type, where the framework does not know it."""
+        """`x` with the type that the model declares, where the framework does not know it."""
         return x
 
     def mark(self) -> Any:

@@ -133,10 +133,10 @@ def replaced(item: object, wanted: Callable[[Any], bool], replace: Callable[[Any
 
 def np_objects(items: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """An array of objects into which NumPy does not look."""
-    found = np.empty(len(items), object)
+    result = np.empty(len(items), object)
     for index, part in enumerate(items):
-        found[index] = part
-    return found.reshape(shape)
+        result[index] = part
+    return result.reshape(shape)
 
 
 def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Control(Tensors):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: list[Any] = []
+        self._kept: list[Any] = []
 
     def cond(self, condition: KerasValue, then_branch: Body, else_branch: Body) -> tuple[KerasValue, ...]:
         models, captures = [], []
@@ -40,7 +40,7 @@ class Control(Tensors):
         if any(len(a.shape) != len(b.shape) for a, b in zip(*(model.outputs for model in models), strict=True)):
             raise UnsupportedOperator("the branches give tensors of different ranks, which Keras does not know")
         together = _distinct([tensor for captured in captures for tensor in captured])
-        places = [[_place(together, tensor) for tensor in captured] for captured in captures]
+        places = [[_position(together, tensor) for tensor in captured] for captured in captures]
         layer = Branches(models, places, name=self.layer_name("if"))
         return _tuple(self.apply(layer, self.as_symbolic(condition), *together))
 
@@ -61,7 +61,7 @@ class Control(Tensors):
             mark = len(self._made)
             inputs = [keras.Input(batch_shape=(), dtype=dtype) for dtype in ("int64", "bool")]
             inputs += [keras.Input(batch_shape=s, dtype=v.dtype) for s, v in zip(shapes, values, strict=True)]
-            self._held.extend(inputs)  # what is known of a tensor is known by its id
+            self._kept.extend(inputs)  # what is known of a tensor is known by its id
             outputs = [self._as_output(item) for item in body(*inputs)]
             relaxed = [_joint(s, tuple(o.shape)) for s, o in zip(shapes, outputs[1:], strict=False)]
             if relaxed == shapes:
@@ -98,10 +98,10 @@ class Control(Tensors):
         i = 0
         while going and (trip_count is None or i < int(trip_count)):
             step = self.eager.constant(np.asarray(i, np.int64)), self.eager.constant(np.asarray(True))
-            found = body(*step, *carried)
-            going = self._truth(found[0])
-            carried = found[1 : 1 + len(carried)]
-            for stack, item in zip(scanned, found[1 + len(carried) :], strict=True):
+            result = body(*step, *carried)
+            going = self._truth(result[0])
+            carried = result[1 : 1 + len(carried)]
+            for stack, item in zip(scanned, result[1 + len(carried) :], strict=True):
                 stack.append(item)
             i += 1
         if scan_count and not i:
@@ -119,8 +119,8 @@ class Control(Tensors):
         return self.as_symbolic(item)
 
     def _captured(self, outputs: Sequence[Any], mark: int) -> list[Any]:
-        """The tensors made before `mark` that `outputs` are computed of."""
-        found: list[Any] = []
+        """The tensors recorded before `mark` that `outputs` are computed of."""
+        results: list[Any] = []
         seen: set[int] = set()
         stack = list(outputs)
         while stack:
@@ -129,52 +129,52 @@ class Control(Tensors):
                 continue
             seen.add(id(tensor))
             if self._order.get(id(tensor), -1) < mark:
-                found.append(tensor)
+                results.append(tensor)
                 continue
             operation, node_index, _ = tensor._keras_history
             stack.extend(operation._inbound_nodes[node_index].input_tensors)
-        return found
+        return results
 
     def _submodel(self, inputs: Sequence[Any], outputs: Sequence[Any], mark: int) -> Any:
-        """The model of what was made since `mark`, from `inputs` to `outputs`.
+        """The model of what was recorded since `mark`, from `inputs` to `outputs`.
 
         Its layers are called once more, on inputs of its own: Keras loses nodes when it cuts a model out of a graph whose
         layers have several results.
         """
         own = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
-        found = {id(tensor): mine for tensor, mine in zip(inputs, own, strict=True)}
-        for tensor in self._needed(outputs, mark, found):
-            if id(tensor) in found:
+        result = {id(tensor): mine for tensor, mine in zip(inputs, own, strict=True)}
+        for tensor in self._needed(outputs, mark, result):
+            if id(tensor) in result:
                 continue
             operation, index, _ = tensor._keras_history
             node = operation._inbound_nodes[index]
             arguments = node.arguments.args, node.arguments.kwargs
-            args, kwargs = keras.tree.map_structure(lambda item: found.get(id(item), item), arguments)
+            args, kwargs = keras.tree.map_structure(lambda item: result.get(id(item), item), arguments)
             results = keras.tree.flatten(operation(*args, **kwargs))
-            found.update((id(old), new) for old, new in zip(node.output_tensors, results, strict=True))
-        finals = [found[id(tensor)] for tensor in outputs]
+            result.update((id(old), new) for old, new in zip(node.output_tensors, results, strict=True))
+        finals = [result[id(tensor)] for tensor in outputs]
         finals = [self.record("identity", item) if _among(own, item) else item for item in finals]
         return OnnxModel(own, finals, name=self.layer_name("body"))
 
     def _needed(self, outputs: Sequence[Any], mark: int, given: dict[int, Any]) -> list[Any]:
-        """The tensors made since `mark` that `outputs` are computed of, in the order in which they were made."""
-        found: dict[int, Any] = {}
+        """The tensors recorded since `mark` that `outputs` are computed of, in their order."""
+        result: dict[int, Any] = {}
         stack = [tensor for tensor in outputs if id(tensor) not in given]
         while stack:
             tensor = stack.pop()
-            if id(tensor) in found:
+            if id(tensor) in result:
                 continue
-            found[id(tensor)] = tensor
+            result[id(tensor)] = tensor
             operation, index, _ = tensor._keras_history
             stack.extend(item for item in operation._inbound_nodes[index].input_tensors if id(item) not in given)
-        return sorted(found.values(), key=lambda tensor: self._order[id(tensor)])
+        return sorted(result.values(), key=lambda tensor: self._order[id(tensor)])
 
 
 def _among(tensors: Sequence[Any], tensor: object) -> bool:
     return any(item is tensor for item in tensors)
 
 
-def _place(tensors: Sequence[Any], tensor: object) -> int:
+def _position(tensors: Sequence[Any], tensor: object) -> int:
     return next(i for i, item in enumerate(tensors) if item is tensor)
 
 
@@ -182,8 +182,8 @@ def _distinct(tensors: Sequence[Any]) -> list[Any]:
     return list({id(tensor): tensor for tensor in tensors}.values())
 
 
-def _tuple(found: object) -> tuple[Any, ...]:
-    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+def _tuple(result: object) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 
 def _joint(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ def gemm(
     kernel = b.after("permute_dims", (1, 0)) if form.get("transB") else b
     if c is not None and (int(np.prod(c.shape)) != kernel.shape[1] or c.shape[-1:] != (kernel.shape[1],)):
         return NotImplemented
-    found = dense(xp, a, kernel, c)
-    return NotImplemented if found is None else found
+    result = dense(xp, a, kernel, c)
+    return NotImplemented if result is None else result
 
 
 @native.op("BatchNormalization", versions=(9, 14, 15))

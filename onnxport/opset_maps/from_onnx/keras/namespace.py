@@ -87,17 +87,17 @@ class KerasArrays(Control):
     # -- what Keras has layers for -------------------------------------------------------------------------------------
 
     def elementwise(self, name: str, *xs: KerasValue | complex) -> KerasValue:
-        found = recognised.elementwise(self, name, xs)
-        return self.record("elementwise", name, *xs) if found is None else found
+        result = recognised.elementwise(self, name, xs)
+        return self.record("elementwise", name, *xs) if result is None else result
 
     def with_bias(self, a: KerasValue, b: KerasValue) -> Any:
         """A product that is used for nothing else with a bias added: one layer. None where it is not that."""
         for x, bias in ((a, b), (b, a)):
             if id(x) in self._used_once and isinstance(bias, Parameter):
                 _, rebuild = self.products[id(x)]
-                found = rebuild(bias)
-                if found is not None:
-                    return found
+                result = rebuild(bias)
+                if result is not None:
+                    return result
         return None
 
     def softmax(self, x: KerasValue, axis: int) -> KerasValue:
@@ -107,12 +107,12 @@ class KerasArrays(Control):
         return self.apply(keras.layers.Softmax(place, name=self.layer_name("softmax"), dtype=x.dtype), x)
 
     def mean(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
-        found = recognised.global_pool(self, "Average", x, axis, keepdims)
-        return self.record("mean", x, axis, keepdims) if found is None else found
+        result = recognised.global_pool(self, "Average", x, axis, keepdims)
+        return self.record("mean", x, axis, keepdims) if result is None else result
 
     def max(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
-        found = recognised.global_pool(self, "Max", x, axis, keepdims)
-        return self.record("max", x, axis, keepdims) if found is None else found
+        result = recognised.global_pool(self, "Max", x, axis, keepdims)
+        return self.record("max", x, axis, keepdims) if result is None else result
 
     def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
         if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype not in _NOT_JOINED for x in xs):
@@ -124,28 +124,28 @@ class KerasArrays(Control):
         return xs[0] if len(xs) == 1 else self.record("concat", list(xs), axis)
 
     def matmul(self, a: KerasValue, b: KerasValue) -> KerasValue:
-        found = recognised.dense(self, a, b)
-        return self.record("matmul", a, b) if found is None else found
+        result = recognised.dense(self, a, b)
+        return self.record("matmul", a, b) if result is None else result
 
     def take(self, x: KerasValue, indices: KerasValue, axis: int) -> KerasValue:
-        found = recognised.embedding(self, x, indices, axis)
-        return self.record("take", x, indices, axis) if found is None else found
+        result = recognised.embedding(self, x, indices, axis)
+        return self.record("take", x, indices, axis) if result is None else result
 
     def conv_last(
         self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[PaddedStrides]
     ) -> KerasValue:
-        found = recognised.convolution(self, x, weight, bias, **how)
-        return self.record("conv_last", x, weight, bias, **how) if found is None else found
+        result = recognised.convolution(self, x, weight, bias, **how)
+        return self.record("conv_last", x, weight, bias, **how) if result is None else result
 
     def conv_transpose_last(
         self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[GroupedStrides]
     ) -> KerasValue:
-        found = recognised.transposed_convolution(self, x, weight, bias, **how)
-        return self.record("conv_transpose_last", x, weight, bias, **how) if found is None else found
+        result = recognised.transposed_convolution(self, x, weight, bias, **how)
+        return self.record("conv_transpose_last", x, weight, bias, **how) if result is None else result
 
     def max_pool_last(self, x: KerasValue, kernel: Sequence[int], **how: Unpack[Strides]) -> KerasValue:
-        found = recognised.max_pooling(self, x, kernel, **how)
-        return self.record("max_pool_last", x, tuple(kernel), **how) if found is None else found
+        result = recognised.max_pooling(self, x, kernel, **how)
+        return self.record("max_pool_last", x, tuple(kernel), **how) if result is None else result
 
     # -- what the walk asks --------------------------------------------------------------------------------------------
 

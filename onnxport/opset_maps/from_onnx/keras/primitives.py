@@ -233,8 +233,8 @@ class Loop(keras.layers.Layer):
         body: the model; its inputs are iteration, condition, carried values and those from outside.
         carried: how many values are carried.
         scanned: how many elements each iteration gives to be stacked.
-        trips: greatest number of iterations, None where the first input says it or there is no limit.
-        has_trips: whether the first input says it.
+        trips: greatest number of iterations, None where the first input holds it or there is no limit.
+        has_trips: whether the first input holds it.
         has_condition: whether the next input is the first condition.
     """
 
@@ -287,8 +287,8 @@ def _without_autocast(config: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in config.items() if key != "autocast"}
 
 
-def _results(found: object) -> tuple[Any, ...]:
-    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+def _results(result: object) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
@@ -300,14 +300,14 @@ class OnnxModel(keras.Model):
 
     def __call__(self, *inputs: object, **kwargs: object) -> Any:
         """The outputs, in graph order."""
-        inputs = tuple(_held(item) for item in inputs)
+        inputs = tuple(_in_held_type(item) for item in inputs)
         several = len(inputs) > 1 and len(inputs) == len(self.inputs)
         args = (list(inputs),) if several else inputs
         result = super().__call__(*args, **kwargs)
         return tuple(result) if isinstance(result, list) else result
 
 
-def _held(item: object) -> Any:
+def _in_held_type(item: object) -> Any:
     """An array of an element type that Keras lacks in the one that it travels as."""
     if not isinstance(item, np.ndarray) or item.dtype.kind in "OUS":
         return item

@@ -1,4 +1,4 @@
-"""Primitives that are whole layers of Keras: each function gives the layer's result, or None where no layer says the same."""
+"""Primitives that are whole layers of Keras: each function gives the layer's result, or None where no layer computes the same."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def elementwise(xp: KerasArrays, name: str, xs: Sequence[Any]) -> Any:
             function = _ACTIVATIONS[name]
             return xp.apply(keras.layers.Activation(function, name=xp.layer_name(function), dtype=x.dtype), x)
     if len(xs) == 2 and name == "Add":
-        found = xp.with_bias(*xs)
-        if found is not None:
-            return found
+        result = xp.with_bias(*xs)
+        if result is not None:
+            return result
     if len(xs) == 2 and name in _MERGES and all(xp.is_symbolic(item) for item in xs):
         a, b = xs
         # Sizes that are not known may differ, one of them being 1: rows of a batch alone are surely as many.

@@ -1,4 +1,4 @@
-"""A functional Keras model while it is made: its layers, and the weights and constants that they hold."""
+"""A functional Keras model under construction: its layers, and the weights and constants that they hold."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recording(Namespace):
         return self.names.unique(plain_name(name) or "layer")
 
     def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
-        """A layer on symbolic tensors (a list of them where the layer takes one); the results are known as made here."""
+        """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order."""
         result = layer(list(tensors)) if listed else layer(*tensors)
         for tensor in keras.tree.flatten(result):
             self._order[id(tensor)] = len(self._made)
@@ -54,7 +54,7 @@ class Recording(Namespace):
         return result
 
     def layer(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """The layer made for `key`: the same one each time, so that a weight used twice stays one."""
+        """The layer of `key`: the same one each time, so that a weight used twice stays one."""
         if key not in self._layers:
             self._layers[key] = make()
         return self._layers[key]

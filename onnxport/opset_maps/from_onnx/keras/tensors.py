@@ -1,4 +1,4 @@
-"""Tensors of Keras: what is known of one, how it is made."""
+"""Tensors of Keras: what is known of one, how one is created."""
 
 # The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
@@ -60,11 +60,11 @@ class Tensors(Recording):
         return id(n) in self._size_of
 
     def is_batch(self, n: Int, x: KerasValue) -> bool:
-        """Whether a size is that of axis 0 of `x`, or of a tensor that `x` was made of batch by batch."""
+        """Whether a size is that of axis 0 of `x`, or of a tensor that `x` was computed from batch by batch."""
         if known(n):
             return bool(self.static_shape(x)) and (self.static_shape(x) or ())[0] == n
-        found = self._size_of.get(id(n))
-        return found is not None and found[2] == 0 and (found[1] is x or found[1] is self.anchor)
+        result = self._size_of.get(id(n))
+        return result is not None and result[2] == 0 and (result[1] is x or result[1] is self.anchor)
 
     def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):

@@ -20,7 +20,7 @@ class Body:
     Values of enclosing graphs are seen from inside, as in ONNX.
 
     Attributes:
-        inputs: its formal inputs; their names, element types and shapes as far as the model says them.
+        inputs: its formal inputs; their names, element types and shapes as far as the model declares them.
         outputs: its results, likewise.
     """
 
@@ -29,7 +29,6 @@ class Body:
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The outputs for these inputs."""
-        # the walk gives its own kind, which this says for the frameworks
         raise NotImplementedError("the walk calls subgraphs")
 
 
@@ -59,7 +58,7 @@ class Control(Windows):
             body: called as ``body(iteration, condition, *carried)`` with an INT64 scalar and a bool scalar tensor; gives the
                 next condition, the next carried values and `scan_count` elements to be stacked.
             scan_count: how many.
-            formal: for each carried value what the model says of its type in the body, which may be less than is known of
+            formal: for each carried value the type that the model declares for it in the body, which may be less than is known of
                 the first one: its shape may change from iteration to iteration.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Tensors themselves: what is known of one, how it is made, its element type; and the node that is being said."""
+"""Tensors themselves: what is known of one, how one is created, its element type; and the node that is being computed."""
 
 # A primitive's body is its docstring: `primitive` replaces it by a refusal.
 # mypy: disable-error-code="empty-body"
@@ -40,7 +40,7 @@ class Context:
         wanted: for each listed output whether it has a name.
         input_dtypes: ONNX element types of the inputs; None where unknown or no tensor. Element types that the framework
             lacks travel in another one (int4 in int8), so that only this tells them apart.
-        output_dtypes: likewise of the outputs, as far as the model and ONNX's inference say them.
+        output_dtypes: likewise of the outputs, as far as the model and ONNX's inference declare them.
         output_types: likewise their full types (sequences, optionals).
     """
 
@@ -54,11 +54,11 @@ class Context:
 
 
 class Tensors:
-    """Tensors themselves: what is known of them, how they are made, their element types.
+    """Tensors themselves: what is known of them, how they are created, their element types.
 
     Attributes:
         framework: ``"pytorch"``, ``"tensorflow"``, ``"keras"``.
-        context: the node being said.
+        context: the node being computed.
     """
 
     framework: str = ""
@@ -85,7 +85,7 @@ class Tensors:
         return self.context.input_dtypes[index] if index < len(self.context.input_dtypes) else None
 
     def output_dtype(self, index: int = 0) -> ir.DataType | None:
-        """ONNX element type of output `index` as far as the model says it."""
+        """ONNX element type of output `index` as far as the model declares it."""
         return self.context.output_dtypes[index] if index < len(self.context.output_dtypes) else None
 
     # -- what is known of a tensor -------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Tensors:
         truth value, which `and`, `or`, `not` and `where` (condition, a, b) take.
         """
 
-    # -- making --------------------------------------------------------------------------------------------------------
+    # -- creation --------------------------------------------------------------------------------------------------------
 
     @primitive
     def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> Tensor:

@@ -25,9 +25,9 @@ def attend(
     grouped: bool,
 ) -> torch.Tensor:
     """torch's attention under a mask whose rows may forbid every key; such a query gives zeros."""
-    found = F.scaled_dot_product_attention(q, k, v, bias, scale=scale, enable_gqa=grouped)
+    result = F.scaled_dot_product_attention(q, k, v, bias, scale=scale, enable_gqa=grouped)
     empty = (bias == -torch.inf).all(-1, keepdim=True)
-    return torch.where(empty, torch.zeros((), dtype=found.dtype, device=found.device), found)
+    return torch.where(empty, torch.zeros((), dtype=result.dtype, device=result.device), result)
 
 
 @pytorch_native.op("Attention", versions=(23, 24, 25))

@@ -1,7 +1,7 @@
 """Regular expressions that Python's `re` could take for ever on, matched in time linear in the text.
 
 RE2, which ONNX names, never goes back; `re` does, and takes 2^n steps for ``(a|a)*b`` on n letters. An expression with
-repetitions in each other, or with more than two of them, is made an automaton here (Thompson, "Regular expression search
+repetitions in each other, or with more than two of them, becomes an automaton here (Thompson, "Regular expression search
 algorithm", 1968), whose states are all followed at once.
 """
 
@@ -129,11 +129,11 @@ def safe(expression: str, pattern: str) -> re.Pattern[str] | Automaton:
     parsed = parser.parse(expression)
     if _is_simple(parsed):
         return re.compile(expression)
-    found = Automaton(pattern)
-    found.state(None)
-    found.state(None)
-    found.nexts[0] = [_build(found, parsed, 1, multiline=False, dotall=False)]
-    return found
+    result = Automaton(pattern)
+    result.state(None)
+    result.state(None)
+    result.nexts[0] = [_build(result, parsed, 1, multiline=False, dotall=False)]
+    return result
 
 
 # What `re` reads of an expression: an operation and its argument, whose kind follows from the operation.
@@ -161,36 +161,36 @@ def _is_simple(parsed: _Parsed) -> bool:
     return True
 
 
-def _build(found: Automaton, items: _Parsed, after: int, *, multiline: bool, dotall: bool) -> int:
+def _build(automaton: Automaton, items: _Parsed, after: int, *, multiline: bool, dotall: bool) -> int:
     """The first state of items in a row, the last of which leads to `after`."""
     for code, argument in reversed(list(items)):
-        after = _build_one(found, code, argument, after, multiline, dotall)
+        after = _build_one(automaton, code, argument, after, multiline, dotall)
     return after
 
 
-def _build_one(found: Automaton, code: object, argument: Any, after: int, multiline: bool, dotall: bool) -> int:
+def _build_one(automaton: Automaton, code: object, argument: Any, after: int, multiline: bool, dotall: bool) -> int:
     flags = {"multiline": multiline, "dotall": dotall}
     if code is codes.SUBPATTERN:
         _, added, removed, part = argument
         multiline = (multiline or bool(added & re.M)) and not removed & re.M
         dotall = (dotall or bool(added & re.S)) and not removed & re.S
-        return _build(found, part, after, multiline=multiline, dotall=dotall)
+        return _build(automaton, part, after, multiline=multiline, dotall=dotall)
     if code is codes.BRANCH:
-        return found.state(None, *(_build(found, part, after, **flags) for part in argument[1]))
+        return automaton.state(None, *(_build(automaton, part, after, **flags) for part in argument[1]))
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
         least, most, part = argument
         if most is codes.MAXREPEAT:
-            loop = found.state(None, after)
-            found.nexts[loop].append(_build(found, part, loop, **flags))
+            loop = automaton.state(None, after)
+            automaton.nexts[loop].append(_build(automaton, part, loop, **flags))
             after = loop
         else:
             end = after
             for _ in range(most - least):
-                after = found.state(None, end, _build(found, part, after, **flags))
+                after = automaton.state(None, end, _build(automaton, part, after, **flags))
         for _ in range(least):
-            after = _build(found, part, after, **flags)
+            after = _build(automaton, part, after, **flags)
         return after
-    return found.state(_step(code, argument, multiline, dotall, found.pattern), after)
+    return automaton.state(_step(code, argument, multiline, dotall, automaton.pattern), after)
 
 
 def _step(code: object, argument: Any, multiline: bool, dotall: bool, pattern: str) -> _Part:

@@ -256,9 +256,9 @@ def loop(
     whole = Traced(node, recorder, None)
     results = []
     for index, worlds in enumerate(known):
-        found = recorder.item(whole, index, worlds)
-        found.opaque = opaque[index]
-        results.append(found)
+        result = recorder.item(whole, index, worlds)
+        result.opaque = opaque[index]
+        results.append(result)
     for index, scan in enumerate(scans):
         results.append(recorder.item(whole, len(carried) + index, _scanned(scan, sizes)))
     return tuple(results)
@@ -270,9 +270,9 @@ def _agree(a: TensorWorlds | None, b: TensorWorlds | None) -> bool:
     return all(x.shape == y.shape and x.dtype == y.dtype for x, y in zip(a, b, strict=True))
 
 
-def _declared(found: TensorWorlds | None, value: ir.Value | None, sizes: Sizes) -> TensorWorlds | None:
-    if found is not None or value is None or value.dtype is None:
-        return found
+def _declared(worlds: TensorWorlds | None, value: ir.Value | None, sizes: Sizes) -> TensorWorlds | None:
+    if worlds is not None or value is None or value.dtype is None:
+        return worlds
     dims, held = dims_of(value), TORCH.get(value.dtype)
     return example(held, dims, sizes) if dims is not None and held is not None else None
 

@@ -61,13 +61,13 @@ def torch_function(name: str) -> Callable[..., Any]:
     if row is not None and not path:
         base = row.aten[0].removeprefix("aten::") if row.aten else ""
         path = base if hasattr(torch, base) else f"nn.functional.{base}"
-    found: Any = torch
+    result: Any = torch
     for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        result = getattr(result, part, None)
+    if not callable(result):
         raise UnsupportedOperator(f"the elementwise table names no torch function for {name}")
-    broadcasting(found)
-    return found
+    broadcasting(result)
+    return result
 
 
 class Elementwise(Tensors):
@@ -109,8 +109,8 @@ class Elementwise(Tensors):
 
     def bitwise_left_shift(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         dtype = self.input_dtype(0) or self.dtype(a)
-        found = self.call(functions.shift_left, a, b, dtype.bitwidth)
-        return self.astype(found, dtype) if dtype in _HELD_SIGNED and dtype != ir.DataType.UINT64 else found
+        result = self.call(functions.shift_left, a, b, dtype.bitwidth)
+        return self.astype(result, dtype) if dtype in _HELD_SIGNED and dtype != ir.DataType.UINT64 else result
 
     def bitwise_right_shift(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         dtype = self.input_dtype(0) or self.dtype(a)

@@ -79,7 +79,7 @@ class _Reader:
         self.at = 0
         self.flags = _Flags()
         self.outer: list[_Flags] = []
-        self.found: list[str] = []
+        self.parts: list[str] = []
         self.repeatable = False
 
     def refuse(self, why: str) -> NoReturn:
@@ -104,11 +104,11 @@ class _Reader:
             self.item()
         if self.outer:
             self.refuse("a group without an end")
-        return "".join(self.found)
+        return "".join(self.parts)
 
     def atom(self, text: str) -> None:
         """Write what can be repeated."""
-        self.found.append(text)
+        self.parts.append(text)
         self.repeatable = True
 
     def item(self) -> None:
@@ -156,14 +156,14 @@ class _Reader:
         elif not self.taken(_GROUP):
             self.refuse("this group")
         self.outer.append(before)
-        self.found.append("(?:")
+        self.parts.append("(?:")
         self.repeatable = False
 
     def border(self, sign: str) -> None:
         """The end of a group or of an alternative."""
         self.at += 1
         if sign == "|":
-            self.found.append("|")
+            self.parts.append("|")
             self.repeatable = False
             return
         if not self.outer:
@@ -177,12 +177,12 @@ class _Reader:
             self.refuse("a repetition of nothing or of a repetition")
         times = self.taken(_REPEAT)
         if times is None:
-            self.found.append(self.pattern[self.at])
+            self.parts.append(self.pattern[self.at])
             self.at += 1
         else:
             if int(times[1]) > int(times[3] or _MOST) or int(times[3] or times[1]) > _MOST:
                 self.refuse("this number of repetitions")
-            self.found.append(times[0])
+            self.parts.append(times[0])
         if self.starts("?"):
             self.at += 1
         self.repeatable = False
@@ -252,13 +252,13 @@ class _Reader:
         self.at += 1
         negative = self.starts("^")
         self.at += negative
-        found: list[tuple[int, int]] = []
+        result: list[tuple[int, int]] = []
         first = True
         while first or not self.starts("]"):
-            found += self.part_of_set()
+            result += self.part_of_set()
             first = False
         self.at += 1
-        ranges = _united(found)
+        ranges = _united(result)
         return _others(ranges) if negative else ranges
 
     def part_of_set(self) -> Ranges:
@@ -294,13 +294,13 @@ def _written(ranges: Ranges) -> str:
 
 def _united(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Sorted, none touching another."""
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if results and low <= results[-1][1] + 1:
+            results[-1] = (results[-1][0], max(high, results[-1][1]))
         else:
-            found.append((low, high))
-    return tuple(found)
+            results.append((low, high))
+    return tuple(results)
 
 
 def _others(ranges: Ranges) -> Ranges:
@@ -324,18 +324,18 @@ def _folded(ranges: Ranges) -> Ranges:
 @cache
 def _categories() -> dict[str, Ranges]:
     """Ranges of Unicode's general categories by name, and of their groups by initial; RE2 has none of what is not assigned."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    result: dict[str, list[tuple[int, int]]] = {}
     before, start = unicodedata.category("\0"), 0
     for code in range(1, _LAST + 2):
         category = unicodedata.category(chr(code)) if code <= _LAST else ""
         if category != before:
-            found.setdefault(before, []).append((start, code - 1))
+            result.setdefault(before, []).append((start, code - 1))
             before, start = category, code
-    del found["Cn"]
+    del result["Cn"]
     groups: dict[str, list[tuple[int, int]]] = {}
-    for name, ranges in found.items():
+    for name, ranges in result.items():
         groups.setdefault(name[0], []).extend(ranges)
-    return {name: _united(ranges) for name, ranges in (found | groups).items()}
+    return {name: _united(ranges) for name, ranges in (result | groups).items()}
 
 
 @cache

@@ -1,6 +1,6 @@
 """Small named functions that an imported model calls where torch has no single one.
 
-Each takes tensors and says what ONNX means; they run in eager mode and under torch.export alike.
+Each takes tensors and computes what ONNX defines; they run in eager mode and under torch.export alike.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     rows = indices.reshape(flat, -1, depth)
     data = x.reshape(flat, *x.shape[batch_dims:])
     number = torch.arange(flat, device=x.device).reshape(-1, 1).expand(flat, rows.shape[1])
-    found = data[(number, *(rows[..., i] for i in range(depth)))]
-    return found.reshape(*indices.shape[:-1], *x.shape[batch_dims + depth :])
+    result = data[(number, *(rows[..., i] for i in range(depth)))]
+    return result.reshape(*indices.shape[:-1], *x.shape[batch_dims + depth :])
 
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -362,8 +362,8 @@ def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations
     flat = x.reshape(-1, 1, *spatial)
     ones = torch.ones((1, 1, *kernel), dtype=x.dtype, device=x.device)
     conv = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
-    found = conv(flat, ones, stride=list(strides), dilation=list(dilations))
-    return found.reshape(*x.shape[:2], *found.shape[2:])
+    result = conv(flat, ones, stride=list(strides), dilation=list(dilations))
+    return result.reshape(*x.shape[:2], *result.shape[2:])
 
 
 # -- random ----------------------------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ def graph_module(recorder: Recorder, name: str) -> fx.GraphModule:
     for kind in ("call_module", "get_attr"):
         for target in sorted((str(node.target) for node in recorder.graph.nodes if node.op == kind), key=_depth):
             place(root, target, recorder.attributes.get(target))
-    found = fx.GraphModule(root, recorder.graph, name)
-    _without_constants(found)
-    found._deepcopy_hooks.append(_without_constants)
-    return found
+    result = fx.GraphModule(root, recorder.graph, name)
+    _without_constants(result)
+    result._deepcopy_hooks.append(_without_constants)
+    return result
 
 
 def _without_constants(module: nn.Module) -> None:

@@ -1,6 +1,6 @@
 """Operators that torch has as one function, where that is faster or truer than the shared semantics.
 
-An entry gives NotImplemented for a case that torch's function does not cover; the shared semantics then say it.
+An entry gives NotImplemented for a case that torch's function does not cover; the shared semantics then compute it.
 """
 
 from __future__ import annotations

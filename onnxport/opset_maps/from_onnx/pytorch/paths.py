@@ -1,7 +1,7 @@
 """Where a module holds a model's initializers: names of a file as dotted paths that torch can hold, one to one.
 
 torch.fx writes the paths into the source of a module's ``forward``. What would not be a plain string or attribute there, or
-would take the place of something that a module is made of, gets another name; every other name stays exactly as it is.
+would take the place of something that belongs to a module itself, gets another name; every other name stays exactly as it is.
 """
 
 from __future__ import annotations

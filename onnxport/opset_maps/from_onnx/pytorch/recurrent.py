@@ -31,24 +31,24 @@ _MOVES = frozenset(
 
 
 def _origin(recorder: Recorder, node: fx.Node, labels: dict[str, torch.Tensor], seen: dict[fx.Node, Any]) -> Any:
-    """A value as the labels of the parameters' elements that it is made of; None where it is computed otherwise."""
+    """A value as the labels of the parameters' elements that it consists of; None where it is computed otherwise."""
     if node in seen:
         return seen[node]
-    found: Any = None
+    result: Any = None
     if node.op == "get_attr":
         content = recorder.attributes[str(node.target)]
         if isinstance(content, torch.nn.Parameter):
             start = sum(item.numel() for item in labels.values())
-            found = torch.arange(start, start + content.numel()).reshape(content.shape)
-            labels[str(node.target)] = found
+            result = torch.arange(start, start + content.numel()).reshape(content.shape)
+            labels[str(node.target)] = result
     elif node.op == "call_function" and node.target in _MOVES:
         parts = {item: _origin(recorder, item, labels, seen) for item in node.all_input_nodes}
         if all(part is not None for part in parts.values()):
             args = fx.node.map_arg(node.args, lambda item: parts[item])
             kwargs = fx.node.map_arg(node.kwargs, lambda item: parts[item])
-            found = node.target(*args, **kwargs)
-    seen[node] = found
-    return found
+            result = node.target(*args, **kwargs)
+    seen[node] = result
+    return result
 
 
 class _Weights:
@@ -82,12 +82,12 @@ def _flat_weights(
 ) -> list[TorchTensor]:
     order = _GATES[kind]
     weights = _Weights(xp)
-    found = []
+    result = []
     for direction in range(directions):
-        found += [weights.torch_rows(item, direction, order, hidden) for item in (w, r)]
+        result += [weights.torch_rows(item, direction, order, hidden) for item in (w, r)]
         if b is not None:
-            found += [weights.torch_rows(b, direction, order, hidden, first) for first in (0, len(order))]
-    return found
+            result += [weights.torch_rows(b, direction, order, hidden, first) for first in (0, len(order))]
+    return result
 
 
 def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: RecurrentAttributes, directions: int) -> bool:

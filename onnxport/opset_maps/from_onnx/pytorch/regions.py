@@ -45,17 +45,17 @@ def _kept(corners: Tensor, scores: Tensor, most: int, overlap: float, least: flo
     if least is not None:
         order = order[scores[order] > least]
     area = (corners[:, 2:] - corners[:, :2]).prod(-1)
-    found: list[int] = []
-    while order.numel() and len(found) < most:
+    results: list[int] = []
+    while order.numel() and len(results) < most:
         best, order = order[0], order[1:]
-        found.append(int(best))
+        results.append(int(best))
         low = torch.maximum(corners[order, :2], corners[best, :2])
         high = torch.minimum(corners[order, 2:], corners[best, 2:])
         shared = (high - low).clamp(min=0).prod(-1)
         union = area[order] + area[best] - shared
         share = torch.where(union > 0, shared / union, torch.zeros_like(union))
         order = order[share <= overlap]
-    return found
+    return results
 
 
 rule(non_max_suppression, lambda fresh, *_: torch.empty((fresh, 3), dtype=torch.int64, device=META))
@@ -95,7 +95,7 @@ def roi_align(
 
     Source: He et al., "Mask R-CNN"; ONNX operator specification, RoiAlign-16.
     """
-    found = x.new_zeros((rois.shape[0], x.shape[1], *size))
+    result = x.new_zeros((rois.shape[0], x.shape[1], *size))
     for index in range(rois.shape[0]):
         image = x[int(batch[index])]
         left, top, right, bottom = ((rois[index] * scale) - (0.5 if half_pixel else 0.0)).tolist()
@@ -111,10 +111,10 @@ def roi_align(
         parts = _corners(image, grids[0], grids[1])
         shape = (x.shape[1], size[0], counts[0], size[1], counts[1])
         if mode == "avg":
-            found[index] = sum(parts).reshape(shape).mean((2, 4))
+            result[index] = sum(parts).reshape(shape).mean((2, 4))
         else:
-            found[index] = torch.stack(parts).amax(0).reshape(shape).amax((2, 4))
-    return found
+            result[index] = torch.stack(parts).amax(0).reshape(shape).amax((2, 4))
+    return result
 
 
 def _corners(image: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
@@ -175,7 +175,7 @@ def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -
 
     Source: Girshick, "Fast R-CNN".
     """
-    found = x.new_zeros((rois.shape[0], x.shape[1], *size))
+    result = x.new_zeros((rois.shape[0], x.shape[1], *size))
     for index in range(rois.shape[0]):
         factors = (1, scale, scale, scale, scale)
         batch, left, top, right, bottom = (_rounded(n * f) for n, f in zip(rois[index].tolist(), factors, strict=True))
@@ -194,8 +194,8 @@ def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -
         for i, (first, last) in enumerate(spans[0]):
             for j, (near, far) in enumerate(spans[1]):
                 if last > first and far > near:
-                    found[index, :, i, j] = x[batch, :, first:last, near:far].amax((1, 2))
-    return found
+                    result[index, :, i, j] = x[batch, :, first:last, near:far].amax((1, 2))
+    return result
 
 
 rule(

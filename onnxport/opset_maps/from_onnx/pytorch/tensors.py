@@ -1,4 +1,4 @@
-"""Tensors of torch: what is known of one, how it is made, its element type; recorded while importing, else executed."""
+"""Tensors of torch: what is known of one, how one is created, its element type; recorded while importing, else executed."""
 
 # The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
@@ -68,7 +68,7 @@ def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dic
     try:
         with META:
             result = function(*in_world(args, 0), **in_world(kwargs, 0))
-    except Exception:  # it can't be told without the constants' content
+    except Exception:  # its size depends on the constants' content
         return
     count = sum(item.numel() for item in leaves(result) if isinstance(item, torch.Tensor))
     if count > max(limits.MAX_ELEMENTS, given):
@@ -83,7 +83,7 @@ class Tensors(Namespace):
 
     Attributes:
         recorder: the graph being written; None executes.
-        run_time_device: where new tensors are made while executing; None leaves it to torch.
+        run_time_device: the device of new tensors while executing; None leaves it to torch.
     """
 
     framework = "pytorch"
@@ -111,7 +111,7 @@ class Tensors(Namespace):
 
     @property
     def device(self) -> Any:
-        """Where new tensors are made."""
+        """The device of new tensors."""
         return self.recorder.device if self.recorder is not None else self.run_time_device
 
     def _make(self, function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
@@ -143,32 +143,32 @@ class Tensors(Namespace):
     # -- between Python and tensors ------------------------------------------------------------------------------------
 
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> TorchTensor:
-        found = self._constants.get(id(array))
-        if found is None or self.recorder is None:
+        result = self._constants.get(id(array))
+        if result is None or self.recorder is None:
             if dtype == ir.DataType.STRING or array.dtype.kind in "OUS":
                 value: Any = array.astype(object)
             else:
                 value = from_numpy(array, dtype)
                 if self.recorder is None and self.run_time_device is not None:
                     value = value.to(self.run_time_device)
-            found = (array, value)
-            self._constants[id(array)] = found
-        return found[1]
+            result = (array, value)
+            self._constants[id(array)] = result
+        return result[1]
 
     def parameter(self, value: ir.Value) -> TorchTensor:
         assert self.recorder is not None
-        found = self._parameters.get(id(value))
-        if found is None:
+        result = self._parameters.get(id(value))
+        if result is None:
             tensor = value.const_value
             assert tensor is not None
             if ir.DataType(tensor.dtype) == ir.DataType.STRING:
                 from onnxport.opset_maps.from_onnx.call import tensor_value
 
-                found = tensor_value(tensor).array
+                result = tensor_value(tensor).array
             else:
-                found = self._root.parameter(value)
-            self._parameters[id(value)] = found
-        return found
+                result = self._root.parameter(value)
+            self._parameters[id(value)] = result
+        return result
 
     @property
     def _root(self) -> RootRecorder:
@@ -273,8 +273,8 @@ class Tensors(Namespace):
         source = self.input_dtype(0)
         if source in _SAME_BITS and self.dtype(x) == ONNX[TORCH[source]]:
             x = self.call(torch.Tensor.to, x, _SAME_BITS[source])
-        found = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
-        return self.astype(found, dtype) if dtype in _SAME_BITS else found
+        result = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
+        return self.astype(result, dtype) if dtype in _SAME_BITS else result
 
     def complex(self, real: TorchTensor, imag: TorchTensor) -> TorchTensor:
         return self.call(torch.complex, real, imag)

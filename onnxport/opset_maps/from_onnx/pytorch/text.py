@@ -16,7 +16,7 @@ from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.traced import leaves
 
-# Functions whose (first) result is made of elements of the operands; any other result is numeric.
+# Functions whose (first) result consists of elements of the operands; any other result is numeric.
 _NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})
 
 
@@ -59,10 +59,10 @@ Text: TypeAlias = np.ndarray[Any, Any]
 
 
 def _mapped(function: Callable[[str], str], x: Text) -> Text:
-    found = np.empty(x.shape, object)
+    result = np.empty(x.shape, object)
     for index in np.ndindex(x.shape):
-        found[index] = function(str(x[index]))
-    return found
+        result[index] = function(str(x[index]))
+    return result
 
 
 def case(x: Text, upper: bool) -> Text:
@@ -82,11 +82,11 @@ def split(x: Text, delimiter: str | None, maxsplit: int | None) -> tuple[Text, t
     """Pieces in a new last axis filled with empty strings, and their number."""
     pieces = [_pieces(str(item), delimiter, maxsplit) for item in x.reshape(-1)]
     longest = max((len(item) for item in pieces), default=0)
-    found = np.full((len(pieces), longest), "", object)
-    for row, item in zip(found, pieces, strict=True):
+    result = np.full((len(pieces), longest), "", object)
+    for row, item in zip(result, pieces, strict=True):
         row[: len(item)] = item
     counts = torch.tensor([len(item) for item in pieces], dtype=torch.int64)
-    return found.reshape(*x.shape, longest), counts.reshape(x.shape)
+    return result.reshape(*x.shape, longest), counts.reshape(x.shape)
 
 
 def _pieces(item: str, delimiter: str | None, maxsplit: int | None) -> list[str]:

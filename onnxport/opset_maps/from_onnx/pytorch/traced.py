@@ -1,9 +1,9 @@
 """A value of the traced program: a torch.fx proxy that knows its element type, rank and, where they are fixed, sizes.
 
-It does so by living in two worlds at once: each value is a meta tensor in both, made by running the recorded function there; the
-worlds differ in the example size of every dynamic dimension, so that a size that agrees in both does not depend on one
-(`worlds.py`). Values of which nothing is known (results of operators that are put off until the model runs) are in no world, and
-asking about them raises `UnknownUntilRun`.
+It does so by living in two worlds at once: each value is a meta tensor in both, computed by running the recorded
+function there; the worlds differ in the example size of every dynamic dimension, so that a size that agrees in both
+does not depend on one (`worlds.py`). Values of which nothing is known (results of operators that are put off until the
+model runs) are in no world, and asking about them raises `UnknownUntilRun`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ class Recorder(TracerBase):
             if text == "self" or keyword.iskeyword(text):  # fx itself lets None, True and False through
                 text = f"{text}_"
             node = self.graph.create_node("placeholder", text, name=text)
-        node.target = node.name  # which fx has made an identifier that no other value and no global of its source has
+        node.target = (
+            node.name
+        )  # which fx has turned into an identifier that no other value and no global of its source has
         self._last_placeholder = node
         return Traced(node, self, worlds, opaque)
 
@@ -94,29 +96,29 @@ class Recorder(TracerBase):
 
     def constant(self, value: object) -> fx.Node:
         """The node of a constant tensor or other object, a buffer that the state dict leaves out."""
-        found = self._constants.get(id(value))
-        if found is None:
+        result = self._constants.get(id(value))
+        if result is None:
             target = self.free_target(f"_constant_{len(self._constants)}")
             self.attributes[target] = value
-            found = (value, self._get_attr(target))
-            self._constants[id(value)] = found
-        return found[1]
+            result = (value, self._get_attr(target))
+            self._constants[id(value)] = result
+        return result[1]
 
     def capture(self, value: Traced) -> Traced:
         """A value of an enclosing graph, as an input of this one."""
-        found = self._captured.get(value.node)
-        if found is None:
+        result = self._captured.get(value.node)
+        if result is None:
             assert self.outer is not None, f"{value.node.name} belongs to no enclosing graph"
             if value.recorder is not self.outer:
                 value = self.outer.capture(value)
             index = len(self.captures)
             self.captures.append(value)
             node_name = f"captured_{index}"
-            found = self.placeholder(node_name, value.worlds, opaque=value.opaque)
-            self._captured[value.node] = found
+            result = self.placeholder(node_name, value.worlds, opaque=value.opaque)
+            self._captured[value.node] = result
             origin = value
-            self._captured[origin.node] = found
-        return found
+            self._captured[origin.node] = result
+        return result
 
     @property
     def device(self) -> Any:
@@ -160,7 +162,7 @@ class Recorder(TracerBase):
         return self._wrapped(node, propagate(function, args, kwargs, self.sizes))
 
     def module(self, target: str, module: torch.nn.Module, args: Sequence[Any], worlds: Worlds | None) -> Any:
-        """The result of calling a submodule; `worlds` says what it is in both worlds (see `Traced`)."""
+        """The result of calling a submodule; `worlds` is its value in both (see `Traced`)."""
         self.attributes.setdefault(target, module)
         node = self.graph.call_module(target, tuple(self.create_arg(a) for a in args))
         return self._wrapped(node, worlds)
@@ -184,15 +186,15 @@ class Recorder(TracerBase):
         a, b = x.tensors()
         if a.shape[axis] == b.shape[axis]:
             return a.shape[axis]
-        found = self._dims.get((x.node, axis))
-        if found is None or found.node._erased:
+        result = self._dims.get((x.node, axis))
+        if result is None or result.node._erased:
             node = self.graph.call_method("size", (x.node, axis))
-            found = Traced(node, self, (a.shape[axis], b.shape[axis]))
-            self._dims[x.node, axis] = found
-        return found
+            result = Traced(node, self, (a.shape[axis], b.shape[axis]))
+            self._dims[x.node, axis] = result
+        return result
 
     def is_size(self, node: fx.Node) -> bool:
-        """Whether an int is made of sizes of axes, not read from a tensor's elements."""
+        """Whether an int is computed from sizes of axes, not read from a tensor's elements."""
         if node.op == "call_method":
             return node.target == "size"
         return (

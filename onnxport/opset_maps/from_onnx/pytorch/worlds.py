@@ -31,10 +31,10 @@ class Sizes:
             return self._named[name]
         index = next(self._fresh)
         small, large = _SEEDS
-        found = (small[index % len(small)], large[index % len(large)] + 100 * (index // len(large)))
+        result = (small[index % len(small)], large[index % len(large)] + 100 * (index // len(large)))
         if name is not None:
-            self._named[name] = found
-        return found
+            self._named[name] = result
+        return result
 
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -42,7 +42,7 @@ _BROADCASTING: set[Callable[..., Any]] = set()
 
 
 def rule(function: Callable[..., Any], result: Callable[..., Any]) -> None:
-    """Says what `function` gives on meta tensors: ``result(sizes, world, *args)`` with world 0 or 1."""
+    """Registers what `function` gives on meta tensors: ``result(sizes, world, *args)`` with world 0 or 1."""
     _RULES[function] = result
 
 
@@ -72,18 +72,18 @@ def _like_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> Worlds | None
     first = args[0] if args else None
     if not isinstance(first, Traced) or first.worlds is None or not isinstance(first.worlds[0], torch.Tensor):
         return None
-    if not first.worlds[0].is_floating_point() or not all(isinstance(item, _PLAIN) for item in kwargs.values()):
+    if not first.worlds[0].is_floating_point() or not all(isinstance(item, _SCALARS) for item in kwargs.values()):
         return None
     for item in args[1:]:
         if isinstance(item, Traced):
             if item.worlds is None or not all(_alike(a, b) for a, b in zip(item.worlds, first.worlds, strict=True)):
                 return None
-        elif not isinstance(item, _PLAIN):
+        elif not isinstance(item, _SCALARS):
             return None
     return first.worlds
 
 
-_PLAIN = (int, float, str)
+_SCALARS = (int, float, str)
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -100,23 +100,23 @@ def broadcasting(*functions: Callable[..., Any]) -> None:
 
 
 def propagate(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], sizes: Sizes) -> Worlds | None:
-    """The result in both worlds; None where it can't be told."""
+    """The result in both worlds; None where it is unknown."""
     operands = [item for item in leaves((list(args), kwargs)) if isinstance(item, Traced)]
     if any(item.worlds is None for item in operands):
         return None
-    if function in _LIKE_OPERANDS and (told := _like_operands(args, kwargs)) is not None:
-        return told
+    if function in _LIKE_OPERANDS and (alike := _like_operands(args, kwargs)) is not None:
+        return alike
     same = (
         all(item.worlds[0] is item.worlds[1] for item in operands if item.worlds is not None) and function not in _RULES
     )
-    found = []
+    results = []
     fresh = sizes.pair(None)
     for world in (0,) if same else (0, 1):
         try:
-            found.append(_evaluate(function, in_world(args, world), in_world(kwargs, world), world, fresh))
+            results.append(_evaluate(function, in_world(args, world), in_world(kwargs, world), world, fresh))
         except Exception:  # example sizes contradict each other, or the function can't run without data
             return _fallback(function, args, kwargs, sizes)
-    return (found[0], found[0]) if same else (found[0], found[1])
+    return (results[0], results[0]) if same else (results[0], results[1])
 
 
 def _evaluate(
@@ -194,7 +194,7 @@ def merged(x: TensorWorlds | None, y: TensorWorlds | None, sizes: Sizes) -> Tens
 
 
 def dims_of(value: ir.Value) -> list[int | str | None] | None:
-    """Sizes that the model declares for a value; None where it says no rank."""
+    """Sizes that the model declares for a value; None where it declares no rank."""
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]

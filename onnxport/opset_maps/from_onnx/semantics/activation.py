@@ -82,8 +82,8 @@ def shrink(xp: Namespace, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -
     wide = x if dtype.is_floating_point() else xp.astype(x, ir.DataType.DOUBLE)
     zero = xp.zeros((), xp.dtype(wide))
     low = xp.where(xp.less(wide, -lambd), xp.add(wide, bias), zero)
-    found = xp.where(xp.greater(wide, lambd), xp.subtract(wide, bias), low)
-    return found if dtype.is_floating_point() else xp.astype(found, dtype)
+    result = xp.where(xp.greater(wide, lambd), xp.subtract(wide, bias), low)
+    return result if dtype.is_floating_point() else xp.astype(result, dtype)
 
 
 def _flattened(xp: Namespace, x: Tensor, axis: int) -> tuple[Tensor, int]:
@@ -100,16 +100,16 @@ def _flattened(xp: Namespace, x: Tensor, axis: int) -> tuple[Tensor, int]:
 def softmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis; before opset 13 over all axes from it on."""
     flat, axis = _flattened(xp, x, axis)
-    found = xp.softmax(flat, axis)
-    return found if flat is x else xp.reshape(found, xp.shape(x))
+    result = xp.softmax(flat, axis)
+    return result if flat is x else xp.reshape(result, xp.shape(x))
 
 
 @onnx.op("LogSoftmax", versions=(1, 11, 13))
 def log_softmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
     """log(softmax(x))."""
     flat, axis = _flattened(xp, x, axis)
-    found = xp.log_softmax(flat, axis)
-    return found if flat is x else xp.reshape(found, xp.shape(x))
+    result = xp.log_softmax(flat, axis)
+    return result if flat is x else xp.reshape(result, xp.shape(x))
 
 
 @onnx.op("Hardmax", versions=(1, 11, 13))
@@ -117,5 +117,5 @@ def hardmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
     """1 at the first greatest element along an axis, else 0."""
     flat, axis = _flattened(xp, x, axis)
     chosen = xp.one_hot(xp.argmax(flat, axis), xp.shape(flat)[axis], axis)
-    found = xp.astype(chosen, xp.dtype(x))
-    return found if flat is x else xp.reshape(found, xp.shape(x))
+    result = xp.astype(chosen, xp.dtype(x))
+    return result if flat is x else xp.reshape(result, xp.shape(x))

@@ -1,4 +1,4 @@
-"""Constants, element types, and what is made from nothing."""
+"""Constants, element types, and tensors that need no operand."""
 
 from __future__ import annotations
 
@@ -249,8 +249,8 @@ def dropout(
         return (x, kept) if xp.output_count > 1 else x
     drawn = xp.random_uniform(xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
     kept = xp.greater_equal(drawn, share)
-    found = xp.where(kept, xp.divide(x, 1 - share), xp.zeros((), xp.dtype(x)))
-    return (found, kept) if xp.output_count > 1 else found
+    result = xp.where(kept, xp.divide(x, 1 - share), xp.zeros((), xp.dtype(x)))
+    return (result, kept) if xp.output_count > 1 else result
 
 
 @onnx.op("MelWeightMatrix", versions=(17,))

@@ -67,15 +67,15 @@ def scan(
     out_axes = scan_output_axes or (0,) * count
     out_directions = scan_output_directions or (0,) * count
     for i in range(count):
-        found = results[len(states) + i]
+        result = results[len(states) + i]
         if out_directions[i]:
-            found = xp.flip(found, (0,))
+            result = xp.flip(result, (0,))
         if out_axes[i]:
-            rank = xp.ndim(found)
+            rank = xp.ndim(result)
             place = resolved(out_axes[i], rank)
             rest = list(range(1, rank))
-            found = xp.permute_dims(found, [*rest[:place], 0, *rest[place:]])
-        results[len(states) + i] = found
+            result = xp.permute_dims(result, [*rest[:place], 0, *rest[place:]])
+        results[len(states) + i] = result
     return tuple(results)
 
 

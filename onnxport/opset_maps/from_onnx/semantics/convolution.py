@@ -193,8 +193,8 @@ def deform_conv(
     inner = int_op(xp, "mul", int_op(xp, "floor_div", c, group), taps)
     columns_matrix = xp.reshape(sampled, (n, group, inner, int_op(xp, "mul", rows, columns)))
     kernels = xp.reshape(w, (1, group, int_op(xp, "floor_div", outs, group), inner))
-    found = xp.reshape(xp.matmul(kernels, columns_matrix), (n, outs, rows, columns))
-    return found if b is None else xp.add(found, per_axis(xp, b, 4, 1))
+    result = xp.reshape(xp.matmul(kernels, columns_matrix), (n, outs, rows, columns))
+    return result if b is None else xp.add(result, per_axis(xp, b, 4, 1))
 
 
 def _bilinear(
@@ -271,7 +271,7 @@ def col2im(
     assert index is not None
     chosen = xp.broadcast_to(xp.reshape(index, (1, 1, elements)), (n, depth, elements))
     filled = xp.scatter_elements(xp.zeros((n, depth, total), xp.dtype(x)), chosen, flat, 2, "add")
-    found = xp.reshape(filled, (n, depth, *padded))
+    result = xp.reshape(filled, (n, depth, *padded))
     for i, (before, _after) in enumerate(form.pads):
-        found = xp.slice(found, 2 + i, before or None, int_op(xp, "add", image[i], before))
-    return found
+        result = xp.slice(result, 2 + i, before or None, int_op(xp, "add", image[i], before))
+    return result

@@ -75,16 +75,16 @@ _VARIADIC: dict[str, tuple[tuple[int, ...], str]] = {
 }
 
 
-def _said(xp: Namespace, name: str, *xs: Tensor) -> Tensor:
+def _computed(xp: Namespace, name: str, *xs: Tensor) -> Tensor:
     return getattr(xp, name)(*xs) if hasattr(xp, name) else xp.elementwise(name, *xs)
 
 
 def _unary(name: str) -> Callable[..., Any]:
-    def say(xp: Namespace, x: Tensor) -> Tensor:
-        return _said(xp, _METHOD.get(name, name), x)
+    def operator(xp: Namespace, x: Tensor) -> Tensor:
+        return _computed(xp, _METHOD.get(name, name), x)
 
-    say.__doc__ = f"ONNX {name}."
-    return say
+    operator.__doc__ = f"ONNX {name}."
+    return operator
 
 
 def aligned(xp: Namespace, a: Tensor, b: Tensor, axis: int | None, broadcast: int | None) -> Tensor:
@@ -97,19 +97,21 @@ def aligned(xp: Namespace, a: Tensor, b: Tensor, axis: int | None, broadcast: in
 
 
 def _binary(name: str) -> Callable[..., Any]:
-    def say(xp: Namespace, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int | None = None) -> Tensor:
-        return _said(xp, name, a, aligned(xp, a, b, axis, broadcast))
+    def operator(
+        xp: Namespace, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int | None = None
+    ) -> Tensor:
+        return _computed(xp, name, a, aligned(xp, a, b, axis, broadcast))
 
-    say.__doc__ = f"{name} of two operands."
-    return say
+    operator.__doc__ = f"{name} of two operands."
+    return operator
 
 
 def _variadic(name: str) -> Callable[..., Any]:
-    def say(xp: Namespace, *xs: Tensor) -> Tensor:
-        return reduce(lambda a, b: _said(xp, name, a, b), xs)
+    def operator(xp: Namespace, *xs: Tensor) -> Tensor:
+        return reduce(lambda a, b: _computed(xp, name, a, b), xs)
 
-    say.__doc__ = f"{name} of any number of operands."
-    return say
+    operator.__doc__ = f"{name} of any number of operands."
+    return operator
 
 
 for _op, _versions in _UNARY.items():

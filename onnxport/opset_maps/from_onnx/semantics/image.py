@@ -124,7 +124,7 @@ def _taps(
     base = xp.floor(places)
     ratio = xp.subtract(places, base)
     last = int_op(xp, "sub", ours, 1)
-    found = []
+    results = []
     total: Tensor | None = None
     for i in range(start, 2 - start):
         distance = xp.multiply(xp.subtract(float(i), ratio), shrink)
@@ -134,10 +134,10 @@ def _taps(
         if exclude_outside:
             weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), _DOUBLE))
         total = weight if total is None else xp.add(total, weight)
-        found.append((xp.astype(inside, _INT64), weight))
+        results.append((xp.astype(inside, _INT64), weight))
     if (exclude_outside or antialias) and total is not None:
-        found = [(index, xp.divide(weight, total)) for index, weight in found]
-    return found
+        results = [(index, xp.divide(weight, total)) for index, weight in results]
+    return results
 
 
 def resample(
@@ -161,7 +161,7 @@ def resample(
     places = _places(xp, ours, wanted, scale, transform, roi)
     last = _number(xp, int_op(xp, "sub", ours, 1))
     if mode == "nearest":
-        found = xp.take(x, xp.astype(xp.clip(_NEAREST[nearest_mode](xp, places), 0.0, last), _INT64), axis)
+        result = xp.take(x, xp.astype(xp.clip(_NEAREST[nearest_mode](xp, places), 0.0, last), _INT64), axis)
     else:
         dtype = xp.dtype(x)
         wide = x if dtype.is_floating_point() else xp.astype(x, ir.DataType.FLOAT)
@@ -171,11 +171,11 @@ def resample(
             part = xp.multiply(xp.take(wide, index, axis), _along(xp, xp.astype(weight, width), xp.ndim(x), axis))
             total = part if total is None else xp.add(total, part)
         assert total is not None
-        found = xp.astype(total, dtype)
+        result = xp.astype(total, dtype)
     if transform == "tf_crop_and_resize":
         outside = xp.logical_or(xp.less(places, 0.0), xp.greater(places, last))
-        found = xp.where(_along(xp, outside, xp.ndim(x), axis), xp.full((), extrapolation_value, xp.dtype(x)), found)
-    return found
+        result = xp.where(_along(xp, outside, xp.ndim(x), axis), xp.full((), extrapolation_value, xp.dtype(x)), result)
+    return result
 
 
 def _along(xp: Namespace, vector: Tensor, rank: int, axis: int) -> Tensor:
@@ -188,7 +188,7 @@ def targets(
     """For each resized axis the size of the result and the scale."""
     if wanted is None or not wanted.size:
         assert scales is not None
-        found = []
+        results = []
         for n, scale in zip(ours, scales.reshape(-1), strict=True):
             if not isinstance(scale, (float, int)) and not hasattr(scale, "item"):
                 raise UnknownUntilRun("a scale is known only when the model runs")
@@ -196,13 +196,13 @@ def targets(
             whole = factor.is_integer() and factor >= 1
             if not known(n) and not whole:
                 if factor == 0.5:
-                    found.append((int_op(xp, "floor_div", n, 2), factor))
+                    results.append((int_op(xp, "floor_div", n, 2), factor))
                     continue
                 raise UnknownUntilRun("a size times a fraction is known only when the model runs")
             # scales are float32, and so is the product with a size in ONNX's shape inference and in runtimes
             size = math.floor(np.float32(n) * np.float32(factor)) if known(n) else int_op(xp, "mul", n, int(factor))
-            found.append((size, factor))
-        return found
+            results.append((size, factor))
+        return results
     asked = sizes(wanted)
     if policy == "stretch":
         return [(size, _ratio(xp, size, n)) for size, n in zip(asked, ours, strict=True)]
@@ -296,7 +296,7 @@ def _reflected(xp: Namespace, x: Tensor, low: Factor, span: Factor) -> Tensor:
 
 
 def _bounded(xp: Namespace, x: Tensor, length: Factor, padding: str, align: bool) -> Tensor:
-    """Coordinates outside an axis moved into it, as `padding` says."""
+    """Coordinates outside an axis moved into it by the rule `padding`."""
     last = _minus(xp, length, 1.0)
     if padding == "reflection":
         x = _reflected(xp, x, 0.0, last) if align else _reflected(xp, x, -0.5, length)
@@ -366,7 +366,7 @@ def _grid_taps(
         place = _bounded(xp, place, length, padding, align)
     base = xp.round(place) if mode == "nearest" else xp.floor(place)
     steps = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
-    found = []
+    results = []
     for step in steps:
         index = xp.add(base, float(step))
         if mode == "nearest":
@@ -379,5 +379,5 @@ def _grid_taps(
             index = _bounded(xp, index, length, padding, align)
         inside = xp.clip(index, 0.0, last)
         weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), dtype))
-        found.append((xp.astype(inside, _INT64), weight))
-    return found
+        results.append((xp.astype(inside, _INT64), weight))
+    return results

@@ -44,12 +44,12 @@ def gemm(
     """alpha A B + beta C, A and B transposed on request."""
     left = xp.permute_dims(a, (1, 0)) if transA else a
     right = xp.permute_dims(b, (1, 0)) if transB else b
-    found = xp.matmul(left, right)
+    result = xp.matmul(left, right)
     if alpha != 1:
-        found = xp.multiply(found, _number(xp, found, alpha))
+        result = xp.multiply(result, _number(xp, result, alpha))
     if c is None or beta == 0:
-        return found
-    return xp.add(found, c if beta == 1 else xp.multiply(c, _number(xp, c, beta)))
+        return result
+    return xp.add(result, c if beta == 1 else xp.multiply(c, _number(xp, c, beta)))
 
 
 def _number(xp: Namespace, x: Tensor, value: float) -> float | int:
@@ -70,7 +70,7 @@ def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Sequence[str]) -> 
     Raises:
         InvalidOperand: two differ, and neither is 1, or they are those of one operand.
     """
-    told: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for x, term in zip(xs, terms, strict=False):
         shape, (before, _, after) = xp.shape(x), term.partition("...")
         pairs = [*zip(before, shape, strict=False), *zip(reversed(after), reversed(shape), strict=False)]
@@ -79,8 +79,8 @@ def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Sequence[str]) -> 
                 continue
             if term.count(label) > 1 and any(label == other and known(n) and n != size for other, n in pairs):
                 raise InvalidOperand(f"label {label!r} stands for two sizes of one operand")
-            if told.setdefault(label, int(size)) != size:
-                raise InvalidOperand(f"label {label!r} stands for sizes {told[label]} and {size}")
+            if sizes.setdefault(label, int(size)) != size:
+                raise InvalidOperand(f"label {label!r} stands for sizes {sizes[label]} and {size}")
 
 
 @onnx.op("Det", versions=(11, 22))

@@ -137,11 +137,11 @@ def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int
         x = xp.expand_dims(x, [1]) if xp.ndim(x) == 1 and len(xs) > 1 else as_rows(xp, x)
         if index < len(inputdimensions):
             width = inputdimensions[index]
-            found = xp.shape(x)[1]
-            if not isinstance(found, int):
+            result = xp.shape(x)[1]
+            if not isinstance(result, int):
                 raise UnsupportedOperator("the width of an input is not known")
-            x = xp.slice(x, 1, 0, width) if found > width else x
-            x = xp.pad(x, [(0, 0), (0, width - found)]) if found < width else x
+            x = xp.slice(x, 1, 0, width) if result > width else x
+            x = xp.pad(x, [(0, 0), (0, width - result)]) if result < width else x
         columns.append(x)
     return xp.concat(columns, 1)
 

@@ -254,11 +254,11 @@ def _pair_weights(coefficients: Sequence[float], per_class: Sequence[int], pairs
     vectors = sum(per_class)
     table = _float(coefficients, (-1, vectors))
     starts = np.r_[0, np.cumsum(per_class)]
-    found = np.zeros((len(pairs), vectors), np.float32)
+    result = np.zeros((len(pairs), vectors), np.float32)
     for row, (i, j) in enumerate(pairs):
-        found[row, starts[i] : starts[i + 1]] = table[j - 1, starts[i] : starts[i + 1]]
-        found[row, starts[j] : starts[j + 1]] = table[i, starts[j] : starts[j + 1]]
-    return found
+        result[row, starts[i] : starts[i + 1]] = table[j - 1, starts[i] : starts[i + 1]]
+        result[row, starts[j] : starts[j + 1]] = table[i, starts[j] : starts[j + 1]]
+    return result
 
 
 def _votes(xp: Namespace, duels: Tensor, pairs: Sequence[tuple[int, int]], classes: int) -> Tensor:

@@ -58,7 +58,7 @@ def softmax_zero(xp: Namespace, scores: Tensor) -> Tensor:
 
 
 def post_transform(xp: Namespace, scores: Tensor, name: str) -> Tensor:
-    """Scores [rows, classes] as the attribute post_transform says."""
+    """Scores [rows, classes] after the attribute post_transform."""
     match name:
         case "NONE":
             return scores

@@ -49,8 +49,8 @@ _MAX_TABLE = 1 << 28
 
 
 def _base(base_values: Sequence[float], as_tensor: HostValue | None, dtype: np.dtype) -> Array | None:
-    found = np.asarray(base_values, dtype) if as_tensor is None else as_tensor.array.astype(dtype)
-    return found if found.size else None
+    result = np.asarray(base_values, dtype) if as_tensor is None else as_tensor.array.astype(dtype)
+    return result if result.size else None
 
 
 def _numbers(values: Sequence[float], as_tensor: HostValue | None) -> Array:
@@ -293,7 +293,7 @@ def _two_classes(
     """onnxruntime's reading of two classes, where the specification leaves all open.
 
     A score of class 1 decides, by being above 0, or above 0.5 where all weights are positive and for one class only. Where
-    class 1 has no votes, class 0's score decides in its stead, and the scores are made of it (`add_second_class`).
+    class 1 has no votes, class 0's score decides in its stead, and the scores are computed from it (`add_second_class`).
     """
     first, second = (xp.slice(votes, 1, i, i + 1) for i in (0, 1))
     threshold = 0.5 if binary and positive_weights else 0.0

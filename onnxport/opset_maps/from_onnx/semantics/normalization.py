@@ -85,12 +85,12 @@ def batch_normalization(
     batch_var = xp.mean(xp.square(centred), axes)
     width = xp.dtype(mean)
     batch_mean, batch_var = xp.astype(batch_mean, width), xp.astype(batch_var, width)
-    found = batch_affine(xp, x, scale, bias, batch_mean, batch_var, epsilon)
+    result = batch_affine(xp, x, scale, bias, batch_mean, batch_var, epsilon)
     running = [
         xp.add(xp.multiply(old, momentum), xp.multiply(new, 1 - momentum))
         for old, new in ((mean, batch_mean), (var, batch_var))
     ]
-    return (found, *running, batch_mean, batch_var)[: xp.output_count]
+    return (result, *running, batch_mean, batch_var)[: xp.output_count]
 
 
 @onnx.op("InstanceNormalization", versions=(1, 6, 22))
@@ -117,13 +117,13 @@ def layer_normalization(
     axes = tuple(range(resolved(axis, rank), rank))
     dtype, width = xp.dtype(x), _width(xp.dtype(x), stash_type)
     normal, mean, inverse = _standardised(xp, xp.astype(x, width), axes, epsilon)
-    found = xp.multiply(xp.astype(normal, dtype), scale)
-    found = found if bias is None else xp.add(found, bias)
+    result = xp.multiply(xp.astype(normal, dtype), scale)
+    result = result if bias is None else xp.add(result, bias)
     stashed = ir.DataType(stash_type)
     return (
-        (found, xp.astype(mean, stashed), xp.astype(inverse, stashed))[: xp.output_count]
+        (result, xp.astype(mean, stashed), xp.astype(inverse, stashed))[: xp.output_count]
         if xp.output_count > 1
-        else found
+        else result
     )
 
 
@@ -144,9 +144,9 @@ def rms_normalization(
     wide = xp.astype(x, _width(dtype, stash_type))
     root = xp.sqrt(xp.add(xp.mean(xp.square(wide), axes, True), epsilon))
     normal = xp.astype(xp.divide(wide, root), dtype)
-    found = xp.multiply(normal, xp.astype(scale, dtype) if xp.dtype(scale) != dtype else scale)
+    result = xp.multiply(normal, xp.astype(scale, dtype) if xp.dtype(scale) != dtype else scale)
     wanted = xp.output_dtype(0)
-    return found if wanted is None else xp.astype(found, wanted)
+    return result if wanted is None else xp.astype(result, wanted)
 
 
 @onnx.op("GroupNormalization", versions=(18, 21))
@@ -169,8 +169,8 @@ def group_normalization(
     normal, _, _ = _standardised(xp, xp.astype(grouped, _width(dtype, stash_type)), range(2, rank + 1), epsilon)
     normal = xp.astype(normal, dtype)
     if xp.version < 21:
-        found = xp.add(xp.multiply(normal, per_axis(xp, scale, rank + 1, 1)), per_axis(xp, bias, rank + 1, 1))
-        return xp.reshape(found, ours)
+        result = xp.add(xp.multiply(normal, per_axis(xp, scale, rank + 1, 1)), per_axis(xp, bias, rank + 1, 1))
+        return xp.reshape(result, ours)
     flat = xp.reshape(normal, ours)
     return xp.add(xp.multiply(flat, per_axis(xp, scale, rank, 1)), per_axis(xp, bias, rank, 1))
 

@@ -87,11 +87,11 @@ def lp_pool(xp: Namespace, x: Tensor, *, p: float = 2, **attributes: Unpack[Pool
 
 
 def _global(reduce: Callable[[Namespace, Tensor, tuple[int, ...]], Tensor]) -> Callable[..., Any]:
-    def say(xp: Namespace, x: Tensor) -> Tensor:
+    def operator(xp: Namespace, x: Tensor) -> Tensor:
         return reduce(xp, x, tuple(range(2, xp.ndim(x))))
 
-    say.__doc__ = "One element an image."
-    return say
+    operator.__doc__ = "One element an image."
+    return operator
 
 
 onnx.op("GlobalAveragePool", versions=(1, 22))(_global(lambda xp, x, axes: xp.mean(x, axes, True)))

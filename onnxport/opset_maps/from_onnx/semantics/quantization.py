@@ -169,13 +169,13 @@ def conv_integer(
     **attributes: Unpack[ConvAttributes],
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
-    found = conv(
+    result = conv(
         xp,
         xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE),
         xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE),
         **attributes,
     )
-    return xp.astype(xp.round(found), ir.DataType.INT32)
+    return xp.astype(xp.round(result), ir.DataType.INT32)
 
 
 @onnx.op("QLinearConv", versions=(10,))
@@ -194,12 +194,12 @@ def qlinear_conv(
 ) -> Tensor:
     """Convolution of quantized numbers, quantized; weights may be scaled per output channel."""
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
-    found = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
-    rank = xp.ndim(found)
+    result = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
+    rank = xp.ndim(result)
     if bias is not None:
-        found = xp.add(found, per_axis(xp, bias, rank, 1))
+        result = xp.add(result, per_axis(xp, bias, rank, 1))
     factor = xp.divide(xp.multiply(x_scale, w_scale), y_scale)
     if xp.ndim(factor) == 1:
         factor = per_axis(xp, factor, rank, 1)
-    scaled = xp.multiply(xp.astype(found, ir.DataType.FLOAT), factor)
+    scaled = xp.multiply(xp.astype(result, ir.DataType.FLOAT), factor)
     return saturated(xp, scaled, xp.astype(y_zero, ir.DataType.FLOAT), wanted)

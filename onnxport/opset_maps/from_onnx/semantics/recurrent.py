@@ -114,14 +114,14 @@ def _activations(
     if len(chosen) < needed:
         raise UnsupportedOperator(f"{len(chosen)} activations where {needed} are needed")
     left = {"alpha": list(attributes.get("activation_alpha", ())), "beta": list(attributes.get("activation_beta", ()))}
-    found = []
+    results = []
     for item in chosen:
         taken = dict(_PARAMETERS.get(item.lower(), {}))
         for key in taken:
             taken[key] = left[key].pop(0) if left[key] else taken[key]
-        found.append(_activation(xp, item.lower(), taken.get("alpha", 0.0), taken.get("beta", 0.0)))
+        results.append(_activation(xp, item.lower(), taken.get("alpha", 0.0), taken.get("beta", 0.0)))
     per = len(defaults)
-    return [found[i * per : (i + 1) * per] for i in range(directions)]
+    return [results[i * per : (i + 1) * per] for i in range(directions)]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Recurrence:
             following = cell(states, xp.take(steps, i, 0))
             if self.lengths is None:
                 return (going, *following, following[0])
-            now = self._place(time, i) if backward else i
+            now = self._backward_step(time, i) if backward else i
             lengths = xp.expand_dims(xp.astype(self.lengths, ir.DataType.INT64), [1])
             inside = xp.greater(lengths, now)
             held = tuple(xp.where(inside, new, old) for new, old in zip(following, states, strict=True))
@@ -189,7 +189,7 @@ class Recurrence:
         *last, outputs = xp.loop(time, None, list(states), step, 1, [None] * len(states))
         return (xp.flip(outputs, [0]) if backward else outputs, *last)
 
-    def _place(self, time: Int, i: Tensor) -> Tensor:
+    def _backward_step(self, time: Int, i: Tensor) -> Tensor:
         """time - 1 - i as a tensor."""
         xp = self.xp
         last = xp.full((), int(time) - 1, ir.DataType.INT64) if known(time) else self._size(int_op(xp, "sub", time, 1))

@@ -62,7 +62,7 @@ _PLAIN = frozenset({"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "Reduc
 def _reduction(name: str) -> Callable[..., Any]:
     form = _FORMS[name]
 
-    def say(
+    def operator(
         xp: Namespace,
         x: Tensor,
         axes: Host | None = None,
@@ -79,8 +79,8 @@ def _reduction(name: str) -> Callable[..., Any]:
         rank = xp.ndim(x) if any(axis < 0 for axis in chosen) else 0
         return form(xp, x, tuple(sorted({resolved(axis, rank) for axis in chosen})), bool(keepdims))
 
-    say.__doc__ = f"ONNX {name}: axes are an attribute in early opsets, an operand later; none are all."
-    return say
+    operator.__doc__ = f"ONNX {name}: axes are an attribute in early opsets, an operand later; none are all."
+    return operator
 
 
 for _op, _versions in _VERSIONS.items():
@@ -88,7 +88,7 @@ for _op, _versions in _VERSIONS.items():
 
 
 def _arg(name: str) -> Callable[..., Any]:
-    def say(xp: Namespace, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    def operator(xp: Namespace, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
         ours = xp.shape(x)
         axis = resolved(axis, len(ours))
         method = getattr(xp, name)
@@ -98,8 +98,8 @@ def _arg(name: str) -> Callable[..., Any]:
         last = xp.from_host(host_array(int_op(xp, "sub", ours[axis], 1)), ir.DataType.INT64)
         return xp.subtract(last, from_end)
 
-    say.__doc__ = f"Index of the first or last element that is {name[3:]}imal along an axis."
-    return say
+    operator.__doc__ = f"Index of the first or last element that is {name[3:]}imal along an axis."
+    return operator
 
 
 for _op in ("ArgMax", "ArgMin"):
@@ -114,8 +114,8 @@ def _running(xp: Namespace, x: Tensor, axis: Host, exclusive: int, reverse: int,
         rank = xp.ndim(x)
         shifted = xp.slice(x, along, None, -1)
         x = xp.pad(shifted, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
-    found = getattr(xp, form)(x, along)
-    return xp.flip(found, (along,)) if reverse else found
+    result = getattr(xp, form)(x, along)
+    return xp.flip(result, (along,)) if reverse else result
 
 
 @onnx.op("CumSum", versions=(11, 14))

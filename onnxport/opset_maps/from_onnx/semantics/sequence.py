@@ -22,7 +22,7 @@ def _listed(sequence: object) -> list[Any]:
     return sequence
 
 
-def _place(position: Host | None, length: int, default: int) -> int:
+def _index(position: Host | None, length: int, default: int) -> int:
     return default if position is None else resolved(number(scalar(position)), length)
 
 
@@ -51,7 +51,7 @@ def sequence_at(xp: Namespace, sequence: list[Any], position: Host) -> Tensor:
 def sequence_insert(xp: Namespace, sequence: list[Any], item: Tensor, position: Host | None = None) -> list[Any]:
     """A sequence with a tensor put in before a place, by default at the end."""
     items = _listed(sequence)
-    place = _place(position, len(items), len(items))
+    place = _index(position, len(items), len(items))
     return items[:place] + [item] + items[place:]
 
 
@@ -59,7 +59,7 @@ def sequence_insert(xp: Namespace, sequence: list[Any], item: Tensor, position: 
 def sequence_erase(xp: Namespace, sequence: list[Any], position: Host | None = None) -> list[Any]:
     """A sequence without the tensor at a place, by default the last."""
     items = _listed(sequence)
-    place = _place(position, len(items), len(items) - 1)
+    place = _index(position, len(items), len(items) - 1)
     return items[:place] + items[place + 1 :]
 
 

@@ -65,11 +65,11 @@ def dft(
         return _real_inverse(xp, z, along, None if length is None else scalar(length), dtype)
     if length is not None:
         z = _resized(xp, z, along, scalar(length))
-    found = xp.fft(z, along, bool(inverse))
+    result = xp.fft(z, along, bool(inverse))
     if onesided:
-        half = int_op(xp, "add", int_op(xp, "floor_div", xp.shape(found)[along], 2), 1)
-        found = xp.slice(found, along, 0, half)
-    return _as_pairs(xp, found, dtype)
+        half = int_op(xp, "add", int_op(xp, "floor_div", xp.shape(result)[along], 2), 1)
+        result = xp.slice(result, along, 0, half)
+    return _as_pairs(xp, result, dtype)
 
 
 def _real_inverse(xp: Namespace, z: Tensor, axis: int, length: Int | None, dtype: ir.DataType) -> Tensor:
@@ -113,7 +113,7 @@ def stft(
     if window is not None:
         shape = xp.astype(window, xp.dtype(xp.real(cut)))
         cut = xp.complex(xp.multiply(xp.real(cut), shape), xp.multiply(xp.imag(cut), shape))
-    found = xp.fft(cut, 2)
+    result = xp.fft(cut, 2)
     if onesided:
-        found = xp.slice(found, 2, 0, int_op(xp, "add", int_op(xp, "floor_div", size, 2), 1))
-    return _as_pairs(xp, found, dtype)
+        result = xp.slice(result, 2, 0, int_op(xp, "add", int_op(xp, "floor_div", size, 2), 1))
+    return _as_pairs(xp, result, dtype)

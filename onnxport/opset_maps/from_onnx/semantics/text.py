@@ -110,15 +110,15 @@ def _grams(
     """For each length the n-grams of the pool as token numbers [grams, length], and their output columns."""
     number = {token: index for index, token in enumerate(tokens)}
     coded = np.asarray([number[token] for token in pool], np.int64)
-    found, taken = [], 0
+    results, taken = [], 0
     for length, start in enumerate(starts, 1):
         end = starts[length] if length < len(starts) else len(pool)
         if len(coded[start:end]) % length:
             raise InvalidOperand(f"{len(coded[start:end])} tokens for n-grams of {length}")
         grams = coded[start:end].reshape(-1, length)
-        found.append((length, grams, np.asarray(columns[taken : taken + len(grams)], np.int64)))
+        results.append((length, grams, np.asarray(columns[taken : taken + len(grams)], np.int64)))
         taken += len(grams)
-    return found
+    return results
 
 
 def _places(xp: Namespace, ids: Tensor, grams: np.ndarray[Any, Any], stride: int) -> Tensor:

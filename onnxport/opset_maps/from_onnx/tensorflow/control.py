@@ -68,9 +68,9 @@ class Control(Windows):
             i: tf.Tensor, going: tf.Tensor, values: tuple[Any, ...]
         ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
             with self.inner_graph():
-                found = body(i, going, *values)
+                result = body(i, going, *values)
             count = len(carried)
-            return tf.reshape(tf.cast(found[0], tf.bool), []), tuple(found[1 : 1 + count]), tuple(found[1 + count :])
+            return tf.reshape(tf.cast(result[0], tf.bool), []), tuple(result[1 : 1 + count]), tuple(result[1 + count :])
 
         start = tf.constant(True) if condition is None else tf.reshape(condition, [])
         specs, elements = _settled(step, carried)
@@ -113,10 +113,10 @@ class Control(Windows):
             if i == _MOST_UNROLLED and not tf.executing_eagerly():
                 raise UnsupportedOperator(f"a sequence is carried through more than {_MOST_UNROLLED:,} iterations")
             check_time()
-            found = body(tf.constant(i, tf.int64), tf.constant(True), *carried)
-            going = _value(found[0])
-            carried = tuple(found[1 : 1 + len(carried)])
-            for stack, item in zip(scanned, found[1 + len(carried) :], strict=True):
+            result = body(tf.constant(i, tf.int64), tf.constant(True), *carried)
+            going = _value(result[0])
+            carried = tuple(result[1 : 1 + len(carried)])
+            for stack, item in zip(scanned, result[1 + len(carried) :], strict=True):
                 stack.append(item)
             i += 1
         if scan_count and not i:
@@ -126,7 +126,7 @@ class Control(Windows):
 
 
 def _value(x: object) -> Any:
-    """A scalar's value, which must be known while the graph is made."""
+    """A scalar's value, which must be known while the graph is traced."""
     if known(x) or isinstance(x, bool):
         return x
     static = tf.get_static_value(x)
@@ -159,5 +159,5 @@ def _settled(step: Step, carried: tuple[tf.Tensor, ...]) -> tuple[list[tf.Tensor
 
 
 def _same(a: tf.TensorShape, b: tf.TensorShape) -> bool:
-    """Whether two shapes say the same; equality of TensorShapes is undefined where a size is unknown."""
+    """Whether two shapes declare the same; equality of TensorShapes is undefined where a size is unknown."""
     return a.rank == b.rank and (a.rank is None or a.as_list() == b.as_list())

@@ -48,9 +48,9 @@ def held_in(dtype: ir.DataType) -> tf.DType:
     >>> held_in(ir.DataType.FLOAT), held_in(ir.DataType.INT4)
     (tf.float32, tf.int8)
     """
-    found = NATIVE.get(dtype)
-    if found is not None:
-        return found
+    result = NATIVE.get(dtype)
+    if result is not None:
+        return result
     if dtype.is_floating_point():
         return tf.float32
     return tf.int8 if dtype.is_signed() else tf.uint8
@@ -104,7 +104,7 @@ def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
 
 
 def power_of_two(x: tf.Tensor) -> tf.Tensor:
-    """The FLOAT that the UINT8 bits of a float8e8m0 say: an exponent, 255 is NaN."""
+    """The FLOAT of a float8e8m0, whose UINT8 bits are an exponent, 255 is NaN."""
     bits = tf.bitwise.left_shift(tf.cast(x, tf.int32), 23)
     bits = tf.where(x == 0, 0x00400000, tf.where(x == 255, 0x7FC00000, bits))
     return tf.bitcast(bits, tf.float32)

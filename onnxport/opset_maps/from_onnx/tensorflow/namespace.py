@@ -154,9 +154,9 @@ class TensorFlowArrays(Control):
         order = np.argsort(coded)
         flat = tf.reshape(x, [-1])
         place = tf.searchsorted(tf.constant(coded[order]), _hashed(flat) if text else flat, out_type=tf.int64)
-        found = tf.gather(tf.constant(order, tf.int64), tf.minimum(place, len(keys) - 1))
-        found = tf.where(tf.gather(tensor_of(keys), found) == flat, found, tf.constant(-1, tf.int64))
-        return tf.reshape(found, tf.shape(x))
+        result = tf.gather(tf.constant(order, tf.int64), tf.minimum(place, len(keys) - 1))
+        result = tf.where(tf.gather(tensor_of(keys), result) == flat, result, tf.constant(-1, tf.int64))
+        return tf.reshape(result, tf.shape(x))
 
 
 class TensorFlowNamespace(ChannelsLast, TensorFlowArrays):

@@ -57,7 +57,7 @@ def _joint(a: Int, b: Int) -> int | None:
 
 
 def with_shape(x: tf.Tensor, shape: Sequence[Int | None]) -> tf.Tensor:
-    """`x`, told the sizes that are known; -1 is none."""
+    """`x` with the sizes that are known declared; -1 is none."""
     if not tf.executing_eagerly():
         x.set_shape([int(n) if n is not None and known(n) and n >= 0 else None for n in shape])
     return x
@@ -109,9 +109,9 @@ class Shapes(Namespace):
         if None not in static:
             return tuple(static)
         dynamic = tf.shape(x, out_type=tf.int64)
-        found = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
-        self._sizes.extend(n for n in found if not known(n))
-        return found
+        result = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
+        self._sizes.extend(n for n in result if not known(n))
+        return result
 
     def is_size(self, n: Int) -> bool:
         return any(n is size for size in self._sizes)
@@ -260,10 +260,10 @@ class Shapes(Namespace):
         return _reduce("min", x, axis, keepdims)
 
     def argmax(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-        return _place("argmax", tf.argmax, x, axis, keepdims)
+        return _arg_extreme("argmax", tf.argmax, x, axis, keepdims)
 
     def argmin(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-        return _place("argmin", tf.argmin, x, axis, keepdims)
+        return _arg_extreme("argmin", tf.argmin, x, axis, keepdims)
 
     def cumulative_sum(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return widened("cumulative sum", lambda y: tf.cumsum(y, axis), [[1] * self.ndim(x)], [x])
@@ -310,8 +310,8 @@ def _reduce(name: str, x: tf.Tensor, axis: Axes, keepdims: bool) -> tf.Tensor:
     return widened(f"reduce_{name}", lambda y: function(y, places, keepdims), [[1] * x.shape.rank], [x])
 
 
-def _place(name: str, function: Callable[..., tf.Tensor], x: tf.Tensor, axis: int, keepdims: bool) -> tf.Tensor:
+def _arg_extreme(name: str, function: Callable[..., tf.Tensor], x: tf.Tensor, axis: int, keepdims: bool) -> tf.Tensor:
     if x.dtype == tf.bool:
         x = tf.cast(x, tf.uint8)
-    found = widened(name, lambda y: function(y, axis, output_type=tf.int64), [[1] * x.shape.rank], [x], back=False)
-    return tf.expand_dims(found, axis) if keepdims else found
+    result = widened(name, lambda y: function(y, axis, output_type=tf.int64), [[1] * x.shape.rank], [x], back=False)
+    return tf.expand_dims(result, axis) if keepdims else result

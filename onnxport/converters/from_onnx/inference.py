@@ -1,0 +1,79 @@
+"""The types and shapes of a model's values, as ONNX's inference gives them within its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+import onnx_ir as ir
+
+from onnxport.converters.from_onnx.inference_cost import inference_cost
+from onnxport.errors import InvalidModelError
+from onnxport.graph.bodies import bodies
+from onnxport.graph.guard.requests import with_shapes
+from onnxport.graph.protos import has_map, to_proto
+
+# Weights up to this size are part of the model that type inference sees, so that it can follow shapes held in them.
+_INFERENCE_ELEMENTS = 1 << 10
+
+
+def inferred(model: ir.Model) -> ir.Model:
+    """A copy of the model, its weights shared, with the types and shapes that ONNX's inference finds."""
+    copy = model.clone()
+    cost = inference_cost(model)
+    if not cost.bearable:
+        return copy
+    light = model.clone()
+    for value in [*light.graph.initializers.values()]:
+        tensor = value.const_value
+        if tensor is None:
+            raise InvalidModelError(f"the initializer {value.name!r} has no content")
+        if tensor.size > _INFERENCE_ELEMENTS:
+            value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
+            light.graph.initializers.pop(value.name or "")
+            if value not in light.graph.inputs:
+                light.graph.inputs.append(value)
+    try:
+        proto = with_shapes(to_proto(light), contents=cost.contents_bearable)
+    except Exception:  # inference raises errors of many types on models that run; what it would tell is then missing
+        return copy
+    for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
+        types = {item.name: item.type for item in (*theirs.value_info, *theirs.output, *theirs.input)}
+        for value in _values(mine):
+            known = types.get(value.name or "")
+            if known is None or not value.name or has_map(known) or known.WhichOneof("value") is None:
+                continue
+            if value.type is None:
+                value.type = ir.serde.deserialize_type_proto_for_type(known)
+            shape = ir.serde.deserialize_type_proto_for_shape(known)
+            value.shape = shape if shape is not None else value.shape
+    return copy
+
+
+def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """In the order of `_graphs`."""
+    stack = [graph]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph.node:
+            for item in node.attribute:
+                if item.type == onnx.AttributeProto.GRAPH:
+                    stack.append(item.g)
+                elif item.type == onnx.AttributeProto.GRAPHS:
+                    stack.extend(item.graphs)
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    stack = [model.graph]
+    while stack:
+        graph = stack.pop()
+        yield graph
+        for node in graph:
+            stack.extend(bodies(node))
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    for node in graph:
+        yield from node.outputs
