@@ -35,17 +35,26 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.primitives.control import Control
+from onnxport.opset_maps.from_onnx.primitives.control import ControlFamily
+from onnxport.opset_maps.from_onnx.primitives.elementwise import ElementwiseFamily
+from onnxport.opset_maps.from_onnx.primitives.indexing import IndexingFamily
+from onnxport.opset_maps.from_onnx.primitives.shapes import ShapeFamily
+from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily
+from onnxport.opset_maps.from_onnx.primitives.text import TextFamily
+from onnxport.opset_maps.from_onnx.primitives.windows import WindowFamily
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 if TYPE_CHECKING:
     from onnxport.opset_maps.from_onnx.call import Call, Operand
 
 
-class Namespace(Control):
-    """The primitives. A framework subclasses it; what it does not define refuses by name.
+# What a namespace consists of: a class in `primitives/` describes each family, and a framework has one class for each that it
+# computes itself, in a file of the same name. Defaults of shapes and indexing compute with the families before them.
+FAMILIES = (TensorFamily, ElementwiseFamily, ShapeFamily, IndexingFamily, TextFamily, WindowFamily, ControlFamily)
 
-    Each family of primitives is a class in `primitives/` that stands on the one before it.
+
+class Namespace(IndexingFamily, TextFamily, WindowFamily, ControlFamily):
+    """The primitives of all families. A framework subclasses it; what it does not define refuses by name.
 
     Attributes:
         framework: ``"pytorch"``, ``"tensorflow"``, ``"keras"``.

@@ -15,14 +15,14 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel
-from onnxport.opset_maps.from_onnx.keras.tensors import Tensors
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
 
 
-class Control(Tensors):
+class KerasControlFamily(KerasTensorFamily):
     """Branches and loops."""
 
     def __init__(self) -> None:

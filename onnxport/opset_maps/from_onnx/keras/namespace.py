@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.keras import recognised
-from onnxport.opset_maps.from_onnx.keras.control import Control
+from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Namespace
@@ -28,7 +28,7 @@ from onnxport.opset_maps.from_onnx.values import (
 _NOT_JOINED = ("string", "complex64", "complex128")
 
 
-class KerasArrays(Control):
+class KerasArrays(KerasControlFamily):
     """The primitives on ``KerasTensor``; what has no symbolic operand is computed at once.
 
     Attributes:

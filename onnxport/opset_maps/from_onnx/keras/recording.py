@@ -20,7 +20,7 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 _DESCRIBED_BYTES = 2048
 
 
-class Recording(Namespace):
+class KerasRecording(Namespace):
     """Primitives recorded as layers; what has no symbolic operand is computed at once.
 
     Attributes:

@@ -13,11 +13,11 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, keras_dtype
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
-from onnxport.opset_maps.from_onnx.keras.recording import Recording
+from onnxport.opset_maps.from_onnx.keras.recording import KerasRecording
 from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, host_array, known
 
 
-class Tensors(Recording):
+class KerasTensorFamily(KerasRecording):
     """Symbolic tensors, eager ones, and parameters that are to become weights."""
 
     def __init__(self) -> None:

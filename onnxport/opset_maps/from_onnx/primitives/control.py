@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
-from onnxport.opset_maps.from_onnx.primitives.windows import Windows
+from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Int, Tensor
 
 
@@ -32,7 +31,7 @@ class Body:
         raise NotImplementedError("the walk calls subgraphs")
 
 
-class Control(Windows):
+class ControlFamily(TensorFamily):
     """Branches and loops."""
 
     @primitive

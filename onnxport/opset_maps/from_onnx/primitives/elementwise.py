@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from onnxport.opset_maps.from_onnx.primitives.tensors import Tensors, primitive
+from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Scalar, Tensor
 
 
-class Elementwise(Tensors):
+class ElementwiseFamily(TensorFamily):
     """One result an element."""
 
     @primitive

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.primitives.shapes import Shapes
+from onnxport.opset_maps.from_onnx.primitives.shapes import ShapeFamily
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
 from onnxport.opset_maps.from_onnx.values import Int, Reduction, Tensor
 
 
-class Indexing(Shapes):
+class IndexingFamily(ShapeFamily):
     """Elements by their places, and the places of elements."""
 
     @primitive

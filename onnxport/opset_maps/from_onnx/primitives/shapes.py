@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxport.opset_maps.from_onnx.primitives.elementwise import Elementwise
+from onnxport.opset_maps.from_onnx.primitives.elementwise import ElementwiseFamily
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
 from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
 
 
-class Shapes(Elementwise):
+class ShapeFamily(ElementwiseFamily):
     """Elements in another order or number, and what is computed along axes."""
 
     # -- shape ---------------------------------------------------------------------------------------------------------

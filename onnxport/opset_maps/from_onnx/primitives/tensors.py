@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def primitive(method: Method) -> Method:
     """A method that a framework has to define: until it does, it refuses by name."""
 
-    def absent(self: Tensors, *_: object, **__: object) -> Any:
+    def absent(self: TensorFamily, *_: object, **__: object) -> Any:
         raise UnsupportedOperator(f"the {self.framework} namespace has no primitive {method.__name__!r}")
 
     absent.__doc__ = method.__doc__
@@ -53,7 +53,7 @@ class Context:
     output_types: tuple[ir.TypeProtocol | None, ...] = ()
 
 
-class Tensors:
+class TensorFamily:
     """Tensors themselves: what is known of them, how they are created, their element types.
 
     Attributes:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from onnxport.opset_maps.from_onnx.primitives.indexing import Indexing
-from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
+from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Tensor
 
 
-class Text(Indexing):
+class TextFamily(TensorFamily):
     """What is computed of strings."""
 
     @primitive

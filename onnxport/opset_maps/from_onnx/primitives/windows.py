@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
-from onnxport.opset_maps.from_onnx.primitives.text import Text
+from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, Tensor
 
 
-class Windows(Text):
+class WindowFamily(TensorFamily):
     """Products, and what slides over images."""
 
     @primitive

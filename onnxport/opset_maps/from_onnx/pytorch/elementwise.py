@@ -18,7 +18,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
-from onnxport.opset_maps.from_onnx.pytorch.tensors import Tensors
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import broadcasting
 
@@ -70,7 +70,7 @@ def torch_function(name: str) -> Callable[..., Any]:
     return result
 
 
-class Elementwise(Tensors):
+class TorchElementwiseFamily(TorchTensorFamily):
     """One result an element."""
 
     def elementwise(self, name: str, *xs: TorchTensor) -> TorchTensor:

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
-from onnxport.opset_maps.from_onnx.pytorch import functions
-from onnxport.opset_maps.from_onnx.pytorch.shapes import Shapes
+from onnxport.opset_maps.from_onnx.pytorch import functions, text
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.values import Int, Reduction
 
 
-class Indexing(Shapes):
+class TorchIndexingFamily(TorchTensorFamily):
     """Elements by their places, and the places of elements."""
 
     def take(self, x: TorchTensor, indices: TorchTensor, axis: int) -> TorchTensor:
@@ -56,3 +58,8 @@ class Indexing(Shapes):
 
     def argsort(self, x: TorchTensor, axis: int, descending: bool = False) -> TorchTensor:
         return self.call(functions.argsort, x, axis, descending)
+
+    def lookup(self, x: TorchTensor, keys: np.ndarray[Any, Any]) -> TorchTensor:
+        if isinstance(x, np.ndarray):
+            return text.lookup(x, keys)
+        return super().lookup(x, keys)

@@ -5,49 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.pytorch import control, deferred, text
+from onnxport.opset_maps.from_onnx.pytorch import control, deferred
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.expressions import compiled
+from onnxport.opset_maps.from_onnx.pytorch.elementwise import TorchElementwiseFamily
+from onnxport.opset_maps.from_onnx.pytorch.indexing import TorchIndexingFamily
+from onnxport.opset_maps.from_onnx.pytorch.shapes import TorchShapeFamily
+from onnxport.opset_maps.from_onnx.pytorch.strings import TorchTextFamily
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
-from onnxport.opset_maps.from_onnx.pytorch.windows import Windows
+from onnxport.opset_maps.from_onnx.pytorch.windows import TorchWindowFamily
 from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
 from onnxport.opset_maps.from_onnx.values import Int, UnknownUntilRun
 
 
-class TorchNamespace(Windows):
-    """torch as the ONNX semantics see it.
+class TorchNamespace(
+    TorchElementwiseFamily,
+    TorchShapeFamily,
+    TorchIndexingFamily,
+    TorchTextFamily,
+    TorchWindowFamily,
+    TorchTensorFamily,
+):
+    """torch as the ONNX semantics see it: the families of `namespace.FAMILIES`, and control flow as modules of their own.
 
     Attributes:
         recorder: the graph being written; None executes.
     """
-
-    # -- strings -------------------------------------------------------------------------------------------------------
-
-    def string_case(self, x: TorchTensor, upper: bool) -> TorchTensor:
-        return self._text(text.case, x, upper)
-
-    def string_concat(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self._text(text.concat, a, b)
-
-    def string_split(
-        self, x: TorchTensor, delimiter: str | None, maxsplit: int | None
-    ) -> tuple[TorchTensor, TorchTensor]:
-        values, counts = self._text(text.split, x, delimiter, maxsplit)
-        return values, counts
-
-    def regex_full_match(self, x: TorchTensor, pattern: str) -> TorchTensor:
-        return self._text(text.full_match, x, compiled(pattern))
-
-    def lookup(self, x: TorchTensor, keys: np.ndarray[Any, Any]) -> TorchTensor:
-        if isinstance(x, np.ndarray):
-            return text.lookup(x, keys)
-        return super().lookup(x, keys)
 
     # -- control flow --------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.elementwise import Elementwise
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, known
 
 
-class Shapes(Elementwise):
+class TorchShapeFamily(TorchTensorFamily):
     """Elements in another order or number, and what is computed along axes."""
 
     # -- shape ---------------------------------------------------------------------------------------------------------

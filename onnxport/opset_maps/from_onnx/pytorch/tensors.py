@@ -78,7 +78,7 @@ def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dic
         )
 
 
-class Tensors(Namespace):
+class TorchTensorFamily(Namespace):
     """Tensors, and the calls on them.
 
     Attributes:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.pytorch import functions
-from onnxport.opset_maps.from_onnx.pytorch.indexing import Indexing
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, all_known
 
@@ -23,7 +23,7 @@ _CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
-class Windows(Indexing):
+class TorchWindowFamily(TorchTensorFamily):
     """Products, and what slides over images."""
 
     def matmul(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:

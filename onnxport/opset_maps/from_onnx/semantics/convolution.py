@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Unpack, cast
 
 import onnx_ir as ir
 
@@ -18,12 +18,9 @@ from onnxport.opset_maps.maps import onnx
 
 
 def kernel_size(xp: Namespace, w: Tensor, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Size of the windows: the attribute, or that of the weight.
-
-    Raises:
-        UnknownUntilRun: the weight is computed, and its size known only when the model runs.
-    """
-    return tuple(kernel_shape) if kernel_shape else tuple(number(k) for k in xp.shape(w)[2:])
+    """Size of the windows: the attribute, or that of the weight."""
+    # That of a computed weight may be dynamic; only padding by SAME asks for it, and says so when it does.
+    return tuple(kernel_shape) if kernel_shape else cast(tuple[int, ...], xp.shape(w)[2:])
 
 
 class ConvAttributes(WindowAttributes, total=False):

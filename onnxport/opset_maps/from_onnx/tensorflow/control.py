@@ -15,8 +15,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator, first_line
 from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import size
-from onnxport.opset_maps.from_onnx.tensorflow.windows import Windows
+from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _NO_LIMIT = (1 << 63) - 1
@@ -25,7 +24,7 @@ _MOST_UNROLLED = 1 << 12
 Step = Callable[..., tuple[Any, ...]]
 
 
-class Control(Windows):
+class TensorFlowControlFamily(TensorFlowTensorFamily):
     """Branches and loops; each body is traced into a graph of its own."""
 
     deferred: int

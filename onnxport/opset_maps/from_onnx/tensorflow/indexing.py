@@ -1,16 +1,21 @@
-"""Padding, indexing, scattering and sorting in TensorFlow."""
+"""Indexing, scattering and sorting in TensorFlow."""
 
 # The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import Shapes, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Int, PadMode, Pads, Reduction, known
+from onnxport.opset_maps.from_onnx.tensorflow.elements import tensor_of, widened
+from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
+from onnxport.opset_maps.from_onnx.values import Int, Reduction, known
 
+# Up to so many keys, comparing with all of them is cheaper than a search.
+_FEW = 16
 _INDICES = (tf.int32, tf.int64)
 
 
@@ -18,37 +23,8 @@ def _index(x: tf.Tensor) -> tf.Tensor:
     return x if x.dtype in _INDICES else tf.cast(x, tf.int64)
 
 
-class Indexing(Shapes):
+class TensorFlowIndexingFamily(TensorFlowTensorFamily):
     """Elements picked, placed and ordered."""
-
-    def pad(self, x: tf.Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> tf.Tensor:
-        if all(known(n) and n == 0 for pair in pads for n in pair):
-            return x
-        if mode == "constant":
-            amounts = tf.stack([size_vector(pair) for pair in pads])
-            fill = value if x.dtype == tf.string else tf.reshape(tf.cast(value, x.dtype), [])
-            sized = zip(self.shape(x), pads, strict=True)
-            ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
-            return with_shape(tf.pad(x, amounts, constant_values=fill), ends)
-        for axis, (before, after) in enumerate(pads):
-            if known(before) and known(after) and before == after == 0:
-                continue
-            n = size(self.shape(x)[axis])
-            places = tf.range(-size(before), n + size(after))
-            if mode == "edge":
-                places = tf.clip_by_value(places, tf.constant(0, tf.int64), n - 1)
-            elif mode == "wrap":
-                places = tf.math.floormod(places, n)
-            else:  # reflected at the first and last element, as often as needed
-                turned = tf.math.floormod(places, tf.maximum(2 * (n - 1), 1))
-                places = n - 1 - tf.abs(n - 1 - turned)
-            length = self.shape(x)[axis]
-            x = tf.gather(x, places, axis=axis)
-            if known(length) and known(before) and known(after):
-                shape = x.shape.as_list()
-                shape[axis] = length + before + after
-                with_shape(x, shape)
-        return x
 
     def take(self, x: tf.Tensor, indices: tf.Tensor, axis: int) -> tf.Tensor:
         return tf.gather(x, _index(indices), axis=axis)
@@ -157,6 +133,26 @@ class Indexing(Shapes):
         return tf.cast(
             tf.argsort(x, axis, direction="DESCENDING" if descending else "ASCENDING", stable=True), tf.int64
         )
+
+    def lookup(self, x: tf.Tensor, keys: np.ndarray[Any, Any]) -> tf.Tensor:
+        if keys.dtype.kind == "f" or len(keys) <= _FEW:
+            return super().lookup(x, keys)
+        text = keys.dtype.kind == "O"
+        with tf.init_scope():
+            coded = _hashed(tensor_of(keys)).numpy() if text else keys
+        if len(np.unique(coded)) < len(keys):  # two strings of one hash
+            return super().lookup(x, keys)
+        order = np.argsort(coded)
+        flat = tf.reshape(x, [-1])
+        place = tf.searchsorted(tf.constant(coded[order]), _hashed(flat) if text else flat, out_type=tf.int64)
+        result = tf.gather(tf.constant(order, tf.int64), tf.minimum(place, len(keys) - 1))
+        result = tf.where(tf.gather(tensor_of(keys), result) == flat, result, tf.constant(-1, tf.int64))
+        return tf.reshape(result, tf.shape(x))
+
+
+def _hashed(x: tf.Tensor) -> tf.Tensor:
+    """Numbers to search strings by."""
+    return tf.strings.to_hash_bucket_strong(x, (1 << 63) - 1, key=[0x5DEECE66D, 0xB])
 
 
 def _as_numbers(x: tf.Tensor) -> tf.Tensor:

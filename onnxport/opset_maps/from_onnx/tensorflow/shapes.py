@@ -1,4 +1,4 @@
-"""Sizes, shapes, reductions and conversions in TensorFlow."""
+"""Shapes and reductions in TensorFlow."""
 
 # The primitives are described once, in from_onnx/primitives/.
 # ruff: noqa: D102
@@ -6,23 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
 
 import numpy as np
-import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.tensorflow.elements import (
     HALVES,
-    OF_TF,
-    converted,
-    held_in,
-    power_of_two,
-    tensor_of,
     widened,
 )
-from onnxport.opset_maps.from_onnx.values import Axes, Host, Int, IntOp, UnknownUntilRun, all_known, host_array, known
+from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
+from onnxport.opset_maps.from_onnx.values import (
+    Axes,
+    Int,
+    PadMode,
+    Pads,
+    all_known,
+    known,
+)
 
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,
@@ -31,20 +31,6 @@ _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "max": tf.reduce_max,
     "min": tf.reduce_min,
 }
-
-
-def size(n: Int | tf.Tensor) -> tf.Tensor:
-    """A size as an INT64 scalar; a dynamic truth value as it is."""
-    if not isinstance(n, tf.Tensor):
-        return tf.constant(n, tf.int64)
-    return n if n.dtype in (tf.bool, tf.int64) else tf.cast(n, tf.int64)
-
-
-def size_vector(shape: Sequence[Int]) -> tf.Tensor:
-    """Sizes as an INT64 vector: a constant where all are known."""
-    if all_known(shape):
-        return tf.constant([int(n) for n in shape], tf.int64, shape=[len(shape)])
-    return tf.stack([size(n) for n in shape])
 
 
 def _joint(a: Int, b: Int) -> int | None:
@@ -56,145 +42,8 @@ def _joint(a: Int, b: Int) -> int | None:
     return int(b) if known(b) and b != 1 else None
 
 
-def with_shape(x: tf.Tensor, shape: Sequence[Int | None]) -> tf.Tensor:
-    """`x` with the sizes that are known declared; -1 is none."""
-    if not tf.executing_eagerly():
-        x.set_shape([int(n) if n is not None and known(n) and n >= 0 else None for n in shape])
-    return x
-
-
-_INT_OPS: dict[str, Callable[..., tf.Tensor]] = {
-    "add": tf.add,
-    "sub": tf.subtract,
-    "mul": tf.multiply,
-    "div": lambda a, b: tf.raw_ops.TruncateDiv(x=a, y=b),
-    "floor_div": tf.math.floordiv,
-    "ceil_div": lambda a, b: -tf.math.floordiv(-a, b),
-    "mod": tf.math.floormod,
-    "min": tf.minimum,
-    "max": tf.maximum,
-    "neg": tf.negative,
-    "abs": tf.abs,
-    "eq": tf.equal,
-    "lt": tf.less,
-    "le": tf.less_equal,
-    "and": tf.logical_and,
-    "or": tf.logical_or,
-    "not": tf.logical_not,
-    "where": tf.where,
-}
-
-
-class Shapes(Namespace):
-    """What is known of a tensor, making, conversion, shape and reduction."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sizes: list[tf.Tensor] = []
-
-    # -- what is known -------------------------------------------------------------------------------------------------
-
-    def is_tensor(self, x: object) -> TypeGuard[tf.Tensor]:
-        return isinstance(x, (tf.Tensor, tf.Variable))
-
-    def ndim(self, x: tf.Tensor) -> int:
-        rank = x.shape.rank
-        if rank is None:
-            raise UnknownUntilRun("a rank is not known before the model runs")
-        return int(rank)
-
-    def shape(self, x: tf.Tensor) -> tuple[Int, ...]:
-        self.ndim(x)
-        static = x.shape.as_list()
-        if None not in static:
-            return tuple(static)
-        dynamic = tf.shape(x, out_type=tf.int64)
-        result = tuple(dynamic[i] if n is None else n for i, n in enumerate(static))
-        self._sizes.extend(n for n in result if not known(n))
-        return result
-
-    def is_size(self, n: Int) -> bool:
-        return any(n is size for size in self._sizes)
-
-    def static_shape(self, x: tf.Tensor) -> tuple[int | None, ...] | None:
-        return None if x.shape.rank is None else tuple(x.shape.as_list())
-
-    def dtype(self, x: tf.Tensor) -> ir.DataType:
-        return OF_TF[x.dtype]
-
-    # -- between Python and tensors ------------------------------------------------------------------------------------
-
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
-        return tensor_of(np.asarray(array), dtype)
-
-    def from_host(self, array: Host, dtype: ir.DataType) -> tf.Tensor:
-        held = held_in(dtype)
-        if array.dtype != object or dtype == ir.DataType.STRING:
-            return tensor_of(array, dtype)
-        return tf.reshape(tf.stack([tf.cast(item, held) for item in array.ravel()]), array.shape)
-
-    def to_host(self, x: tf.Tensor) -> Host:
-        static = tf.get_static_value(x)
-        if static is not None:
-            return np.asarray(static)
-        if self.ndim(x) == 0:
-            return host_array(tf.cast(x, tf.int64))
-        if x.shape[0] is None:
-            raise UnknownUntilRun("the length of a vector of sizes is not known before the model runs")
-        return host_array(list(tf.unstack(tf.cast(x, tf.int64))))
-
-    def int_op(self, name: IntOp, *operands: Int) -> Int:
-        return _INT_OPS[name](*(item if isinstance(item, bool) else size(item) for item in operands))
-
-    # -- making --------------------------------------------------------------------------------------------------------
-
-    def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> tf.Tensor:
-        held = held_in(dtype)
-        value = tf.reshape(tf.cast(fill_value, held), []) if held != tf.string else tf.convert_to_tensor(fill_value)
-        return with_shape(tf.fill(size_vector(shape), value), shape)
-
-    def arange(
-        self, start: object, stop: object = None, step: object = 1, dtype: ir.DataType = ir.DataType.INT64
-    ) -> tf.Tensor:
-        if stop is None:
-            start, stop = 0, start
-        held = held_in(dtype)
-        if held in (tf.int32, tf.int64, tf.float32, tf.float64):
-            return tf.range(tf.cast(start, held), tf.cast(stop, held), tf.cast(step, held))
-        wide = tf.float32 if held.is_floating else tf.int64
-        return tf.cast(tf.range(tf.cast(start, wide), tf.cast(stop, wide), tf.cast(step, wide)), held)
-
-    def random_uniform(
-        self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
-    ) -> tf.Tensor:
-        number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.uniform(size_vector(shape), low, high, held_in(dtype), seed=number), shape)
-
-    def random_normal(
-        self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
-    ) -> tf.Tensor:
-        number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.normal(size_vector(shape), mean, scale, held_in(dtype), seed=number), shape)
-
-    # -- element types -------------------------------------------------------------------------------------------------
-
-    def astype(self, x: tf.Tensor, dtype: ir.DataType, saturate: bool = True) -> tf.Tensor:
-        return converted(x, dtype, saturate)
-
-    def bitcast(self, x: tf.Tensor, dtype: ir.DataType) -> tf.Tensor:
-        if dtype == ir.DataType.FLOAT8E8M0:
-            return power_of_two(x)
-        bits = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
-        return tf.cast(bits, tf.bool) if dtype == ir.DataType.BOOL else tf.bitcast(bits, held_in(dtype))
-
-    def complex(self, real: tf.Tensor, imag: tf.Tensor) -> tf.Tensor:
-        return tf.complex(real, imag)
-
-    def real(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.math.real(x)
-
-    def imag(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.math.imag(x)
+class TensorFlowShapeFamily(TensorFlowTensorFamily):
+    """Elements in another order or number, and what is computed along axes."""
 
     # -- shape ---------------------------------------------------------------------------------------------------------
 
@@ -241,6 +90,35 @@ class Shapes(Namespace):
 
     def slice(self, x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> tf.Tensor:
         return _sliced(x, axis, start, stop, step)
+
+    def pad(self, x: tf.Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> tf.Tensor:
+        if all(known(n) and n == 0 for pair in pads for n in pair):
+            return x
+        if mode == "constant":
+            amounts = tf.stack([size_vector(pair) for pair in pads])
+            fill = value if x.dtype == tf.string else tf.reshape(tf.cast(value, x.dtype), [])
+            sized = zip(self.shape(x), pads, strict=True)
+            ends = [n + a + b if known(n) and known(a) and known(b) else None for n, (a, b) in sized]
+            return with_shape(tf.pad(x, amounts, constant_values=fill), ends)
+        for axis, (before, after) in enumerate(pads):
+            if known(before) and known(after) and before == after == 0:
+                continue
+            n = size(self.shape(x)[axis])
+            places = tf.range(-size(before), n + size(after))
+            if mode == "edge":
+                places = tf.clip_by_value(places, tf.constant(0, tf.int64), n - 1)
+            elif mode == "wrap":
+                places = tf.math.floormod(places, n)
+            else:  # reflected at the first and last element, as often as needed
+                turned = tf.math.floormod(places, tf.maximum(2 * (n - 1), 1))
+                places = n - 1 - tf.abs(n - 1 - turned)
+            length = self.shape(x)[axis]
+            x = tf.gather(x, places, axis=axis)
+            if known(length) and known(before) and known(after):
+                shape = x.shape.as_list()
+                shape[axis] = length + before + after
+                with_shape(x, shape)
+        return x
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 

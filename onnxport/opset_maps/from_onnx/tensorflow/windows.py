@@ -16,12 +16,11 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
-from onnxport.opset_maps.from_onnx.tensorflow.indexing import Indexing
-from onnxport.opset_maps.from_onnx.tensorflow.shapes import size, size_vector, with_shape
+from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import Int, Pads, known
 
 
-class Windows(Indexing):
+class TensorFlowWindowFamily(TensorFlowTensorFamily):
     """Products, and what slides over images."""
 
     def matmul(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,116 @@
+"""Elementwise functions of TensorFlow."""
+
+# The primitives are described once, in from_onnx/primitives/.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, widened
+from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily
+
+
+class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
+    """One result an element."""
+
+    def elementwise(self, name: str, *xs: tf.Tensor) -> tf.Tensor:
+        return elementwise(name, *_tensors(xs))
+
+    def add(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return self.elementwise("Add", _as_bias(a, b), _as_bias(b, a))
+
+    def _apply(
+        self, key: str, function: Callable[..., tf.Tensor], *xs: tf.Tensor | complex, exact: bool = True
+    ) -> tf.Tensor:
+        tensors = _tensors(xs)
+        return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
+
+    def divide(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return self._apply("divide", raw_op("Div"), a, b)
+
+    def floor_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return self._apply("floor_mod", raw_op("FloorMod"), a, b)
+
+    def trunc_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return self._apply("trunc_mod", raw_op("TruncateMod"), a, b)
+
+    def pow(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return _power(a, b)
+
+    def where(self, condition: tf.Tensor, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return tf.where(condition, *_tensors([a, b]))
+
+    def bitwise_left_shift(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return _shifted(tf.bitwise.left_shift, a, b)
+
+    def bitwise_right_shift(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return _shifted(tf.bitwise.right_shift, a, b)
+
+    def bitwise_invert(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.bitwise.invert(x)
+
+    def logical_not(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.logical_not(x)
+
+    def isnan(self, x: tf.Tensor) -> tf.Tensor:
+        if not x.dtype.is_floating:
+            return tf.zeros_like(x, tf.bool)
+        return self._apply("isnan", tf.math.is_nan, x)
+
+    def isinf(self, x: tf.Tensor) -> tf.Tensor:
+        if not x.dtype.is_floating:
+            return tf.zeros_like(x, tf.bool)
+        return self._apply("isinf", tf.math.is_inf, x)
+
+    def equal(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        tensors = _tensors([a, b])
+        if tensors[0].dtype == tf.string:
+            return tf.equal(*tensors)
+        return widened("equal", raw_op("Equal"), [[1], [1]], tensors)
+
+
+def _tensors(xs: Sequence[tf.Tensor | complex]) -> list[tf.Tensor]:
+    """Operands of one element type: Python numbers take that of the first tensor."""
+    dtype = next(x.dtype for x in xs if isinstance(x, (tf.Tensor, tf.Variable)))
+    return [x if isinstance(x, (tf.Tensor, tf.Variable)) else tf.cast(x, dtype) for x in xs]
+
+
+def _as_bias(x: object, other: object) -> Any:
+    """A row [1, n] added to a matrix as a vector: TensorFlow 2.21 fuses a product and the row, and then refuses the row."""
+    if not isinstance(x, tf.Tensor) or not isinstance(other, tf.Tensor):
+        return x
+    row = x.shape.rank == other.shape.rank == 2 and x.shape[0] == 1 and other.shape[0] != 1
+    return tf.reshape(x, [x.shape[1]]) if row and x.shape[1] else x
+
+
+def _power(a: tf.Tensor | complex, b: tf.Tensor | complex) -> tf.Tensor:
+    """a to the b in the type of a; integers to a floating-point power go through double precision, as C's pow does."""
+    if not isinstance(a, (tf.Tensor, tf.Variable)):
+        a, b = _tensors([a, b])
+    elif not isinstance(b, (tf.Tensor, tf.Variable)):
+        b = tf.constant(b, tf.float64 if isinstance(b, float) and not a.dtype.is_floating else a.dtype)
+    if a.dtype.is_floating:
+        return widened("pow", raw_op("Pow"), [[1], [1]], [a, tf.cast(b, a.dtype)])
+    if b.dtype.is_floating:
+        return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
+    base, exponent = tf.cast(a, tf.int64), tf.cast(b, tf.int64)
+    power = tf.pow(base, tf.maximum(exponent, 0))
+    odd = tf.math.floormod(exponent, 2)
+    inverse = tf.where(base == 1, tf.ones_like(base), tf.where(base == -1, 1 - 2 * odd, tf.zeros_like(base)))
+    return tf.cast(tf.where(exponent < 0, inverse, power), a.dtype)
+
+
+def _shifted(shift: Callable[..., tf.Tensor], a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """A shift; by the width or more, or by a negative number, nothing is left but the sign of a number shifted right."""
+    width = tf.cast(8 * a.dtype.size, b.dtype)
+    beyond = b >= width
+    if not b.dtype.is_unsigned:
+        beyond = tf.logical_or(beyond, b < tf.zeros_like(b))
+    rest = tf.zeros_like(a)
+    if shift is tf.bitwise.right_shift and not a.dtype.is_unsigned:
+        rest = tf.where(a < rest, -tf.ones_like(a), rest)
+    return tf.where(beyond, rest, shift(a, tf.where(beyond, tf.zeros_like(b), b)))
