@@ -213,7 +213,7 @@ def cutting():
     op = OpBuilder(21)
     cells = apart(op, op.input("x", ir.DataType.STRING, ["n"]), GROUPS)
     graph = op.graph(
-        [cells.strings, cells.rows, cells.laid(op, cells.strings, op.const(np.array("", object)))],
+        [cells.strings, cells.rows, cells.in_rows(op, cells.strings, op.const(np.array("", object)))],
         name="g",
         output_names=["cells", "rows", "laid"],
     )

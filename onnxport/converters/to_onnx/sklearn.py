@@ -41,8 +41,8 @@ def export(model: Any, request: Request) -> OnnxModel:
         InvalidInputError: the estimator is not fitted, or inputs or names do not fit.
     """
     try:
-        told = getattr(model, "is_fitted", None)  # by CatBoost, whose sums of models have no attributes of a fit
-        if not (callable(told) and told()):
+        is_fitted = getattr(model, "is_fitted", None)  # by CatBoost, whose sums of models have no attributes of a fit
+        if not (callable(is_fitted) and is_fitted()):
             check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         raise InvalidInputError(str(error)) from error

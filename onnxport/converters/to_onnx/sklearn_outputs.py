@@ -51,12 +51,12 @@ def outputs_of(model: Any, methods: Sequence[str] | None, options: Mapping[str, 
         InvalidInputError: no such method, step or option.
     """
     own, steps = _options(model, options or {})
-    found = _chosen(model, methods, own)
+    result = _chosen(model, methods, own)
     for path, name in steps.items():
         step = step_at(model, path)
         method = "transform" if hasattr(step, "transform") else "predict"
-        found.append(Output(name, method, step=path))
-    return found
+        result.append(Output(name, method, step=path))
+    return result
 
 
 def _options(model: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -109,20 +109,20 @@ def step_at(model: Any, path: str) -> Any:
 
 
 def _chosen(model: Any, methods: Sequence[str] | None, own: Mapping[str, Any]) -> list[Output]:
-    found = _of_methods(model, methods, raw=bool(own.get("raw_scores")))
+    parts = _of_methods(model, methods, raw=bool(own.get("raw_scores")))
     if own.get("label") is False:
-        found = [output for output in found if output.method != "predict"]
+        parts = [output for output in parts if output.method != "predict"]
     labels = own.get("labels", "names")
     if labels != "names":
         _require_classes(model, f"labels={labels!r}")
-        found = [replace(output, form=labels) if output.method == "predict" else output for output in found]
+        parts = [replace(output, form=labels) if output.method == "predict" else output for output in parts]
     zipmap = own.get("zipmap", False)
     if zipmap:
         classes = _require_classes(model, f"zipmap={zipmap!r}")
-        found = [part for output in found for part in _zipped(output, classes, zipmap)]
-    if not found:
+        parts = [part for output in parts for part in _zipped(output, classes, zipmap)]
+    if not parts:
         raise InvalidInputError("options: no output is left")
-    return found
+    return parts
 
 
 def _zipped(output: Output, classes: np.ndarray, zipmap: Any) -> list[Output]:
@@ -212,20 +212,20 @@ def _lists_of_classes(model: Any) -> int:
     return 0
 
 
-def named(names: list[str], said: Sequence[str] | None, what: str) -> list[str]:
+def named(names: list[str], chosen: Sequence[str] | None, what: str) -> list[str]:
     """The names that the user gave, or `names`.
 
     Raises:
         InvalidInputError: there are more or fewer of them, or two are the same.
     """
-    if said is None:
+    if chosen is None:
         return names
-    if len(said) != len(names):
-        raise InvalidInputError(f"{len(said)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
-    twice = next((name for place, name in enumerate(said) if name in said[:place]), None)
+    if len(chosen) != len(names):
+        raise InvalidInputError(f"{len(chosen)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
+    twice = next((name for place, name in enumerate(chosen) if name in chosen[:place]), None)
     if twice is not None:
         raise InvalidInputError(f"two of the {what} names are {twice!r}; each needs a name of its own")
-    return list(said)
+    return list(chosen)
 
 
 # -- in the graph ------------------------------------------------------------------------------------------------------------

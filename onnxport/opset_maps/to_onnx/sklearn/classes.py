@@ -1,4 +1,4 @@
-"""From scores to labels: what every classifier shares."""
+"""From scores to labels: functions that all classifiers share."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def label_of_scores(classes: ArrayLike, scores: Array) -> Array:
 
 
 def column(vector: Array) -> Array:
-    """A vector as the one column [N, 1] that it was made of, or else as a new one; a column as it is."""
+    """A vector as the column [N, 1] that it was reshaped from, or else as a new one; a column as it is."""
     if vector.ndim == 2:
         return vector
-    made = vector.value.producer()
-    if made is not None and made.op_type in ("Reshape", "Squeeze") and made.inputs[0] is not None:
-        source = vector.of(made.inputs[0])
+    node = vector.value.producer()
+    if node is not None and node.op_type in ("Reshape", "Squeeze") and node.inputs[0] is not None:
+        source = vector.of(node.inputs[0])
         if source.value.shape is not None and source.shape[1:] == (1,):
             return source
     return vector[:, None]

@@ -20,8 +20,8 @@ def target(classes: int = 3, *, text: bool = False, rows: int = 120) -> np.ndarr
     """Labels of `data()`: three (or two) noisy linear classes, integers or text."""
     noise = np.random.default_rng(1).normal(size=rows)
     score = data(rows=rows) @ [1.0, -2.0, 0.5, 1.5] + 0.3 * noise
-    found = np.digitize(score, [0.0] if classes == 2 else [-1.5, 1.5])
-    return np.array(["low", "middle", "high"])[found] if text else found
+    number = np.digitize(score, [0.0] if classes == 2 else [-1.5, 1.5])
+    return np.array(["low", "middle", "high"])[number] if text else number
 
 
 def quantity(outputs: int = 0, *, positive: bool = False) -> np.ndarray:
@@ -39,29 +39,29 @@ def classifier(
 ) -> Any:
     """A classifier fitted on `data()` (its absolute values for `positive`) and `target()`."""
     x = np.abs(data()) if positive else data()
-    return made(module, name, **options).fit(x, target(classes, text=text))
+    return unfitted(module, name, **options).fit(x, target(classes, text=text))
 
 
 def regressor(module: str, name: str, *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
     """A regressor fitted on `data()` and `quantity()`."""
-    return made(module, name, **options).fit(data(), quantity(outputs, positive=positive))
+    return unfitted(module, name, **options).fit(data(), quantity(outputs, positive=positive))
 
 
 def transformer(module: str, name: str, *, positive: bool = False, labelled: bool = False, **options: object) -> Any:
     """A transformer fitted on features of different scales, or their absolute values, or `data()` with `target()`."""
     if labelled:
-        return made(module, name, **options).fit(data(), target())
+        return unfitted(module, name, **options).fit(data(), target())
     x = data() * [1, 10, 0.1, 3] + [0, 5, 1, -2]
-    return made(module, name, **options).fit(np.abs(x) if positive else x)
+    return unfitted(module, name, **options).fit(np.abs(x) if positive else x)
 
 
 def words(module: str, name: str, **options: object) -> Any:
     """A transformer fitted on two columns of words."""
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]], object)
-    return made(module, name, **options).fit(table)
+    return unfitted(module, name, **options).fit(table)
 
 
-def made(module: str, name: str, **options: object) -> Any:
+def unfitted(module: str, name: str, **options: object) -> Any:
     """An estimator by module and name, seeded where it draws numbers."""
     kind = getattr(import_module(f"sklearn.{module}"), name)
     try:
@@ -75,14 +75,14 @@ def cases(
     maker: Callable[..., object], module: str, name: str, *variants: dict[str, Any], rows: Array | None = None
 ) -> list[Case]:
     """Cases of an estimator in several configurations, on float64 rows and the first also on float32."""
-    found = []
+    examples = []
     for index, options in enumerate(variants or ({},)):
         make = _maker(maker, module, name, options)
-        found.append(built(make, rows or f64(7, 4), dynamic=index == 0, name=str(options)))
+        examples.append(built(make, rows or f64(7, 4), dynamic=index == 0, name=str(options)))
         if index == 0:
             narrow = Array("float32", rows.shape, rows.low, rows.high) if rows else f32(7, 4)
-            found.append(built(make, narrow))
-    return found
+            examples.append(built(make, narrow))
+    return examples
 
 
 def _maker(maker: Callable[..., object], module: str, name: str, options: dict[str, Any]) -> Any:

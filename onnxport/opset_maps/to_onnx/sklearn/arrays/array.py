@@ -29,12 +29,12 @@ Function = Callable[..., Any]
 # What NumPy's functions take: arrays of the graph, or whatever NumPy itself makes an array of.
 Numbers: TypeAlias = "Array | ArrayLike"
 Axis = int | Sequence[int] | None
-# What stands for a function of NumPy's, by that function; the modules that hold them fill it.
+# Implementations of NumPy's functions for arrays of the graph, by function; `implements` fills it.
 FUNCTIONS: dict[Function, Function] = {}
 
 
 def implements(*functions: Function) -> Callable[[Function], Function]:
-    """Registers the decorated function as what functions of NumPy's do to arrays of the graph."""
+    """Registers the decorated function as the implementation of functions of NumPy's for arrays of the graph."""
 
     def register(function: Function) -> Function:
         FUNCTIONS.update(dict.fromkeys(functions, function))
@@ -97,7 +97,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return self.value
 
     def const(self, value: object, dtype: DTypeLike = None) -> Array:
-        """A constant, of NumPy's own type for it unless said otherwise."""
+        """A constant, of NumPy's own type for it unless `dtype` is given."""
         array = np.asarray(value, dtype)
         return self.of(self.op.const(array))
 
@@ -171,16 +171,16 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Any:
-        found = self.lowering(function)
-        if found is None:
+        lowered = self.lowering(function)
+        if lowered is None:
             raise UnsupportedOperator(f"the function numpy.{function.__name__} has no mapping")
         try:
-            return found(*args, **kwargs)
+            return lowered(*args, **kwargs)
         except TypeError as error:
             raise UnsupportedOperator(f"numpy.{function.__name__}: {error}") from error
 
     def lowering(self, function: Function) -> Callable[..., Any] | None:
-        """What stands for a function of NumPy's."""
+        """The implementation of a function of NumPy's, if there is one."""
         return FUNCTIONS.get(function)
 
     # -- methods of an array -------------------------------------------------------------------------------------------
@@ -231,10 +231,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return self @ other
 
     def _function(self, name: str, *args: object, **kwargs: object) -> Array:
-        found = self.lowering(getattr(np, name))
-        if found is None:
+        lowered = self.lowering(getattr(np, name))
+        if lowered is None:
             raise UnsupportedOperator(f"the function numpy.{name} has no mapping")
-        return found(self, *args, **kwargs)
+        return lowered(self, *args, **kwargs)
 
     def sum(self, axis: Axis = None, **kwargs: object) -> Array:
         """numpy.sum."""

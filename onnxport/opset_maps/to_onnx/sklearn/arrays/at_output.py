@@ -44,6 +44,6 @@ def undivided(x: Array, weights: np.ndarray) -> tuple[Array, np.ndarray]:
     if rows is None or rows.shape != x.value.shape or by is None or by.shape != x.shape[1:]:
         return x, weights
     with np.errstate(all="ignore"):
-        found = weights / by
-    normal = np.isfinite(found) & (np.abs(found) >= np.finfo(weights.dtype).tiny)
-    return (x.of(rows), found) if np.all(normal | (weights == 0)) else (x, weights)
+        divided = weights / by
+    normal = np.isfinite(divided) & (np.abs(divided) >= np.finfo(weights.dtype).tiny)
+    return (x.of(rows), divided) if np.all(normal | (weights == 0)) else (x, weights)

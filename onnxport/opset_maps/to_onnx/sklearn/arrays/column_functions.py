@@ -31,7 +31,7 @@ def size_of(x: Array, axis: int) -> int:
 # -- missing values ----------------------------------------------------------------------------------------------------------
 
 
-def _there(x: Array) -> Array:
+def _present(x: Array) -> Array:
     return ~np.isnan(x)
 
 
@@ -48,7 +48,7 @@ def _nansum(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
 def _nanmean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.mean(x, axis=axis, keepdims=keepdims)
-    return _nansum(x, axis, keepdims) / np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims)
+    return _nansum(x, axis, keepdims) / np.sum(_present(x).astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanvar)
@@ -56,9 +56,9 @@ def _nanvar(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) 
     if x.dtype.kind != "f":
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
     gap = _zeros_for_missing(x - _nanmean(x, axis, keepdims=True))
-    free = np.sum(_there(x).astype(x.dtype), axis=axis, keepdims=keepdims) - x.dtype.type(ddof)
-    found = np.sum(gap * gap, axis=axis, keepdims=keepdims) / free
-    return np.where(free > 0, found, x.dtype.type(np.nan))
+    free = np.sum(_present(x).astype(x.dtype), axis=axis, keepdims=keepdims) - x.dtype.type(ddof)
+    variance = np.sum(gap * gap, axis=axis, keepdims=keepdims) / free
+    return np.where(free > 0, variance, x.dtype.type(np.nan))
 
 
 @implements(np.nanstd)
@@ -70,8 +70,8 @@ def _extreme_of_those_there(extreme: Callable[..., Any], nothing: float) -> Call
     def lower(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
         if x.dtype.kind != "f":
             return extreme(x, axis=axis, keepdims=keepdims)
-        found = extreme(np.where(np.isnan(x), x.dtype.type(nothing), x), axis=axis, keepdims=keepdims)
-        return np.where(np.any(_there(x), axis=axis, keepdims=keepdims), found, x.dtype.type(np.nan))
+        result = extreme(np.where(np.isnan(x), x.dtype.type(nothing), x), axis=axis, keepdims=keepdims)
+        return np.where(np.any(_present(x), axis=axis, keepdims=keepdims), result, x.dtype.type(np.nan))
 
     return lower
 
@@ -100,12 +100,12 @@ def _quantile(x: Array, q: ArrayLike, axis: Axis = None, *, method: str = "linea
     x, shares = x if x.dtype.kind == "f" else x.astype(np.float64), np.asarray(q, np.float64)
     dtype = np.result_type(x.dtype, np.float64) if shares.ndim else x.dtype  # a list of shares is of float64
     ordered, missing = sorted_by(x, axis)[0], np.any(np.isnan(x), axis=axis)
-    found = [
+    quantiles = [
         np.where(missing, dtype.type(np.nan), _quantile_at(ordered, float(share), axis, dtype))
         for share in shares.ravel()
     ]
-    found = [np.expand_dims(item, axis) if keepdims else item for item in found]
-    return found[0] if not shares.ndim else np.stack(found)
+    quantiles = [np.expand_dims(item, axis) if keepdims else item for item in quantiles]
+    return quantiles[0] if not shares.ndim else np.stack(quantiles)
 
 
 @implements(np.percentile)
@@ -120,9 +120,9 @@ def _median(x: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     size, ordered = size_of(x, axis), sorted_by(x, axis)[0]
     middle = [take(ordered, np.array(item), axis=axis) for item in ((size - 1) // 2, size // 2)]
-    found = middle[0] if size % 2 else (middle[0] + middle[1]) / x.dtype.type(2)
-    found = np.where(np.any(np.isnan(x), axis=axis), x.dtype.type(np.nan), found)
-    return np.expand_dims(found, axis) if keepdims else found
+    result = middle[0] if size % 2 else (middle[0] + middle[1]) / x.dtype.type(2)
+    result = np.where(np.any(np.isnan(x), axis=axis), x.dtype.type(np.nan), result)
+    return np.expand_dims(result, axis) if keepdims else result
 
 
 @implements(np.ptp)
@@ -213,10 +213,10 @@ def _trapezoid(x: Array, *, dx: float = 1.0, axis: int = -1) -> Array:
 
 @implements(np.polyval)
 def _polyval(coefficients: ArrayLike, x: Array) -> Array:
-    found: Any = np.zeros_like(x)
+    result: Any = np.zeros_like(x)
     for item in np.asarray(coefficients):
-        found = found * x + item
-    return found
+        result = result * x + item
+    return result
 
 
 @implements(np.interp)
@@ -227,9 +227,9 @@ def _interp(
     x = x.astype(np.float64)
     slope = np.append(np.diff(values) / np.diff(given), 0.0)
     place = np.clip(np.searchsorted(given, x, side="right") - 1, 0, len(given) - 1)
-    found = take(slope, place) * (x - take(given, place)) + take(values, place)
-    found = np.where(x < given[0], values[0] if left is None else float(left), found)
-    return np.where(x > given[-1], values[-1] if right is None else float(right), found)
+    between = take(slope, place) * (x - take(given, place)) + take(values, place)
+    between = np.where(x < given[0], values[0] if left is None else float(left), between)
+    return np.where(x > given[-1], values[-1] if right is None else float(right), between)
 
 
 @implements(np.sinc)

@@ -61,8 +61,8 @@ def distances(
     if metric == "minkowski" and parameters.get("w") is None:
         metric = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(parameters.get("p", 2), metric)
     if metric in ("euclidean", "sqeuclidean"):
-        found = squared_euclidean(x, rows)
-        return found if squared or ranking or metric == "sqeuclidean" else np.sqrt(found)
+        result = squared_euclidean(x, rows)
+        return result if squared or ranking or metric == "sqeuclidean" else np.sqrt(result)
     if metric == "cosine":
         return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
     if metric == "correlation":
@@ -149,11 +149,11 @@ def exact_squares(x: Array, rows: np.ndarray, critical: float | None = None) -> 
     The product's form gives them all; where rounding may have taken digits that count, the pairs are computed once more.
     """
     x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
-    found, scale = _product_form(*_moved(x, rows))
-    doubtful: Any = found <= scale * _CANCELLED
+    squares, scale = _product_form(*_moved(x, rows))
+    doubtful: Any = squares <= scale * _CANCELLED
     if critical is not None:
-        doubtful = doubtful | (np.abs(found - critical) <= scale * 1e-11)
-    return _once_more(found, doubtful, x, x.const(rows))
+        doubtful = doubtful | (np.abs(squares - critical) <= scale * 1e-11)
+    return _once_more(squares, doubtful, x, x.const(rows))
 
 
 def _once_more(squares: Array, doubtful: Array, x: Array, rows: Array) -> Array:
@@ -225,8 +225,8 @@ def nearest(
     differences, since a small distance is lost in the product's rounding.
     """
     rows = np.asarray(rows, np.float64)
-    found, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, dict(parameters or {})))
-    return found, index
+    least, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, dict(parameters or {})))
+    return least, index
 
 
 def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -259,13 +259,13 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
     sure: Any = np.all(squares[:, -1:] <= worst[:, -1:] - error)
 
     def with_differences(b: OpBuilder) -> list[ir.Value]:
-        given, found = Array(b, x.value), Array(b, ranks.value)
-        doubtful = found <= (Array(b, own.value) + norms) * _CANCELLED
-        exact = _once_more(found, doubtful, given, Array(b, fixed.value))
+        given, result = Array(b, x.value), Array(b, ranks.value)
+        doubtful = result <= (Array(b, own.value) + norms) * _CANCELLED
+        exact = _once_more(result, doubtful, given, Array(b, fixed.value))
         nearer = _measured(given, Array(b, fixed.value), _least(exact, count)[1], k)
         return [item.value for item in nearer]
 
-    made = x.op.If(
+    values = x.op.If(
         sure.value,
         then_branch=x.op.body(lambda b: [squares.value, index.value]),
         else_branch=x.op.body(with_differences),
@@ -273,7 +273,7 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
     )
     chosen = [
         x.of(x.op.typed(value, item.value.dtype, list(item.value.shape or ())))
-        for value, item in zip(made, (squares, index), strict=True)
+        for value, item in zip(values, (squares, index), strict=True)
     ]
     return chosen[0], chosen[1]
 
@@ -296,8 +296,8 @@ def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array
         gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
         return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
 
-    found, index = in_blocks(x.astype(np.float64), len(rows), of_block)
-    return found, index
+    least, index = in_blocks(x.astype(np.float64), len(rows), of_block)
+    return least, index
 
 
 def nearest_of_sparse(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
@@ -307,16 +307,16 @@ def nearest_of_sparse(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]
         squares, index = _least(product_squares(x, rows), k)
         return np.sqrt(squares), index
 
-    found, index = in_blocks(x, len(rows), of_block)
-    return found, index
+    least, index = in_blocks(x, len(rows), of_block)
+    return least, index
 
 
 def product_squares(x: Array, rows: np.ndarray) -> Array:
     """|x|^2 - 2 x y + |y|^2 as it stands, at least 0, [N, M]: summed in float64, kept in float32 where both sides are that."""
     wide, fixed = x.astype(np.float64), rows.astype(np.float64)
     own = _over_columns(wide, None, lambda a, _: a * a)[:, None]
-    found = (own + (wide @ fixed.T) * -2.0) + row_norms(fixed, squared=True)
-    return np.maximum(_like(found, x, rows), 0.0)
+    result = (own + (wide @ fixed.T) * -2.0) + row_norms(fixed, squared=True)
+    return np.maximum(_like(result, x, rows), 0.0)
 
 
 def _least(values: Array, k: int) -> tuple[Array, Array]:
@@ -356,14 +356,14 @@ def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any])
             first, second = x.astype(np.float64)[:, None, :], rows.astype(np.float64)[None]
             total = first + second
             terms = (first - second) ** 2 / np.where(total == 0, 1.0, total)
-            found = _like(-np.sum(terms, axis=2), x, rows)
+            result = _like(-np.sum(terms, axis=2), x, rows)
             chi2_gamma = parameters.get("gamma")
             if name == "additive_chi2":
-                return found
-            return np.exp(found * (1.0 if chi2_gamma is None else float(chi2_gamma)))
+                return result
+            return np.exp(result * (1.0 if chi2_gamma is None else float(chi2_gamma)))
     raise UnsupportedOperator(f"kernel={name!r} has no mapping")
 
 
-def _like(found: Array, x: Array, rows: np.ndarray) -> Array:
+def _like(values: Array, x: Array, rows: np.ndarray) -> Array:
     """In float32 where both sides are that, as scikit-learn's distances are."""
-    return found.astype(np.float32) if x.dtype == rows.dtype == np.float32 else found
+    return values.astype(np.float32) if x.dtype == rows.dtype == np.float32 else values

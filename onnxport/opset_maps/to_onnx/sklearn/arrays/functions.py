@@ -292,8 +292,8 @@ def _broadcast_to(x: Array, shape: Sequence[int | None]) -> Array:
 
 @implements(np.isin)
 def _isin(x: Array, values: ArrayLike) -> Array:
-    found = x[..., None] == np.asarray(values).ravel()
-    return _any(found, axis=-1)
+    equal = x[..., None] == np.asarray(values).ravel()
+    return _any(equal, axis=-1)
 
 
 @implements(np.round)

@@ -26,7 +26,7 @@ def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[
         limit: the most steps.
         states: where the iteration starts; shapes and element types stay.
         given: arrays of the graph that the steps read.
-        step: one step; what it says last is whether another one follows.
+        step: one step; its last result is whether another one follows.
     """
 
     def build(b: OpBuilder) -> list[ir.Value]:
@@ -36,11 +36,11 @@ def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[
         following, going = step(inner, [Array(b, item.value) for item in given])
         return [going.value, *(item.astype(old.dtype).value for item, old in zip(following, states, strict=True))]
 
-    made = op.Loop(op.const(limit), True, *(item.value for item in states), body=op.body(build), outputs=len(states))
-    found = [Array(op, value) for value in (made if isinstance(made, tuple) else (made,))]
-    for item, state in zip(found, states, strict=True):
+    result = op.Loop(op.const(limit), True, *(item.value for item in states), body=op.body(build), outputs=len(states))
+    parts = [Array(op, value) for value in (result if isinstance(result, tuple) else (result,))]
+    for item, state in zip(parts, states, strict=True):
         item.value.shape = state.value.shape
-    return found
+    return parts
 
 
 def in_blocks(
@@ -57,11 +57,11 @@ def in_blocks(
     if fitted < least:
         return list(rowwise(x))
     op = x.op
-    found: list[Array] = []
+    parts: list[Array] = []
 
     def whole(b: OpBuilder) -> list[ir.Value]:
-        found.extend(rowwise(Array(b, x.value)))
-        return [item.value for item in found]
+        parts.extend(rowwise(Array(b, x.value)))
+        return [item.value for item in parts]
 
     def by_blocks(b: OpBuilder) -> list[ir.Value]:
         return [item.value for item in _looped(Array(b, x.value), rowwise)]
@@ -71,10 +71,10 @@ def in_blocks(
         few = op.LessOrEqual(op.Size(x.value), _BLOCK * width)
     else:
         few = op.LessOrEqual(op.Squeeze(op.dim(x.value, 0), op.axes(0)), _BLOCK)
-    at_once = op.body(whole)  # which says how many results there are
-    made = op.If(few, then_branch=at_once, else_branch=op.body(by_blocks), outputs=len(found))
+    at_once = op.body(whole)  # which determines the number of results
+    result = op.If(few, then_branch=at_once, else_branch=op.body(by_blocks), outputs=len(parts))
     results = []
-    for value, item in zip(made if isinstance(made, tuple) else (made,), found, strict=True):
+    for value, item in zip(result if isinstance(result, tuple) else (result,), parts, strict=True):
         batch = x.value.shape[0] if x.value.shape is not None else None
         results.append(x.of(op.typed(value, item.value.dtype, [batch, *item.shape[1:]])))
     return results
@@ -87,7 +87,7 @@ def _looped(x: Array, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array
     blocks = op.Div(op.Sub(op.Add(count, size), one), size)
     rest = op.Sub(op.Mul(blocks, size), count)
     padded = op.Pad(x.value, op.Concat(np.zeros(x.ndim, np.int64), rest, np.zeros(x.ndim - 1, np.int64), axis=0))
-    found: list[Array] = []
+    parts: list[Array] = []
 
     def build(b: OpBuilder) -> list[ir.Value]:
         step = b.input("block", ir.DataType.INT64, [])
@@ -95,13 +95,13 @@ def _looped(x: Array, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array
         start = b.Mul(b.Reshape(step, [1]), size)
         block = b.Slice(padded, start, b.Add(start, size), [0])
         block.shape = ir.Shape([None, *x.shape[1:]])
-        found.extend(rowwise(Array(b, block)))
-        return [b.Identity(going), *(item.value for item in found)]
+        parts.extend(rowwise(Array(b, block)))
+        return [b.Identity(going), *(item.value for item in parts)]
 
     body = op.body(build)
-    made = op.Loop(op.Squeeze(blocks, op.axes(0)), True, body=body, outputs=len(found))
+    result = op.Loop(op.Squeeze(blocks, op.axes(0)), True, body=body, outputs=len(parts))
     results = []
-    for value, item in zip(made if isinstance(made, tuple) else (made,), found, strict=True):
+    for value, item in zip(result if isinstance(result, tuple) else (result,), parts, strict=True):
         flat = op.Reshape(value, [-1, *(int(size or -1) for size in item.shape[1:])])
         kept = op.Slice(flat, [0], count, [0])
         kept.shape = ir.Shape([x.value.shape[0] if x.value.shape is not None else None, *item.shape[1:]])

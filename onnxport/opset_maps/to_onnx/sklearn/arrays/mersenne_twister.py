@@ -64,15 +64,15 @@ def integers_below(op: OpBuilder, seed: int, bound: int, count: ir.Value) -> Arr
         b.input("block", ir.DataType.INT64, [])
         b.input("going", ir.DataType.BOOL, [])
         before = Array(b, b.input("state", ir.DataType.BOOL, [32, _WORDS]))
-        found = Array(b, b.input("found", ir.DataType.INT64, [1]))
+        count_kept = Array(b, b.input("found", ir.DataType.INT64, [1]))
         state = _twisted(before)
         weighted = _tempered(state)[:width].astype(np.int64) * (1 << np.arange(width))[:, None]
         drawn = np.sum(weighted, axis=0)
         kept = drawn < bound
-        found = found + np.sum(kept)
-        going = np.squeeze(found < Array(b, count), axis=0)
-        return [going.value, state.value, found.value, drawn.value, kept.value]
+        count_kept = count_kept + np.sum(kept)
+        going = np.squeeze(count_kept < Array(b, count), axis=0)
+        return [going.value, state.value, count_kept.value, drawn.value, kept.value]
 
     _, _, drawn, kept = op.Loop(None, True, _bits(seeded), np.zeros(1, np.int64), body=op.body(build), outputs=4)
-    found = op.Compress(op.Reshape(drawn, [-1]), op.Reshape(kept, [-1]), axis=0)
-    return Array(op, op.typed(op.Slice(found, [0], count, [0]), ir.DataType.INT64, [None]))
+    count_kept = op.Compress(op.Reshape(drawn, [-1]), op.Reshape(kept, [-1]), axis=0)
+    return Array(op, op.typed(op.Slice(count_kept, [0], count, [0]), ir.DataType.INT64, [None]))

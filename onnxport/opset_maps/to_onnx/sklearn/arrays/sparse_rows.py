@@ -42,10 +42,10 @@ class SparseRows:
         batch = self.values.shape[0] if self.values.shape is not None else None
         rows = op.dim(self.values, 0)
         if self.width >= _LONG:
-            made = self._row_by_row(op, rows)
+            matrix = self._row_by_row(op, rows)
         else:
-            made = self._added(op, self._zeros(op, op.Concat(rows, op.const([self.width]), axis=0)))
-        return self.told_of(op.typed(made, self.values.dtype, [batch, self.width]))
+            matrix = self._added(op, self._zeros(op, op.Concat(rows, op.const([self.width]), axis=0)))
+        return self.mark(op.typed(matrix, self.values.dtype, [batch, self.width]))
 
     def _zeros(self, op: OpBuilder, shape: ir.Value) -> ir.Value:
         assert self.values.dtype is not None
@@ -70,17 +70,17 @@ class SparseRows:
                     c.input(name, item.dtype or ir.DataType.INT64, [item.shape[1] if item.shape is not None else None])
                     for name, item in (("columns", self.columns), ("values", self.values))
                 )
-                found = replace(self, columns=columns, values=values)._added(c, zeros)
-                return [c.typed(found, self.values.dtype, [self.width])]
+                result = replace(self, columns=columns, values=values)._added(c, zeros)
+                return [c.typed(result, self.values.dtype, [self.width])]
 
             return [b.Scan(self.columns, self.values, body=b.body(row), num_scan_inputs=2)]
 
         are_some = op.cast(op.Squeeze(rows, op.axes(0)), ir.DataType.BOOL)  # onnxruntime's Scan insists on a row
-        found: ir.Value = op.If(are_some, then_branch=op.body(some), else_branch=op.body(none))
-        return found
+        result: ir.Value = op.If(are_some, then_branch=op.body(some), else_branch=op.body(none))
+        return result
 
-    def told_of(self, matrix: ir.Value) -> ir.Value:
-        """The same matrix made otherwise, marked with its entries."""
+    def mark(self, matrix: ir.Value) -> ir.Value:
+        """Another form of the same matrix, marked with its entries."""
         _ENTRIES.set(matrix, self)
         return matrix
 
@@ -118,7 +118,7 @@ def gathered(op: OpBuilder, columns: ir.Value, weights: ir.Value) -> tuple[ir.Va
 
 
 def _source(x: ir.Value) -> ir.Value:
-    """The marked matrix that a matrix was cast from; it can have been made by a cast itself."""
+    """The marked matrix that a matrix was cast from; it can be a cast's result itself."""
     while _ENTRIES.of(x) is None and _PARTS.of(x) is None:
         node = x.producer()
         if node is None or node.op_type != "Cast" or node.inputs[0] is None:
@@ -129,20 +129,20 @@ def _source(x: ir.Value) -> ir.Value:
 
 def of(op: OpBuilder, x: ir.Value) -> SparseRows | None:
     """The entries of a matrix, cast as it is."""
-    found = _ENTRIES.of(_source(x))
-    if found is None or x.dtype is None or found.values.dtype == x.dtype:
-        return found
-    return replace(found, values=op.cast(found.values, x.dtype))
+    entries = _ENTRIES.of(_source(x))
+    if entries is None or x.dtype is None or entries.values.dtype == x.dtype:
+        return entries
+    return replace(entries, values=op.cast(entries.values, x.dtype))
 
 
-def told_of_parts(found: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
-    """What was made of matrices side by side, marked with them."""
-    _PARTS.set(found, tuple(parts))
-    return found
+def mark_joined(joined: ir.Value, parts: Sequence[ir.Value]) -> ir.Value:
+    """The concatenation of matrices side by side, marked with them."""
+    _PARTS.set(joined, tuple(parts))
+    return joined
 
 
 def has_few(x: ir.Value, count: int) -> bool:
-    """Whether some columns of x have so few entries that a product with `count` columns is better made of those."""
+    """Whether some columns of x have so few entries that a product with `count` columns is better computed from those."""
     source = _source(x)
     rows = _ENTRIES.of(source)
     if rows is not None:

@@ -1,4 +1,4 @@
-"""Arrays that a user's function is given: what NumPy makes of NaN is made of it here too, as a runtime's own operators do not.
+"""Arrays that a user's function is given: NaN is handled as NumPy handles it, which a runtime's own operators do not.
 
 The greatest and least element are NaN where there is one, the place of these is the first NaN's, and NaN comes last in order.
 scikit-learn's own estimators are hardly given NaN there, so that arrays of theirs go without; where one is, it asks for this.
@@ -28,29 +28,29 @@ class Traced(Array):
         return Traced(self.op, value)
 
     def lowering(self, function: Function) -> Callable[..., Any] | None:
-        """What stands for a function of NumPy's."""
+        """The implementation of a function of NumPy's, if there is one."""
         return _OF_NAN.get(function) or super().lowering(function)
 
 
-def _with_nan(x: Array, axis: Axis, keepdims: bool, found: Array) -> Array:
-    return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), found)
+def _with_nan(x: Array, axis: Axis, keepdims: bool, values: Array) -> Array:
+    return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), values)
 
 
 def _extreme(function: Function) -> Callable[..., Array]:
     def extreme(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-        found = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
-        return _with_nan(x, axis, keepdims, found) if x.dtype.kind == "f" else found
+        result = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
+        return _with_nan(x, axis, keepdims, result) if x.dtype.kind == "f" else result
 
     return extreme
 
 
-def _place(function: Function) -> Callable[..., Array]:
+def _extreme_index(function: Function) -> Callable[..., Array]:
     def place(x: Array, axis: int | None = None) -> Array:
-        found: Array = FUNCTIONS[function](x, axis=axis)
+        result: Array = FUNCTIONS[function](x, axis=axis)
         if x.dtype.kind != "f":
-            return found
+            return result
         missing = np.isnan(x)
-        return np.where(np.any(missing, axis=axis), FUNCTIONS[np.argmax](missing.astype(np.int32), axis=axis), found)
+        return np.where(np.any(missing, axis=axis), FUNCTIONS[np.argmax](missing.astype(np.int32), axis=axis), result)
 
     return place
 
@@ -75,8 +75,8 @@ def _argsort(x: Array, axis: int = -1, kind: object = None) -> Array:
 
 
 def _searchsorted(values: ArrayLike, x: Array, side: str = "left") -> Array:
-    found = FUNCTIONS[np.searchsorted](values, x, side=side)
-    return np.where(np.isnan(x), len(values), found) if x.dtype.kind == "f" else found
+    result = FUNCTIONS[np.searchsorted](values, x, side=side)
+    return np.where(np.isnan(x), len(values), result) if x.dtype.kind == "f" else result
 
 
 def _digitize(x: Array, bins: ArrayLike, right: bool = False) -> Array:
@@ -91,8 +91,8 @@ _OF_NAN: dict[Any, Callable[..., Any]] = {
     np.amax: _extreme(np.max),
     np.min: _extreme(np.min),
     np.amin: _extreme(np.min),
-    np.argmax: _place(np.argmax),
-    np.argmin: _place(np.argmin),
+    np.argmax: _extreme_index(np.argmax),
+    np.argmin: _extreme_index(np.argmin),
     np.sort: _sort,
     np.argsort: _argsort,
     np.searchsorted: _searchsorted,

@@ -41,8 +41,8 @@ def _cube_root(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 def _heaviside(op: OpBuilder, x: ir.Value, at_zero: ir.Value) -> ir.Value:
     zero, one = op.const(0.0, x.dtype), op.const(1.0, x.dtype)
-    found = op.Where(op.Less(x, zero), zero, op.Where(op.Greater(x, zero), one, at_zero))
-    return op.Where(op.IsNaN(x), x, found)
+    result = op.Where(op.Less(x, zero), zero, op.Where(op.Greater(x, zero), one, at_zero))
+    return op.Where(op.IsNaN(x), x, result)
 
 
 def _log_expit(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -60,8 +60,8 @@ def _expit(op: OpBuilder, x: ir.Value) -> ir.Value:
 def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     # by a vector as by a column: the product of a matrix's entries is one with a matrix
     if y.shape is None or y.shape.rank() != 1 or x.shape is None or x.shape.rank() < 2:
-        found = sparse_rows.product(op, x, y)
-        return op.MatMul(x, y) if found is None else found
+        result = sparse_rows.product(op, x, y)
+        return op.MatMul(x, y) if result is None else result
     return op.Squeeze(_product(op, x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
 
 
@@ -74,7 +74,7 @@ def _ignoring_nan(operator: str) -> Function:
     return lower
 
 
-def _plain(operator: str) -> Function:
+def _node(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
 
 
@@ -88,36 +88,36 @@ def _but_whole_numbers(operator: str) -> Function:
 
 # By name, on operands of the loop's type.
 UFUNCS: dict[str, Function] = {
-    "add": _plain("Add"),
-    "subtract": _plain("Sub"),
-    "multiply": _plain("Mul"),
-    "divide": _plain("Div"),
+    "add": _node("Add"),
+    "subtract": _node("Sub"),
+    "multiply": _node("Mul"),
+    "divide": _node("Div"),
     "floor_divide": arithmetic.floor_div,
     "remainder": arithmetic.floor_mod,
     "fmod": arithmetic.trunc_mod,
     "power": _power,
-    "negative": _plain("Neg"),
+    "negative": _node("Neg"),
     "positive": lambda op, x: x,
     "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
-    "fabs": _plain("Abs"),
+    "fabs": _node("Abs"),
     "sign": lambda op, x: op.Sign(x),
-    "sqrt": _plain("Sqrt"),
+    "sqrt": _node("Sqrt"),
     "square": arithmetic.square,
-    "reciprocal": _plain("Reciprocal"),
+    "reciprocal": _node("Reciprocal"),
     "conjugate": lambda op, x: x,
     "signbit": arithmetic.is_negative,
     "copysign": lambda op, x, y: op.Where(arithmetic.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
-    "exp": _plain("Exp"),
+    "exp": _node("Exp"),
     "exp2": arithmetic.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
     "expm1": compositions.expm1,
-    "log": _plain("Log"),
+    "log": _node("Log"),
     "log2": arithmetic.log2,
     "log10": arithmetic.log10,
     "log1p": compositions.log1p,
     "logaddexp": arithmetic.logaddexp,
-    "sin": _plain("Sin"),
-    "cos": _plain("Cos"),
+    "sin": _node("Sin"),
+    "cos": _node("Cos"),
     "tan": _known_in_float("Tan"),
     "arcsin": _known_in_float("Asin"),
     "arccos": _known_in_float("Acos"),
@@ -125,7 +125,7 @@ UFUNCS: dict[str, Function] = {
     "arctan2": trigonometry.atan2,
     "sinh": trigonometry.sinh,
     "cosh": trigonometry.cosh,
-    "tanh": _plain("Tanh"),
+    "tanh": _node("Tanh"),
     "arcsinh": _known_in_float("Asinh"),
     "arccosh": _known_in_float("Acosh"),
     "arctanh": _known_in_float("Atanh"),
@@ -141,16 +141,16 @@ UFUNCS: dict[str, Function] = {
     "minimum": lambda op, x, y: op.Min(x, y),
     "fmax": _ignoring_nan("Max"),
     "fmin": _ignoring_nan("Min"),
-    "equal": _plain("Equal"),
+    "equal": _node("Equal"),
     "not_equal": arithmetic.not_equal,
-    "less": _plain("Less"),
-    "less_equal": _plain("LessOrEqual"),
-    "greater": _plain("Greater"),
-    "greater_equal": _plain("GreaterOrEqual"),
-    "logical_and": _plain("And"),
-    "logical_or": _plain("Or"),
-    "logical_xor": _plain("Xor"),
-    "logical_not": _plain("Not"),
+    "less": _node("Less"),
+    "less_equal": _node("LessOrEqual"),
+    "greater": _node("Greater"),
+    "greater_equal": _node("GreaterOrEqual"),
+    "logical_and": _node("And"),
+    "logical_or": _node("Or"),
+    "logical_xor": _node("Xor"),
+    "logical_not": _node("Not"),
     "bitwise_and": _bitwise("And"),
     "bitwise_or": _bitwise("Or"),
     "bitwise_xor": _bitwise("Xor"),
@@ -160,7 +160,7 @@ UFUNCS: dict[str, Function] = {
     "isfinite": arithmetic.isfinite,
     "floor": _but_whole_numbers("Floor"),
     "ceil": _but_whole_numbers("Ceil"),
-    "rint": _plain("Round"),
+    "rint": _node("Round"),
     "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else arithmetic.trunc(op, x),
     "matmul": _product,
     # scipy.special

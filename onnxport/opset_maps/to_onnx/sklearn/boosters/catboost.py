@@ -52,25 +52,25 @@ class _Features:
     right: dict[int, bool]
 
 
-def _features(said: list[dict[str, Any]], x: Table) -> _Features:
+def _features(described: list[dict[str, Any]], x: Table) -> _Features:
     """The columns by their names where the table has all those that the model looks at, else by their places."""
-    columns = [item["flat_feature_index"] for item in said]
-    looked_at = [item for item in said if item["borders"]]
+    columns = [item["flat_feature_index"] for item in described]
+    looked_at = [item for item in described if item["borders"]]
     if looked_at and isinstance(x, Frame) and set(x.widths) == {1}:
         names = [item.get("feature_id") for item in looked_at]
         if set(names) <= set(x.names):
-            said, columns = looked_at, [x.names.index(name) for name in names]
-    place = {item["feature_index"]: index for index, item in enumerate(said)}
-    right = {item["feature_index"]: item["nan_value_treatment"] == "AsTrue" for item in said}
+            described, columns = looked_at, [x.names.index(name) for name in names]
+    place = {item["feature_index"]: index for index, item in enumerate(described)}
+    right = {item["feature_index"]: item["nan_value_treatment"] == "AsTrue" for item in described}
     return _Features(columns, place, right)
 
 
 def _read(model: CatBoost) -> dict[str, Any]:
     for kind in ("text", "embedding"):
-        found = getattr(model, f"get_{kind}_feature_indices", list[int])()
-        if found:
+        features = getattr(model, f"get_{kind}_feature_indices", list[int])()
+        if features:
             raise UnsupportedOperator(
-                f"{type(model).__name__}: {kind}_features={found} have no mapping, since CatBoost does not tell how it reads "
+                f"{type(model).__name__}: {kind}_features={features} have no mapping, since CatBoost does not tell how it reads "
                 "them: make numbers of them in a transformer before it"
             )
     with tempfile.TemporaryDirectory() as folder:
@@ -94,17 +94,17 @@ def _symmetric(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     return split, np.where(leaf, 0, 2 * nodes + 1), np.where(leaf, 0, 2 * nodes + 2), leaf
 
 
-def _symmetric_tree(said: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
-    splits = said["splits"] or []
+def _symmetric_tree(tree: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
+    splits = tree["splits"] or []
     split, left, right, leaf = _symmetric(len(splits))
     column, border, to_left = (np.array(item) for item in _splits(splits or [None], features))
     held = np.zeros((len(leaf), width))
-    held[leaf] = np.asarray(said["leaf_values"], np.float64).reshape(-1, width)
+    held[leaf] = np.asarray(tree["leaf_values"], np.float64).reshape(-1, width)
     return tree_ensemble.Tree(column[split], border[split], to_left[split], left, right, leaf, held)
 
 
-def _any_tree(said: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
-    nodes = list(_nodes(said))
+def _any_tree(root: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
+    nodes = list(_nodes(root))
     number = {id(node): index for index, node in enumerate(nodes)}
     leaf = np.array(["split" not in node for node in nodes])
     column, border, to_left = (np.array(item) for item in _splits([node.get("split") for node in nodes], features))
@@ -116,9 +116,9 @@ def _any_tree(said: dict[str, Any], features: _Features, width: int) -> tree_ens
     return tree_ensemble.Tree(column, border, to_left, left, right, leaf, held)
 
 
-def _nodes(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _nodes(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The nodes from the root on; a loop, since a tree may be deeper than Python's stack."""
-    waiting = [said]
+    waiting = [root]
     while waiting:
         node = waiting.pop()
         yield node
@@ -129,14 +129,14 @@ def _nodes(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[float], list[bool]]:
     """Column, border, and whether NaN goes left, of each split; blank ones for leaves."""
     column, border, to_left = [], [], []
-    for said in splits:
-        if said is None:
+    for split in splits:
+        if split is None:
             said_number, said_border = None, 0.0
-        elif said["split_type"] == "FloatFeature":
-            said_number, said_border = said["float_feature_index"], said["border"]
+        elif split["split_type"] == "FloatFeature":
+            said_number, said_border = split["float_feature_index"], split["border"]
         else:
             raise UnsupportedOperator(
-                f"CatBoost: split_type={said['split_type']!r} asks for categories, of which the model holds only hashes or "
+                f"CatBoost: split_type={split['split_type']!r} asks for categories, of which the model holds only hashes or "
                 "statistics by hash: encode them in a transformer before it"
             )
         column.append(0 if said_number is None else features.place[said_number])

@@ -46,7 +46,7 @@ _EXPONENTIAL = frozenset(("poisson", "gamma", "tweedie"))
 
 @dataclass(frozen=True)
 class _Model:
-    """What a fitted estimator's text says.
+    """What a fitted estimator's text holds.
 
     Attributes:
         header: its lines before the trees, by name.
@@ -65,8 +65,8 @@ class _Model:
 
     def option(self, name: str, default: float) -> float:
         """A number that the objective's line holds."""
-        found = [word.partition(":")[2] for word in self.objective if word.startswith(f"{name}:")]
-        return float(found[0]) if found else default
+        numbers = [word.partition(":")[2] for word in self.objective if word.startswith(f"{name}:")]
+        return float(numbers[0]) if numbers else default
 
 
 def _lines(block: str) -> dict[str, str]:
@@ -95,27 +95,27 @@ def _kinds(tree: dict[str, str]) -> np.ndarray:
     return np.where(decision & _CATEGORICAL, _WHOLE, kind)
 
 
-def _tree(said: dict[str, str], places: np.ndarray | None, near: bool) -> tree_ensemble.Tree:
+def _tree(tree: dict[str, str], places: np.ndarray | None, near: bool) -> tree_ensemble.Tree:
     """A tree for the columns at `places` [features, kinds], None where these are the features.
 
     In an array numbers near zero count as zero (`near`), in a sparse matrix they are what they are.
     """
-    value = _numbers(said, "leaf_value")
+    value = _numbers(tree, "leaf_value")
     inner = len(value) - 1
     if not inner:
         none = np.zeros(1, np.int64)
         return tree_ensemble.Tree(none, np.zeros(1), none > 0, none, none, none == 0, value[:, None])
-    decision = _numbers(said, "decision_type", np.int64)
-    threshold = _numbers(said, "threshold")
+    decision = _numbers(tree, "decision_type", np.int64)
+    threshold = _numbers(tree, "threshold")
     zeros = (np.abs(threshold) <= _ZERO) & near
     levels = np.where(zeros, np.where(threshold < 0, _BELOW_ZERO, _ZERO), threshold)
-    feature = _numbers(said, "split_feature", np.int64)
-    kind = _kinds(said)
+    feature = _numbers(tree, "split_feature", np.int64)
+    kind = _kinds(tree)
     default = (decision & _DEFAULT_LEFT) > 0
     tracked = ((decision >> 2) & 3 == _MISSING_NAN) | (kind == _ZEROS_MISSING)
     # where NaN is not a missing value it counts as zero, and among categories as none of them
     missing = np.where(kind == _WHOLE, False, np.where(tracked, default, threshold >= 0))
-    children = [_numbers(said, side, np.int64) for side in ("left_child", "right_child")]
+    children = [_numbers(tree, side, np.int64) for side in ("left_child", "right_child")]
     left, right = (np.where(child < 0, inner + ~child, child) for child in children)
     blank = np.zeros(inner + 1, np.int64)
     return tree_ensemble.Tree(
@@ -126,23 +126,23 @@ def _tree(said: dict[str, str], places: np.ndarray | None, near: bool) -> tree_e
         np.concatenate([right, blank]),
         np.arange(2 * inner + 1) >= inner,
         np.concatenate([np.zeros(inner), value])[:, None],
-        _members(said, np.flatnonzero(kind == _WHOLE), threshold),
+        _members(tree, np.flatnonzero(kind == _WHOLE), threshold),
     )
 
 
-def _members(said: dict[str, str], nodes: np.ndarray, threshold: np.ndarray) -> dict[int, np.ndarray]:
+def _members(tree: dict[str, str], nodes: np.ndarray, threshold: np.ndarray) -> dict[int, np.ndarray]:
     """For nodes that ask for membership the categories that go left, which stand as bits of 32-bit words."""
     if not len(nodes):
         return {}
-    bounds = _numbers(said, "cat_boundaries", np.int64)
-    words = _numbers(said, "cat_threshold", np.uint32)
-    found = {}
+    bounds = _numbers(tree, "cat_boundaries", np.int64)
+    words = _numbers(tree, "cat_threshold", np.uint32)
+    members = {}
     for node in nodes.tolist():
         index = int(threshold[node])
         mine = words[bounds[index] : bounds[index + 1]].astype("<u4")
         bits = np.unpackbits(mine.view(np.uint8), bitorder="little")
-        found[node] = np.flatnonzero(bits).astype(np.float64)
-    return found
+        members[node] = np.flatnonzero(bits).astype(np.float64)
+    return members
 
 
 def _columns(read: _Model, rows: Array) -> tuple[Array, np.ndarray | None]:
@@ -158,14 +158,14 @@ def _columns(read: _Model, rows: Array) -> tuple[Array, np.ndarray | None]:
         return rows, None
     places = np.zeros((int(feature.max()) + 1, 3), np.int64)
     places[feature, kind] = np.arange(len(pairs))
-    found = rows[:, feature]
-    none = found.dtype.type(np.nan)
+    columns = rows[:, feature]
+    none = columns.dtype.type(np.nan)
     if (kind == _ZEROS_MISSING).any():
-        zero = (np.abs(found) <= found.dtype.type(_ZERO)) & (kind == _ZEROS_MISSING)[None]
-        found = np.where(zero, none, found)
+        zero = (np.abs(columns) <= columns.dtype.type(_ZERO)) & (kind == _ZEROS_MISSING)[None]
+        columns = np.where(zero, none, columns)
     if (kind == _WHOLE).any():
-        found = np.where((kind == _WHOLE)[None], np.trunc(found), found)
-    return found, places
+        columns = np.where((kind == _WHOLE)[None], np.trunc(columns), columns)
+    return columns, places
 
 
 def _linear_values(trees: tree_ensemble.Trees, read: _Model, reached: Array, rows: Array) -> Array:
@@ -188,8 +188,8 @@ def _linear_values(trees: tree_ensemble.Trees, read: _Model, reached: Array, row
     padded = np.concatenate([wide, full(wide, (None, 1), 0.0, np.float64)], axis=1)  # what is not used reads a zero
     places = take(feature, reached, axis=0).reshape(-1, trees.count * most)
     picked = np.take_along_axis(padded, places, axis=1).reshape(-1, trees.count, most)
-    found = take(constant, reached) + np.sum(picked * take(factor, reached, axis=0), axis=2)
-    return np.where(np.any(np.isnan(picked), axis=2), take(trees.leaf_value[:, 0], reached), found)
+    result = take(constant, reached) + np.sum(picked * take(factor, reached, axis=0), axis=2)
+    return np.where(np.any(np.isnan(picked), axis=2), take(trees.leaf_value[:, 0], reached), result)
 
 
 def _is_linear(tree: dict[str, str]) -> bool:
@@ -226,8 +226,8 @@ def _categories(op: OpBuilder, model: LGBMModel, x: Frame) -> dict[int, list[Any
     strings = [index for index, kind in enumerate(_kinds_of_columns(op, x)) if kind == object]
     if len(strings) == len(categories):
         return dict(zip(strings, categories, strict=True))
-    said = re.search(r"^\[categorical_feature: ([\d,]*)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
-    columns = [int(item) for item in said.group(1).split(",") if item] if said else []
+    line = re.search(r"^\[categorical_feature: ([\d,]*)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+    columns = [int(item) for item in line.group(1).split(",") if item] if line else []
     if len(columns) != len(categories) or not set(strings) <= set(columns):
         raise UnsupportedOperator(
             f"{type(model).__name__}: categorical_feature={columns} names {len(columns)} columns where the fitted frame had "

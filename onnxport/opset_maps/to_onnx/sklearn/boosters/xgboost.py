@@ -45,7 +45,7 @@ _LEAST = np.float32(1e-6)
 
 @dataclass(frozen=True)
 class _Model:
-    """What a fitted estimator's JSON says.
+    """What a fitted estimator's JSON holds.
 
     Attributes:
         booster: ``gbtree``, ``dart`` or ``gblinear``.
@@ -105,52 +105,52 @@ def _margin(objective: str, base: np.ndarray) -> np.ndarray:
     raise UnsupportedOperator(f"XGBoost: objective={objective!r} has no mapping")
 
 
-def _categories(said: dict[str, Any]) -> dict[int, np.ndarray]:
-    found = {}
-    for index, item in enumerate(said.get("enc", ())):
+def _categories(encoding: dict[str, Any]) -> dict[int, np.ndarray]:
+    categories = {}
+    for index, item in enumerate(encoding.get("enc", ())):
         if "offsets" not in item:
             if item["values"]:
-                found[index] = np.asarray(item["values"])
+                categories[index] = np.asarray(item["values"])
         elif len(item["offsets"]) > 1:
             text = np.asarray(item["values"], np.int64).astype(np.uint8).tobytes()
             if not text.isascii():
                 continue  # XGBoost counts characters where it copies bytes, and cuts such words
             ends = item["offsets"]
             words = [text[start:end].decode() for start, end in pairwise(ends)]
-            found[index] = np.asarray(words, object)
-    return found
+            categories[index] = np.asarray(words, object)
+    return categories
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------------
 
 
-def _tree(said: dict[str, Any], weight: float) -> tree_ensemble.Tree:
-    left = np.asarray(said["left_children"])
-    right = np.asarray(said["right_children"])
+def _tree(tree: dict[str, Any], weight: float) -> tree_ensemble.Tree:
+    left = np.asarray(tree["left_children"])
+    right = np.asarray(tree["right_children"])
     leaf = left == -1
-    condition = np.asarray(said["split_conditions"], np.float64).astype(np.float32)
-    missing = np.asarray(said["default_left"], bool)
-    outputs = int(said["tree_param"]["size_leaf_vector"])
+    condition = np.asarray(tree["split_conditions"], np.float64).astype(np.float32)
+    missing = np.asarray(tree["default_left"], bool)
+    outputs = int(tree["tree_param"]["size_leaf_vector"])
     if outputs > 1:
         # before XGBoost 3.2 the leaves' values stand among those of all nodes
-        place = np.where(leaf, right, 0) if "leaf_weights" in said else slice(None)
-        held = np.asarray(said.get("leaf_weights", said["base_weights"]), np.float64).reshape(-1, outputs)[place]
+        place = np.where(leaf, right, 0) if "leaf_weights" in tree else slice(None)
+        held = np.asarray(tree.get("leaf_weights", tree["base_weights"]), np.float64).reshape(-1, outputs)[place]
     else:
         held = condition[:, None]
     members = {}
-    categorical = np.flatnonzero((np.asarray(said["split_type"]) == 1) & ~leaf)
+    categorical = np.flatnonzero((np.asarray(tree["split_type"]) == 1) & ~leaf)
     if len(categorical):
         # the categories of a node go to the right, and so do not those that training has not seen
         left, right = left.copy(), right.copy()
         left[categorical], right[categorical] = right[categorical], left[categorical]
         missing[categorical] = ~missing[categorical]
-        values = np.asarray(said["categories"], np.float64)
-        ranges = (said["categories_nodes"], said["categories_segments"], said["categories_sizes"])
+        values = np.asarray(tree["categories"], np.float64)
+        ranges = (tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"])
         members = {node: values[start : start + size] for node, start, size in zip(*ranges, strict=True)}
     with np.errstate(over="ignore"):
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     value = held.astype(np.float32).astype(np.float64) * weight
-    feature = np.asarray(said["split_indices"])
+    feature = np.asarray(tree["split_indices"])
     return tree_ensemble.Tree(feature, below, missing, left, right, leaf, value, members)
 
 
@@ -204,8 +204,8 @@ def _linear_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Arra
     """Weights times features, where nothing is added for a missing one, plus the bias."""
     rows = _rows(op, model, x, read)
     weights = np.asarray(read.parts["weights"], np.float64).astype(np.float32).reshape(-1, read.width)
-    found = np.where(np.isnan(rows), np.float32(0), rows).astype(np.float64) @ weights[:-1].astype(np.float64)
-    return found + weights[-1].astype(np.float64)
+    result = np.where(np.isnan(rows), np.float32(0), rows).astype(np.float64) @ weights[:-1].astype(np.float64)
+    return result + weights[-1].astype(np.float64)
 
 
 def _expit(raw: Array) -> Array:
@@ -326,5 +326,5 @@ def reached_leaves(op: OpBuilder, model: XGBModel, x: Table) -> Array:
         raise UnsupportedOperator(f"{type(model).__name__}.apply: booster={read.booster!r} has no trees")
     trees = _trees(model, read)
     rows = _rows(op, model, x, read)
-    found = take(trees.leaf_node.astype(np.float32), tree_ensemble.leaves(op, trees, rows.value))
-    return found if trees.count > 1 else found[:, 0]
+    numbers = take(trees.leaf_node.astype(np.float32), tree_ensemble.leaves(op, trees, rows.value))
+    return numbers if trees.count > 1 else numbers[:, 0]

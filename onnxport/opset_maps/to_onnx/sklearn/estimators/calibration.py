@@ -16,7 +16,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
 if TYPE_CHECKING:
@@ -27,22 +27,24 @@ _ROWS = f64(7, 4)
 
 
 def _calibrated(inner: BaseEstimator | None = None, **options: object) -> Any:
-    inner = made("naive_bayes", "GaussianNB") if inner is None else inner
+    inner = unfitted("naive_bayes", "GaussianNB") if inner is None else inner
     return classifier("calibration", "CalibratedClassifierCV", estimator=inner, cv=2, **options)
 
 
 def _against_rest() -> Any:
     """Trees of which for some rows none is for its class."""
-    return made("multiclass", "OneVsRestClassifier", estimator=made("tree", "DecisionTreeClassifier", max_depth=3))
+    return unfitted(
+        "multiclass", "OneVsRestClassifier", estimator=unfitted("tree", "DecisionTreeClassifier", max_depth=3)
+    )
 
 
 @sklearn.lower(
     "CalibratedClassifierCV.predict_proba",
     cases=[
-        built(lambda: _calibrated(made("linear_model", "RidgeClassifier")), _ROWS, dynamic=True),
+        built(lambda: _calibrated(unfitted("linear_model", "RidgeClassifier")), _ROWS, dynamic=True),
         built(lambda: _calibrated(classes=2), _ROWS),
         built(lambda: _calibrated(method="isotonic"), _ROWS),
-        built(lambda: _calibrated(made("linear_model", "LogisticRegression"), method="temperature"), _ROWS),
+        built(lambda: _calibrated(unfitted("linear_model", "LogisticRegression"), method="temperature"), _ROWS),
         built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
         built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
     ],
@@ -66,16 +68,16 @@ def _one_calibrated(op: OpBuilder, model: _CalibratedClassifier, x: Table, step:
     """A classifier's scores, each through its calibrator, divided by their sum."""
     scored = hasattr(model.estimator, "decision_function")
     method = "decision_function" if scored else "predict_proba"
-    said = called(op, model.estimator, method, x, step=f"{step}.estimator")
+    response = called(op, model.estimator, method, x, step=f"{step}.estimator")
     count = len(model.classes)
     if not scored and len(model.estimator.classes_) == 2:
-        said = said[:, 1]
-    scores = said[:, None] if said.ndim == 1 else said
+        response = response[:, 1]
+    scores = response[:, None] if response.ndim == 1 else response
     if model.method == "temperature":
-        found = _tempered(model.calibrators[0], scores, probable=not scored, binary=count == 2)
+        result = _tempered(model.calibrators[0], scores, probable=not scored, binary=count == 2)
     else:
-        found = _one_by_one(op, model, scores, count)
-    return np.where((found > 1.0) & (found <= 1.0 + 1e-5), 1.0, found)
+        result = _one_by_one(op, model, scores, count)
+    return np.where((result > 1.0) & (result <= 1.0 + 1e-5), 1.0, result)
 
 
 def _one_by_one(op: OpBuilder, model: _CalibratedClassifier, scores: Array, count: int) -> Array:
@@ -85,15 +87,15 @@ def _one_by_one(op: OpBuilder, model: _CalibratedClassifier, scores: Array, coun
     for number, (place, calibrator) in enumerate(zip(places[:width], model.calibrators, strict=False)):
         score = scores[:, number]
         if hasattr(calibrator, "a_"):
-            found = expit(-(score * calibrator.a_ + calibrator.b_))
+            result = expit(-(score * calibrator.a_ + calibrator.b_))
         else:
-            found = called(op, calibrator, "predict", score[:, None].value, step=f"calibrators.{number}")
-        columns[int(place) + (count == 2)] = found.astype(np.float64)
+            result = called(op, calibrator, "predict", score[:, None].value, step=f"calibrators.{number}")
+        columns[int(place) + (count == 2)] = result.astype(np.float64)
     if count == 2:
         return np.stack([1.0 - columns[1], columns[1]], axis=1)
-    found = np.stack(columns, axis=1)
-    whole = np.sum(found, axis=1, keepdims=True)
-    return np.where(whole == 0, 1.0 / count, found / np.where(whole == 0, 1.0, whole))
+    result = np.stack(columns, axis=1)
+    whole = np.sum(result, axis=1, keepdims=True)
+    return np.where(whole == 0, 1.0 / count, result / np.where(whole == 0, 1.0, whole))
 
 
 def _tempered(calibrator: BaseEstimator, scores: Array, *, probable: bool, binary: bool) -> Array:

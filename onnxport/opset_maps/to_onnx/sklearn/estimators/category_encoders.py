@@ -1,4 +1,4 @@
-"""category_encoders: what a fitted encoder says of each category, tabulated, and looked up by the row's category.
+"""category_encoders: what a fitted encoder gives for each category, tabulated, and looked up by the row's category.
 
 Without a target an encoder's `transform` depends on nothing but a cell's own category, so that a table of its own results holds
 all of it: a row for each fitted category, for each spelling of a missing value, and for an unknown one. ONNX has no missing
@@ -38,12 +38,12 @@ Cells = Mapping[Label, Sequence[Any]]
 Names = dict[Label, list[str]]
 
 
-# -- what a fitted encoder says ----------------------------------------------------------------------------------------------
+# -- asking a fitted encoder -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A fitted encoder that is asked what it says of cells.
+    """A fitted encoder that is asked what it gives for cells.
 
     Attributes:
         model: the encoder.
@@ -62,7 +62,7 @@ class Probe:
 
         Args:
             cells: what stands in the columns; some category stands in the others.
-            policy: the encoder's attribute that says what becomes of such cells.
+            policy: the encoder's attribute that decides what becomes of such cells.
         """
         if not cells or _is(getattr(self.model, policy, None), "error"):
             return dict.fromkeys(cells)
@@ -88,16 +88,16 @@ class Probe:
         asked._sklearn_output_config = {"transform": "default"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = asked.transform(pd.DataFrame(frame), override_return_df=True)
-        if list(map(str, found.columns)) != [name for names in self.names.values() for name in names]:
-            given = ", ".join(map(str, found.columns))
+            result = asked.transform(pd.DataFrame(frame), override_return_df=True)
+        if list(map(str, result.columns)) != [name for names in self.names.values() for name in names]:
+            given = ", ".join(map(str, result.columns))
             raise UnsupportedOperator(
                 f"{type(self.model).__name__} gives the columns {given}, not those of its mapping"
             )
         parts: dict[Label, np.ndarray | None] = {}
         start = 0
         for label, names in self.names.items():
-            part = found.iloc[: len(cells.get(label, ())), start : start + len(names)]
+            part = result.iloc[: len(cells.get(label, ())), start : start + len(names)]
             start += len(names)
             if label in cells:
                 whole = all(kind.kind in "iub" for kind in part.dtypes)
@@ -120,13 +120,15 @@ def _categories(model: BaseEstimator) -> dict[Label, list[Any]]:
     source = model.encoder_list[0] if hasattr(model, "encoder_list") else model
     encoder = getattr(source, "ordinal_encoder", None) or source
     if isinstance(encoder.mapping, dict):
-        found = {label: list(table.index) for label, table in encoder.mapping.items()}
+        categories = {label: list(table.index) for label, table in encoder.mapping.items()}
     else:
-        found = {item["col"]: list(item["mapping"].index) for item in encoder.mapping}
+        categories = {item["col"]: list(item["mapping"].index) for item in encoder.mapping}
     for lumped in (getattr(source, "min_group_lumping_", {}), getattr(source, "_min_group_categories", {})):
         for label, names in lumped.items():
-            found[label] += names
-    return {label: [item for item in dict.fromkeys(items) if not _is_missing(item)] for label, items in found.items()}
+            categories[label] += names
+    return {
+        label: [item for item in dict.fromkeys(items) if not _is_missing(item)] for label, items in categories.items()
+    }
 
 
 def _fitting(model: BaseEstimator, label: Label, items: Sequence[Any], column: ir.Value) -> list[Any]:
@@ -220,14 +222,14 @@ def _blocks(probe: Probe) -> dict[Label, Block]:
         )
         for item in (np.nan, None, pd.NA)
     ]
-    found = {}
+    entries = {}
     for label, items in probe.known.items():
         size = len(probe.names[label])
         where = f"{type(probe.model).__name__}: the column {str(label)!r}"
-        said = known.get(label, np.zeros((0, size), np.int64))
-        if said is None:
+        table = known.get(label, np.zeros((0, size), np.int64))
+        if table is None:
             raise UnsupportedOperator(f"{where} has categories that transform itself raises an error for")
-        keys, rows = list(items), list(said)
+        keys, rows = list(items), list(table)
         for item, all_rows in missing:
             if label not in all_rows:
                 continue
@@ -237,12 +239,12 @@ def _blocks(probe: Probe) -> dict[Label, Block]:
                 rows.append(row)
             elif not np.array_equal(rows[keys.index(key)], row, equal_nan=True):
                 raise UnsupportedOperator(f"{where} has the category {key!r}, which is how a missing value is spelled")
-        found[label] = Block(tuple(keys), np.stack([*rows, _row(other[label], size)]))
-    return found
+        entries[label] = Block(tuple(keys), np.stack([*rows, _row(other[label], size)]))
+    return entries
 
 
-def _row(said: np.ndarray | None, size: int) -> np.ndarray:
-    return np.full(size, np.nan) if said is None else said[0]
+def _row(rows: np.ndarray | None, size: int) -> np.ndarray:
+    return np.full(size, np.nan) if rows is None else rows[0]
 
 
 # -- the encoders --------------------------------------------------------------------------------------------------------------
@@ -273,19 +275,19 @@ def _encoded(op: OpBuilder, model: BaseEstimator, x: Table, blocks: Names) -> Ta
     cells = {label: columns(op, x, [labels.index(label)]) for label in blocks}
     known = {label: _fitting(model, label, items, cells[label]) for label, items in _categories(model).items()}
     text = frozenset(label for label, column in cells.items() if column.dtype == ir.DataType.STRING)
-    found = _blocks(Probe(model, known, text, {label: names[label] for label in model.feature_names_in_}))
+    result = _blocks(Probe(model, known, text, {label: names[label] for label in model.feature_names_in_}))
     if not isinstance(x, Frame):
-        _require_no_categorical(model, found, known)
+        _require_no_categorical(model, result, known)
     kept = [place for place, label in enumerate(labels) if names[label]]
     parts: list[tuple[list[str], ir.Value]] = []
-    for passed, run in itertools.groupby(kept, key=lambda place: labels[place] not in found):
+    for passed, run in itertools.groupby(kept, key=lambda place: labels[place] not in result):
         places = list(run)
         if passed and not isinstance(x, Frame):
             parts.append(([names[labels[place]][0] for place in places], columns(op, x, places)))
             continue
         for place in places:
             label = labels[place]
-            parts.append((names[label], columns(op, x, [place]) if passed else found[label].lookup(op, cells[label])))
+            parts.append((names[label], columns(op, x, [place]) if passed else result[label].lookup(op, cells[label])))
     return _side_by_side(op, parts)
 
 
@@ -351,11 +353,11 @@ _NUMBERS = np.array([[1.0, 2.5], [4, np.nan], [9, 1], [np.nan, 0], [0, 7]])
 
 
 def _cases(*variants: tuple[str, dict[str, Any]]) -> list[Case]:
-    found = []
+    parts = []
     for place, (name, options) in enumerate(variants):
         rows = _NUMBERS if options.get("numbers") else _WORDS
-        found.append(built(_maker(name, options), rows, dynamic=not place, name=f"{name} {options}"))
-    return found
+        parts.append(built(_maker(name, options), rows, dynamic=not place, name=f"{name} {options}"))
+    return parts
 
 
 def _maker(name: str, options: dict[str, Any]) -> Any:
@@ -420,8 +422,8 @@ def _nested() -> Any:
 @sklearn.lower("category_encoders.NestedCVWrapper.transform", cases=[built(_nested, _NUMBERS)])
 def nested(op: OpBuilder, model: NestedCVWrapper, x: Table) -> Table:
     """The encoder that all rows were given to."""
-    found: Table = op.call(model.feature_encoder, "transform", x, step="feature_encoder")
-    return found
+    result: Table = op.call(model.feature_encoder, "transform", x, step="feature_encoder")
+    return result
 
 
 @sklearn.lower(

@@ -40,8 +40,8 @@ def centre_distances(op: OpBuilder, model: _BaseKMeans | Birch, x: Table) -> Arr
     """Euclidean distance to each centre."""
     rows = numbers(op, x) if hasattr(model, "subcluster_centers_") else floats(op, x)
     centres = model.subcluster_centers_ if hasattr(model, "subcluster_centers_") else model.cluster_centers_
-    found = np.sqrt(squared_euclidean(rows.astype(np.float64), centres))
-    return found.astype(np.result_type(rows.dtype, centres.dtype))
+    result = np.sqrt(squared_euclidean(rows.astype(np.float64), centres))
+    return result.astype(np.result_type(rows.dtype, centres.dtype))
 
 
 def nearest(rows: Array, centres: np.ndarray) -> Array:
@@ -125,8 +125,8 @@ def pooled_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> A
         raise UnsupportedOperator(
             f"FeatureAgglomeration: pooling_func={name} has no mapping; use numpy.mean, max or min"
         )
-    found = [pool(rows[:, np.flatnonzero(model.labels_ == label)], axis=1) for label in np.unique(model.labels_)]
-    return np.stack(found, axis=1)
+    columns = [pool(rows[:, np.flatnonzero(model.labels_ == label)], axis=1) for label in np.unique(model.labels_)]
+    return np.stack(columns, axis=1)
 
 
 @sklearn.lower(

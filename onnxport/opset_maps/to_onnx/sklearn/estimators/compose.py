@@ -1,4 +1,4 @@
-"""Estimators made of estimators."""
+"""Pipelines, unions and searches: compositions of estimators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select, side_by_side
 
@@ -56,7 +56,7 @@ def _ending_in(module: str, name: str, **options: object) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), made(module, name, **options)).fit(data(), quantity())
+    return make_pipeline(StandardScaler(), unfitted(module, name, **options)).fit(data(), quantity())
 
 
 def _ending_in_trees() -> Any:
@@ -155,16 +155,16 @@ def _indices(model: ColumnTransformer, selected: Selection, x: Table) -> list[in
     place = {name: i for i, name in enumerate(names)}
     if isinstance(x, Frame):  # its columns may stand in another order, and others beside them
         place = dict(zip(x.names, np.cumsum([0, *x.widths[:-1]]).tolist()))
-    found = [names[position] for position in chosen]
-    missing = [name for name in found if name not in place]
-    if missing and count(x) == len(names):  # what a step before has made, and named otherwise
+    wanted = [names[position] for position in chosen]
+    missing = [name for name in wanted if name not in place]
+    if missing and count(x) == len(names):  # a step before gave the columns other names
         return chosen
     if missing:
         raise UnsupportedOperator(
             f"ColumnTransformer: the inputs have no column {missing[0]!r} of a type that ONNX has; pass a DataFrame as inputs=, "
             "of numbers, strings and booleans"
         )
-    return [place[name] for name in found]
+    return [place[name] for name in wanted]
 
 
 def _chosen(selected: Selection, names: list[str], count: int) -> list[int]:

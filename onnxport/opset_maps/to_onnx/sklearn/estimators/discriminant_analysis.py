@@ -27,9 +27,9 @@ _HERE = "discriminant_analysis"
 )
 def linear_log_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis, x: Table) -> Array:
     """Logarithm of the probabilities, zeros raised to the smallest normal number."""
-    found = called(op, model, "predict_proba", x)
-    least = np.finfo(found.dtype).smallest_normal
-    return np.log(np.where(found == 0.0, least, found))
+    result = called(op, model, "predict_proba", x)
+    least = np.finfo(result.dtype).smallest_normal
+    return np.log(np.where(result == 0.0, least, result))
 
 
 @sklearn.lower(
@@ -59,8 +59,8 @@ def discriminant_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixi
 
 def _centroid_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
     scale = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
-    found = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
-    return -(found**2) + 2.0 * np.log(model.class_prior_)
+    distance = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
+    return -(distance**2) + 2.0 * np.log(model.class_prior_)
 
 
 @sklearn.lower(
@@ -120,7 +120,7 @@ def centroid_label(op: OpBuilder, model: NearestCentroid, x: Table) -> Array:
         raise UnsupportedOperator(f"NearestCentroid: metric={model.metric!r} has no mapping")
     rows = doubles(op, x)
     centroids = np.asarray(model.centroids_, np.float64)
-    found = (
+    result = (
         product_squares(rows, centroids) if model.metric == "euclidean" else distances(rows, centroids, model.metric)
     )
-    return take_class(model.classes_, np.argmin(found, axis=1))
+    return take_class(model.classes_, np.argmin(result, axis=1))

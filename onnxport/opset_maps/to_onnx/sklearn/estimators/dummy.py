@@ -1,4 +1,4 @@
-"""Estimators that say the same of every row."""
+"""Estimators that predict the same for every row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _shares(model: DummyClassifier) -> list[np.ndarray]:
         return [np.eye(len(prior))[int(np.argmax(prior))] for prior in priors]
     if strategy == "constant":
         return [
-            np.asarray(np.asarray(labels) == said, np.float64) for labels, said in zip(classes, constants, strict=True)
+            np.asarray(np.asarray(labels) == constant, np.float64)
+            for labels, constant in zip(classes, constants, strict=True)
         ]
     raise UnsupportedOperator(f"DummyClassifier: strategy={strategy!r} draws random labels")
 
@@ -54,8 +55,8 @@ def _shares(model: DummyClassifier) -> list[np.ndarray]:
 def dummy_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> Any:
     """The same probabilities for every row."""
     rows = Array(op, matrix(op, x))
-    found = [full(rows, (None, 1), 1.0, np.float64) * shares for shares in _shares(model)]
-    return found if model.n_outputs_ > 1 else found[0]
+    parts = [full(rows, (None, 1), 1.0, np.float64) * shares for shares in _shares(model)]
+    return parts if model.n_outputs_ > 1 else parts[0]
 
 
 @sklearn.lower(
@@ -67,8 +68,8 @@ def dummy_log_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> 
     with np.errstate(divide="ignore"):
         logs = [np.log(shares) for shares in _shares(model)]
     ones = full(rows, (None, 1), True, bool)
-    found = [np.where(ones, item[None], item[None]) for item in logs]
-    return found if model.n_outputs_ > 1 else found[0]
+    parts = [np.where(ones, item[None], item[None]) for item in logs]
+    return parts if model.n_outputs_ > 1 else parts[0]
 
 
 @sklearn.lower(
@@ -79,11 +80,11 @@ def dummy_label(op: OpBuilder, model: DummyClassifier, x: Table) -> Array:
     rows = Array(op, matrix(op, x))
     classes, _, _ = _lists(model)
     zero = full(rows, (None,), 0, np.int64)
-    found = [
+    columns = [
         take_class(labels, zero + int(np.argmax(shares)))
         for labels, shares in zip(classes, _shares(model), strict=True)
     ]
-    return np.stack(found, axis=1) if model.n_outputs_ > 1 else found[0]
+    return np.stack(columns, axis=1) if model.n_outputs_ > 1 else columns[0]
 
 
 @sklearn.lower(
@@ -96,8 +97,8 @@ def dummy_label(op: OpBuilder, model: DummyClassifier, x: Table) -> Array:
 def dummy_value(op: OpBuilder, model: DummyRegressor, x: Table) -> Array:
     """The same value for every row."""
     constant = np.asarray(model.constant_).reshape(1, -1)
-    found = full(Array(op, matrix(op, x)), (None, 1), 1, constant.dtype) * constant
-    return found[:, 0] if model.n_outputs_ == 1 else found
+    result = full(Array(op, matrix(op, x)), (None, 1), 1, constant.dtype) * constant
+    return result[:, 0] if model.n_outputs_ == 1 else result
 
 
 @sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("dummy", "DummyRegressor"), _ROWS)])

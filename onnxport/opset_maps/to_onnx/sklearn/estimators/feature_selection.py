@@ -11,7 +11,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _HERE = "feature_selection"
 
 
 def _recursive(kind: str = "RFE", **options: object) -> Any:
-    return classifier(_HERE, kind, estimator=made("linear_model", "LogisticRegression"), **options)
+    return classifier(_HERE, kind, estimator=unfitted("linear_model", "LogisticRegression"), **options)
 
 
 @sklearn.lower(

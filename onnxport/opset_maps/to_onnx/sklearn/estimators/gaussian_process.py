@@ -21,7 +21,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel as pairw
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def covariance(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
         case kernels.RBF():
             return np.exp(-0.5 * kernel_squares(rows / kernel.length_scale, fitted / kernel.length_scale))
         case kernels.RationalQuadratic():
-            found = exact_squares(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
-            return (1 + found) ** -kernel.alpha
+            result = exact_squares(rows, fitted) / (2 * kernel.alpha * kernel.length_scale**2)
+            return (1 + result) ** -kernel.alpha
         case kernels.ExpSineSquared():
             angle = np.pi / kernel.periodicity * np.sqrt(exact_squares(rows, fitted))
             return np.exp(-2 * (np.sin(angle) / kernel.length_scale) ** 2)
@@ -108,19 +108,19 @@ def variance(kernel: Kernel, rows: Array) -> Array:
 
 def _of_square(kernel: Kernel, square: Array) -> Array:
     """A kernel of sklearn.metrics.pairwise of a row with itself, by the row's square."""
-    said = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
+    options = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
     if kernel.metric == "linear":
         return square
     if kernel.metric == "cosine":
         return np.where(square > 0, 1.0, 0.0)
-    base = square * float(said["gamma"]) + float(said["coef0"])
-    return np.tanh(base) if kernel.metric == "sigmoid" else base ** said["degree"]
+    base = square * float(options["gamma"]) + float(options["coef0"])
+    return np.tanh(base) if kernel.metric == "sigmoid" else base ** options["degree"]
 
 
 def _no_mapping(kernel: Kernel) -> UnsupportedOperator:
-    said = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
+    name = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
     return UnsupportedOperator(
-        f"the kernel {said} has no mapping; use those of scikit-learn, pairwise ones by their names"
+        f"the kernel {name} has no mapping; use those of scikit-learn, pairwise ones by their names"
     )
 
 
@@ -133,7 +133,7 @@ def _against_fitted(model: GaussianProcessRegressor, rows: Array, function: Call
 # -- regression ------------------------------------------------------------------------------------------------------------------
 
 
-def _said(name: str) -> dict[str, Any]:
+def _options(name: str) -> dict[str, Any]:
     named = {
         "noisy": kernels.RBF(2.0) + kernels.WhiteKernel(0.5),
         "matern": kernels.ConstantKernel(2.0) * kernels.Matern(2.0, nu=1.5),
@@ -146,7 +146,7 @@ def _said(name: str) -> dict[str, Any]:
 
 def _pairwise(metric: str) -> Any:
     """A process of a kernel of sklearn.metrics.pairwise, not fitted."""
-    return made(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
+    return unfitted(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
 
 
 def _prior(model: GaussianProcessRegressor) -> tuple[Any, tuple[int, ...]]:
@@ -156,18 +156,22 @@ def _prior(model: GaussianProcessRegressor) -> tuple[Any, tuple[int, ...]]:
     return kernel, (count,) if count > 1 else ()
 
 
-def _as_said(model: GaussianProcessRegressor, found: Array, scale: np.ndarray | float) -> Array:
+def _denormalized(model: GaussianProcessRegressor, values: Array, scale: np.ndarray | float) -> Array:
     """Undoes the targets' normalisation; one target gives a vector."""
     several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
-    return found * scale if not several else found[:, None] * np.asarray(scale)
+    return values * scale if not several else values[:, None] * np.asarray(scale)
 
 
 @sklearn.lower(
     "GaussianProcessRegressor.predict",
     cases=[
-        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("rational")),
-        *cases(regressor, _HERE, "GaussianProcessRegressor", {**_said("product"), "outputs": 2, "normalize_y": True}),
-        built(lambda: made(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
+        *cases(
+            regressor, _HERE, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")
+        ),
+        *cases(
+            regressor, _HERE, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}
+        ),
+        built(lambda: unfitted(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
     ],
 )
 def posterior_mean(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> Array:
@@ -175,9 +179,9 @@ def posterior_mean(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> 
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
         return full(rows, (None, *_prior(model)[1]), 0.0, np.float64)
-    found = _against_fitted(model, rows, lambda between: between @ model.alpha_)
-    found = found * model._y_train_std + model._y_train_mean
-    return found[:, 0] if found.ndim > 1 and found.shape[1] == 1 else found
+    result = _against_fitted(model, rows, lambda between: between @ model.alpha_)
+    result = result * model._y_train_std + model._y_train_mean
+    return result[:, 0] if result.ndim > 1 and result.shape[1] == 1 else result
 
 
 def _inverse(triangle: np.ndarray) -> np.ndarray:
@@ -202,20 +206,22 @@ def _residual(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
     """Three matrices of so many bits below the greatest number of each row, and what is left; their sum is `rows`."""
-    found = []
+    parts = []
     for _ in range(3):
         top = np.max(np.abs(rows), axis=1, keepdims=True)
         unit = 2.0 ** (np.ceil(np.log2(np.where(top > 0, top, 1.0))) + 53 - bits)
-        found.append((rows + unit) - unit)
-        rows = rows - found[-1]
-    return [*found, rows]
+        parts.append((rows + unit) - unit)
+        rows = rows - parts[-1]
+    return [*parts, rows]
 
 
 @sklearn.lower(
     "GaussianProcessRegressor.predict_std",
     cases=[
-        *cases(regressor, _HERE, "GaussianProcessRegressor", _said("noisy"), _said("matern"), _said("pairwise")),
-        built(lambda: made(_HERE, "GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+        *cases(
+            regressor, _HERE, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")
+        ),
+        built(lambda: unfitted(_HERE, "GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
         *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")),
     ],
 )
@@ -227,10 +233,10 @@ def posterior_deviation(op: OpBuilder, model: GaussianProcessRegressor, x: Table
         prior = np.sqrt(variance(kernel, numbers(op, x)))
         return prior[:, None] * np.ones(targets) if targets else prior
     inverse = _inverse(np.tril(model.L_)).T
-    found = variance(model.kernel_, numbers(op, x)).copy()
-    found -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
-    found = np.maximum(found, 0.0)
-    return np.sqrt(_as_said(model, found, model._y_train_std**2))
+    result = variance(model.kernel_, numbers(op, x)).copy()
+    result -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
+    result = np.maximum(result, 0.0)
+    return np.sqrt(_denormalized(model, result, model._y_train_std**2))
 
 
 # -- classification --------------------------------------------------------------------------------------------------------------
@@ -284,8 +290,8 @@ def binary_probabilities(op: OpBuilder, base: _BinaryGaussianProcessClassifierLa
     weights, slopes = np.ravel(COEFS), np.ravel(LAMBDAS)
     alpha = 1 / (2 * spread)
     shares = np.sqrt(np.pi / alpha) * erf(slopes * mean * np.sqrt(alpha / (alpha + slopes**2)))
-    found = np.sum(weights * (shares / (2 * np.sqrt(spread * (2 * np.pi)))), axis=1) + 0.5 * np.sum(weights)
-    return both_classes(found)
+    result = np.sum(weights * (shares / (2 * np.sqrt(spread * (2 * np.pi)))), axis=1) + 0.5 * np.sum(weights)
+    return both_classes(result)
 
 
 @sklearn.lower(

@@ -11,7 +11,7 @@ from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import boosting, voting
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import forests as trees
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _pipeline(last: BaseEstimator) -> Any:
     """A pipeline of scalers and samplers around `last`."""
     steps = [
         ("under", import_module("imblearn.under_sampling").RandomUnderSampler(random_state=0)),
-        ("scale", made("preprocessing", "StandardScaler")),
+        ("scale", unfitted("preprocessing", "StandardScaler")),
         ("nothing", "passthrough"),
         ("over", import_module("imblearn.over_sampling").RandomOverSampler(random_state=0)),
         ("last", last),
@@ -54,7 +54,7 @@ _LAST = {
 def _last(method: str) -> Any:
     if method == "raw_scores":
         return lambda: _pipeline(import_module("xgboost").XGBClassifier(n_estimators=4, max_depth=2))
-    return lambda: _pipeline(made(*_LAST[method]))
+    return lambda: _pipeline(unfitted(*_LAST[method]))
 
 
 def _lower_pipeline(method: str) -> None:
@@ -125,17 +125,17 @@ _BAGGED: dict[str, Lowering] = {
     "predict_log_proba": voting.bagged_log_probabilities,
 }
 for _method, _lowering in _BAGGED.items():
-    _bayes = {"estimator": made("naive_bayes", "GaussianNB")}
+    _bayes = {"estimator": unfitted("naive_bayes", "GaussianNB")}
     _as_its_base(
         "BalancedBaggingClassifier", _method, _lowering, {**_FEW, **_bayes, "text": True},
         {**_FEW, **_bayes, "max_features": 2}, {**_FEW, **_bayes, "classes": 2},
     )  # fmt: skip
-    _boosted = {"estimator": made("ensemble", "AdaBoostClassifier", n_estimators=4)}
+    _boosted = {"estimator": unfitted("ensemble", "AdaBoostClassifier", n_estimators=4)}
     _as_its_base(
         "EasyEnsembleClassifier", _method, _lowering, {**_FEW, **_boosted, "text": True}, {**_FEW, **_boosted, "classes": 2},
     )  # fmt: skip
 for _name in ("BalancedBaggingClassifier", "EasyEnsembleClassifier"):
-    _line = {"estimator": made("linear_model", "LogisticRegression")}
+    _line = {"estimator": unfitted("linear_model", "LogisticRegression")}
     _as_its_base(_name, "decision_function", voting.bagged_scores, {**_FEW, **_line}, {**_FEW, **_line, "classes": 2})
 
 for _method, _lowering in {

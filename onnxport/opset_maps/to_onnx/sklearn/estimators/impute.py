@@ -15,7 +15,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
 
@@ -44,12 +44,12 @@ def gaps(**options: object) -> Any:
     """A SimpleImputer fitted on normal features with gaps."""
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
-    return made(_HERE, "SimpleImputer", **options).fit(x)
+    return unfitted(_HERE, "SimpleImputer", **options).fit(x)
 
 
 def _blanks(**options: object) -> Any:
     table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
-    return made(_HERE, "SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
+    return unfitted(_HERE, "SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
 
 
 @sklearn.lower(
@@ -70,7 +70,7 @@ def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     missing = missing_in(op, rows, model.missing_values)
     if rows.dtype == object:
         kept = np.array([isinstance(item, str) for item in statistics])
-        found = _filled_text(op, rows, missing, [item if isinstance(item, str) else "" for item in statistics])
+        result = _filled_text(op, rows, missing, [item if isinstance(item, str) else "" for item in statistics])
     elif statistics.dtype == object and any(isinstance(item, str) for item in statistics):
         raise UnsupportedOperator(
             "the imputer was fitted on strings, the input holds numbers: pass rows like those as inputs="
@@ -78,10 +78,10 @@ def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     else:
         numeric = statistics.astype(np.float64)
         kept = ~np.isnan(numeric)
-        found = np.where(missing, np.where(kept, numeric, 0.0).astype(rows.dtype), rows)
+        result = np.where(missing, np.where(kept, numeric, 0.0).astype(rows.dtype), rows)
     if not (model.keep_empty_features or kept.all()):
-        found = found[:, kept]
-    return joined_indicator(model, found, missing)
+        result = result[:, kept]
+    return joined_indicator(model, result, missing)
 
 
 @sklearn.lower(
@@ -95,7 +95,7 @@ def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     ],
 )
 def simple_gaps(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
-    """Missing values where the indicator says; a column that is missing in every row of the batch has no imputed column."""
+    """Missing values where the indicator is set; a column that is missing in every row of the batch has no imputed column."""
     if not model.add_indicator:
         raise UnsupportedOperator("SimpleImputer: inverse_transform needs add_indicator=True")
     rows = numbers(op, x)
@@ -113,19 +113,19 @@ def _filled_text(op: OpBuilder, rows: Array, missing: Array, statistics: list[st
     return rows.of(op.Where(missing.value, op.const(np.array(statistics, object)), rows.value))
 
 
-def joined_indicator(model: IterativeImputer | KNNImputer | SimpleImputer, found: Array, missing: Array) -> Array:
+def joined_indicator(model: IterativeImputer | KNNImputer | SimpleImputer, rows: Array, missing: Array) -> Array:
     """The imputed columns, followed by those of the imputer's indicator of missing values."""
     if model.indicator_ is None:
-        return found
-    if found.dtype == object:
+        return rows
+    if rows.dtype == object:
         raise UnsupportedOperator("add_indicator=True puts booleans beside strings, which are no matrix")
-    return np.hstack([found, missing[:, model.indicator_.features_].astype(found.dtype)])
+    return np.hstack([rows, missing[:, model.indicator_.features_].astype(rows.dtype)])
 
 
 def _indicator(**options: object) -> Any:
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
-    return made(_HERE, "MissingIndicator", error_on_new=False, **options).fit(x)
+    return unfitted(_HERE, "MissingIndicator", error_on_new=False, **options).fit(x)
 
 
 @sklearn.lower(
@@ -145,7 +145,7 @@ def missing_indicator(op: OpBuilder, model: MissingIndicator, x: Table) -> Array
 def _neighbours(**options: object) -> Any:
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
-    return made(_HERE, "KNNImputer", n_neighbors=3, **options).fit(x)
+    return unfitted(_HERE, "KNNImputer", n_neighbors=3, **options).fit(x)
 
 
 def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
@@ -157,8 +157,8 @@ def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
     x, y = np.where(np.isnan(rows), 0.0, rows), np.where(np.isnan(fitted), 0.0, fitted)
     squares = np.maximum(product_squares(x, y) - (x * x) @ lost.T - gone @ (y * y).T, 0.0)
     shared = (1.0 - gone) @ (1.0 - lost).T
-    found = np.sqrt(squares / np.maximum(shared, 1.0) * float(fitted.shape[1]))
-    return np.where(shared > 0, found, np.inf)
+    result = np.sqrt(squares / np.maximum(shared, 1.0) * float(fitted.shape[1]))
+    return np.where(shared > 0, result, np.inf)
 
 
 def _filled_in(model: KNNImputer, rows: Array, fitted: np.ndarray) -> Array:
@@ -206,11 +206,11 @@ def neighbour_imputer(op: OpBuilder, model: KNNImputer, x: Table) -> Array:
     chosen.shape = ir.Shape([None, fitted.shape[1]])
     (filled,) = in_blocks(rows.of(chosen), len(fitted), lambda block: [_filled_in(model, block, fitted)])
     places = op.Transpose(op.NonZero(lacking.value), perm=[1, 0])
-    found = rows.of(op.ScatterND(wide.value, places, filled.value)).astype(rows.dtype)
+    result = rows.of(op.ScatterND(wide.value, places, filled.value)).astype(rows.dtype)
     valid = np.asarray(model._valid_mask)
     if not (valid.all() or model.keep_empty_features):
-        found = found[:, valid]
-    return joined_indicator(model, found, missing)
+        result = result[:, valid]
+    return joined_indicator(model, result, missing)
 
 
 # -- in rounds ---------------------------------------------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def _rounds(**options: object) -> Any:
 
     x = data()
     x[::7, 1] = x[::5, 2] = x[::11, 0] = np.nan
-    return made(_HERE, "IterativeImputer", **options).fit(x)
+    return unfitted(_HERE, "IterativeImputer", **options).fit(x)
 
 
 def _forest() -> Any:
-    return made("ensemble", "RandomForestRegressor", n_estimators=4, max_depth=3)
+    return unfitted("ensemble", "RandomForestRegressor", n_estimators=4, max_depth=3)
 
 
 @sklearn.lower(
@@ -251,9 +251,9 @@ def iterative_imputer(op: OpBuilder, model: IterativeImputer, x: Table) -> Array
     absent = [missing[:, i] & (not empty[feature]) for i, feature in enumerate(kept)]
     for number, step in enumerate(model.imputation_sequence_):
         others: Any = np.stack([columns[i] for i in step.neighbor_feat_idx], axis=1)
-        found = called(op, step.estimator, "predict", others.value, step=f"imputation_sequence_[{number}]")
-        found = np.clip(found, model._min_value[step.feat_idx], model._max_value[step.feat_idx]).astype(rows.dtype)
-        columns[step.feat_idx] = np.where(absent[step.feat_idx], found, columns[step.feat_idx])
+        values = called(op, step.estimator, "predict", others.value, step=f"imputation_sequence_[{number}]")
+        values = np.clip(values, model._min_value[step.feat_idx], model._max_value[step.feat_idx]).astype(rows.dtype)
+        columns[step.feat_idx] = np.where(absent[step.feat_idx], values, columns[step.feat_idx])
     result = np.stack(columns, axis=1)
     # a batch of nothing but missing values is left as the first imputer filled it
     result = np.where(np.min(np.stack(absent, axis=1).astype(np.int64)) == 1, first, result)

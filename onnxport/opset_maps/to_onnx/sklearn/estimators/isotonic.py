@@ -10,7 +10,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, quantity
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.interpolation import interpolated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _isotonic(**options: object) -> Any:
-    return made("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
+    return unfitted("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
 
 
 @sklearn.lower(
@@ -35,6 +35,6 @@ def isotonic(op: OpBuilder, model: IsotonicRegression, x: Table) -> Array:
     rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
     if model.out_of_bounds == "clip":
         rows = np.clip(rows, model.X_min_, model.X_max_)
-    found = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
+    result = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
     beyond = (rows < model.X_thresholds_[0]) | (rows > model.X_thresholds_[-1])
-    return np.where(beyond, np.nan, found).astype(rows.dtype)
+    return np.where(beyond, np.nan, result).astype(rows.dtype)

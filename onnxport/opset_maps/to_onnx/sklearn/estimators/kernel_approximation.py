@@ -31,9 +31,9 @@ _POSITIVE = f64(7, 4, low=0.1, high=3.0)
 
 
 def _waves(model: RBFSampler | SkewedChi2Sampler, rows: Array) -> Array:
-    found = rows @ model.random_weights_
-    found += model.random_offset_
-    return np.cos(found) * (2.0 / model.n_components) ** 0.5
+    result = rows @ model.random_weights_
+    result += model.random_offset_
+    return np.cos(result) * (2.0 / model.n_components) ** 0.5
 
 
 @sklearn.lower("RBFSampler.transform", cases=cases(transformer, _HERE, "RBFSampler", {**_SMALL, "gamma": 0.01}))
@@ -73,13 +73,13 @@ def additive_features(op: OpBuilder, model: AdditiveChi2Sampler, x: Table) -> Ar
         raise UnsupportedOperator("AdditiveChi2Sampler: sample_interval is not set")
     nonzero = rows != 0.0
     safe = np.where(nonzero, rows, 1.0)
-    found = [np.sqrt(safe * interval)]
+    parts = [np.sqrt(safe * interval)]
     logs, root = interval * np.log(safe), 2 * safe * interval
     for step in range(1, model.sample_steps):
         scale = np.sqrt(root / np.cosh(np.pi * step * interval))
-        found += [scale * np.cos(step * logs), scale * np.sin(step * logs)]
+        parts += [scale * np.cos(step * logs), scale * np.sin(step * logs)]
     zero = np.zeros_like(rows)
-    return np.hstack([np.where(nonzero, part.astype(rows.dtype), zero) for part in found])
+    return np.hstack([np.where(nonzero, part.astype(rows.dtype), zero) for part in parts])
 
 
 @sklearn.lower(
@@ -98,9 +98,9 @@ def nystroem(op: OpBuilder, model: Nystroem, x: Table) -> Array:
         raise UnsupportedOperator("Nystroem: a function as kernel has no mapping; use a kernel by name")
     if model.kernel == "precomputed":
         return rows[:, model.component_indices_] @ model.normalization_.T
-    found = kernel(rows.astype(np.float64), model.components_, model.kernel, model._get_kernel_params())
+    result = kernel(rows.astype(np.float64), model.components_, model.kernel, model._get_kernel_params())
     narrow = rows.dtype == model.components_.dtype == model.normalization_.dtype == np.float32
-    return (found @ model.normalization_.T.astype(np.float64)).astype(np.float32 if narrow else np.float64)
+    return (result @ model.normalization_.T.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
 @sklearn.lower(
@@ -133,5 +133,5 @@ def _turns(size: int) -> np.ndarray:
     cosine, sine = np.cos(angle), np.sin(angle)
     across = (eighth + 1) // 2 % 2 == 1  # beside the other axis
     cosine, sine = np.where(across, sine, cosine), np.where(across, cosine, sine)
-    found: np.ndarray = np.where((eighth + 2) // 4 % 2 == 1, -cosine, cosine) - 1j * np.where(eighth >= 4, -sine, sine)
-    return found
+    result: np.ndarray = np.where((eighth + 2) // 4 % 2 == 1, -cosine, cosine) - 1j * np.where(eighth >= 4, -sine, sine)
+    return result

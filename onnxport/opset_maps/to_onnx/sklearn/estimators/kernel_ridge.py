@@ -29,6 +29,6 @@ if TYPE_CHECKING:
 def kernel_ridge(op: OpBuilder, model: KernelRidge, x: Table) -> Array:
     """The kernel with the fitted rows times the dual coefficients."""
     rows = numbers(op, x)
-    said = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
-    found = rows if model.kernel == "precomputed" else kernel(rows, model.X_fit_, model.kernel, said)
-    return found @ model.dual_coef_
+    parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    result = rows if model.kernel == "precomputed" else kernel(rows, model.X_fit_, model.kernel, parameters)
+    return result @ model.dual_coef_

@@ -25,7 +25,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     softmax,
     zero_and_minus,
 )
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
 if TYPE_CHECKING:
@@ -142,11 +142,11 @@ def linear_label(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array
     """The class of the greatest score."""
     pair = _pair(op, model, x)
     if pair is not None:
-        found = label_of_pair(model.classes_, pair)
+        label = label_of_pair(model.classes_, pair)
     else:
-        found = label_of_scores(model.classes_, called(op, model, "decision_function", x))
+        label = label_of_scores(model.classes_, called(op, model, "decision_function", x))
     short = _in_one(op, model, x)
-    return with_shorter(found, short[0] if short else None)
+    return with_shorter(label, short[0] if short else None)
 
 
 def _pair(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array | None:
@@ -189,7 +189,7 @@ def _in_one(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> tuple[Arra
 
 def _many_labels() -> Any:
     y = np.stack([target(2), 1 - target(2)], axis=1)
-    return made(_LINEAR, "RidgeClassifier").fit(data(), y)
+    return unfitted(_LINEAR, "RidgeClassifier").fit(data(), y)
 
 
 @sklearn.lower(
@@ -220,12 +220,12 @@ def logistic_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis | Lo
     """Logistic function of the score for two classes, softmax of the scores for more."""
     pair = _pair(op, model, x)
     if pair is not None:
-        found = logistic_classes(pair)
+        result = logistic_classes(pair)
     else:
         scores = called(op, model, "decision_function", x)
-        found = one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
+        result = one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
     short = _in_one(op, model, x)
-    return with_shorter(found, short[1] if short else None)
+    return with_shorter(result, short[1] if short else None)
 
 
 @sklearn.lower(

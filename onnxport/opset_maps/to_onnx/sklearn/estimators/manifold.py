@@ -37,7 +37,7 @@ def geodesic_projection(op: OpBuilder, model: Isomap, x: Table) -> Array:
     cases=cases(transformer, "manifold", "LocallyLinearEmbedding", {}, {"n_neighbors": 3, "reg": 0.01}),
 )
 def barycentres(op: OpBuilder, model: LocallyLinearEmbedding, x: Table) -> Array:
-    """The nearest fitted rows' embeddings, weighted as the row is best said as their mean (Roweis and Saul, 2000)."""
+    """The nearest fitted rows' embeddings, with the weights whose mean of them is nearest to the row (Roweis and Saul, 2000)."""
     rows = floats(op, x)
     _, index = (Array(op, item) for item in op.call(model.nbrs_, "kneighbors", x, step="nbrs_"))
     gap = take(rows.const(model.nbrs_._fit_X), index, axis=0) - rows[:, None, :]

@@ -64,21 +64,21 @@ def _variational_terms(model: BaseMixture) -> Any:
     features = model.means_.shape[1]
     freedom = model.degrees_of_freedom_
     spread = np.sum(digamma(0.5 * (freedom - np.arange(features)[:, None])), axis=0) + features * np.log(2.0)
-    found = -0.5 * features * np.log(freedom) + 0.5 * (spread - features / model.mean_precision_)
+    result = -0.5 * features * np.log(freedom) + 0.5 * (spread - features / model.mean_precision_)
     weights = model.weight_concentration_
     if model.weight_concentration_prior_type != "dirichlet_process":
-        return found + digamma(weights) - digamma(np.sum(weights))
+        return result + digamma(weights) - digamma(np.sum(weights))
     total = digamma(weights[0] + weights[1])
     rest = np.cumsum(digamma(weights[1]) - total)[:-1]
-    return found + digamma(weights[0]) - total + np.concatenate([[0.0], rest])
+    return result + digamma(weights[0]) - total + np.concatenate([[0.0], rest])
 
 
 def weighted_log_densities(op: OpBuilder, model: BaseMixture, x: Table) -> Array:
     """log weight + log density of each component."""
-    found = log_densities(model, numbers(op, x))
+    result = log_densities(model, numbers(op, x))
     if hasattr(model, "weight_concentration_"):
-        return found + _variational_terms(model)
-    return found + np.log(model.weights_)
+        return result + _variational_terms(model)
+    return result + np.log(model.weights_)
 
 
 @sklearn.lower(

@@ -17,7 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, made, quantity, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, matrix
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
 
 
 def _made(kind: str, inner: str = _LIKELY, **options: object) -> Any:
-    return classifier("multiclass", kind, estimator=made("linear_model", inner), **options)
+    return classifier("multiclass", kind, estimator=unfitted("linear_model", inner), **options)
 
 
 def _binary_score(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
@@ -40,8 +40,8 @@ def _binary_score(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) 
     if is_regressor(estimator):
         return called(op, estimator, "predict", x, step=step)
     if hasattr(estimator, "decision_function"):
-        found = called(op, estimator, "decision_function", x, step=step)
-        return found.reshape(-1) if found.ndim > 1 else found
+        result = called(op, estimator, "decision_function", x, step=step)
+        return result.reshape(-1) if result.ndim > 1 else result
     return called(op, estimator, "predict_proba", x, step=step)[:, 1]
 
 
@@ -59,7 +59,7 @@ def _scores(op: OpBuilder, model: OneVsRestClassifier | OutputCodeClassifier, x:
 def _labelled() -> Any:
     x = data()
     y = np.stack([target(2), (x[:, 1] > 0).astype(int)], axis=1)
-    return made("multiclass", "OneVsRestClassifier", estimator=made("linear_model", _LIKELY)).fit(x, y)
+    return unfitted("multiclass", "OneVsRestClassifier", estimator=unfitted("linear_model", _LIKELY)).fit(x, y)
 
 
 @sklearn.lower(
@@ -72,13 +72,13 @@ def _labelled() -> Any:
 )
 def rest_label(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
     """The class whose estimator is most for it, the first among equals; for several labels, ones where one is for it."""
-    found = _scores(op, model, x)
+    result = _scores(op, model, x)
     bound = _threshold(model.estimators_[0])
     if model.multilabel_:
-        return np.stack([item > bound for item in found], axis=1).astype(np.int64)
+        return np.stack([item > bound for item in result], axis=1).astype(np.int64)
     if model.label_binarizer_.y_type_ != "multiclass":
-        return take_class(model.classes_, (found[0] > bound).astype(np.int64))
-    return take_class(model.classes_, np.argmax(np.stack([item.astype(np.float64) for item in found], axis=1), axis=1))
+        return take_class(model.classes_, (result[0] > bound).astype(np.int64))
+    return take_class(model.classes_, np.argmax(np.stack([item.astype(np.float64) for item in result], axis=1), axis=1))
 
 
 @sklearn.lower(
@@ -96,11 +96,11 @@ def rest_probabilities(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> A
     ]
     if len(parts) == 1:
         return both_classes(parts[0])
-    found = np.stack(parts, axis=1)
+    result = np.stack(parts, axis=1)
     if model.multilabel_:
-        return found
-    total = np.sum(found, axis=1, keepdims=True)
-    return found / np.where(total == 0, 1.0, total)
+        return result
+    total = np.sum(result, axis=1, keepdims=True)
+    return result / np.where(total == 0, 1.0, total)
 
 
 @sklearn.lower(
@@ -158,8 +158,8 @@ def pair_scores(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
         given = x if indices is None else Array(op, matrix(op, x))[:, np.asarray(indices)].value
         labels.append(called(op, part, "predict", given, step=f"estimators_.{i}"))
         scores.append(_binary_score(op, part, given, f"estimators_.{i}"))
-    found = votes_of_pairs(np.stack(labels, axis=1), np.stack(scores, axis=1), model.n_classes_)
-    return found[:, 1] if model.n_classes_ == 2 else found
+    result = votes_of_pairs(np.stack(labels, axis=1), np.stack(scores, axis=1), model.n_classes_)
+    return result[:, 1] if model.n_classes_ == 2 else result
 
 
 @sklearn.lower(
@@ -171,11 +171,11 @@ def pair_scores(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
 )
 def pair_label(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
     """The class of the greatest score."""
-    found = called(op, model, "decision_function", x)
+    result = called(op, model, "decision_function", x)
     if model.n_classes_ == 2:
-        return take_class(model.classes_, (found > _threshold(model.estimators_[0])).astype(np.int64))
+        return take_class(model.classes_, (result > _threshold(model.estimators_[0])).astype(np.int64))
     # pairs of a class that no row is near to have NaN for a score
-    return take_class(model.classes_, np.argmax(Traced(op, found.value), axis=1))
+    return take_class(model.classes_, np.argmax(Traced(op, result.value), axis=1))
 
 
 @sklearn.lower(
@@ -184,8 +184,8 @@ def pair_label(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
 )
 def code_label(op: OpBuilder, model: OutputCodeClassifier, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
-    found = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
-    return take_class(model.classes_, np.argmin(product_squares(found, model.code_book_), axis=1))
+    result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
+    return take_class(model.classes_, np.argmin(product_squares(result, model.code_book_), axis=1))
 
 
 # -- several outputs -------------------------------------------------------------------------------------------------------
@@ -193,12 +193,12 @@ def code_label(op: OpBuilder, model: OutputCodeClassifier, x: Table) -> Array:
 
 def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
     if kind.endswith("Regressor") or kind == "RegressorChain":
-        inner = {"estimator": made("linear_model", "Ridge")}
+        inner = {"estimator": unfitted("linear_model", "Ridge")}
         return regressor("multioutput", kind, outputs=2, **inner, **options)
     x = data()
     y = np.stack([target(3), (x[:, 1] > 0).astype(int)], axis=1)
     y = y > 0 if kind == "ClassifierChain" else y
-    return made("multioutput", kind, estimator=made("linear_model", _LIKELY), **options).fit(x, y.astype(int))
+    return unfitted("multioutput", kind, estimator=unfitted("linear_model", _LIKELY), **options).fit(x, y.astype(int))
 
 
 @sklearn.lower(
@@ -210,8 +210,8 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
 )
 def each_output(op: OpBuilder, model: _MultiOutputEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
-    found = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
-    return np.stack([item.T if item.ndim > 1 else item for item in found], axis=-1)
+    parts = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+    return np.stack([item.T if item.ndim > 1 else item for item in parts], axis=-1)
 
 
 @sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
@@ -221,19 +221,19 @@ def each_probabilities(op: OpBuilder, model: MultiOutputClassifier, x: Table) ->
 
 
 def _response(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, step: str) -> Array:
-    """One column of what an estimator says: for probabilities that of the second class."""
-    found = called(op, estimator, method, x, step=step)
-    if found.ndim == 2:
-        if found.shape[1] != 2:
+    """One column of an estimator's predictions: of probabilities that of the second class."""
+    result = called(op, estimator, method, x, step=step)
+    if result.ndim == 2:
+        if result.shape[1] != 2:
             raise UnsupportedOperator("a chain of estimators of more than two classes")
-        return found[:, 1]
-    return found
+        return result[:, 1]
+    return result
 
 
 def _chained(op: OpBuilder, model: ClassifierChain | RegressorChain, method: str, x: Table) -> Array:
     rows = Array(op, matrix(op, x))
     features: list[Array] = []
-    found: list[Array] = []
+    parts: list[Array] = []
     feature_method = getattr(model, "chain_method_", "predict")
     for i, part in enumerate(model.estimators_):
         wide = (
@@ -243,13 +243,13 @@ def _chained(op: OpBuilder, model: ClassifierChain | RegressorChain, method: str
         )
         features.append(_response(op, part, feature_method, one_value(wide), f"estimators_.{i}").astype(np.float64))
         same = method == feature_method
-        found.append(
+        parts.append(
             features[-1]
             if same
             else _response(op, part, method, one_value(wide), f"estimators_.{i}").astype(np.float64)
         )
     inverse = np.argsort(np.asarray(model.order_))
-    return np.stack([found[int(i)] for i in inverse], axis=1)
+    return np.stack([parts[int(i)] for i in inverse], axis=1)
 
 
 def _maker(make: Callable[..., object], name: str, **options: object) -> Any:
@@ -262,7 +262,7 @@ def _lower_chain(method: str, *names: str) -> None:
         cases=[built(_maker(_outputs, name, order=[1, 0]), _ROWS) for name in names],
     )
     def chain(op: OpBuilder, model: ClassifierChain | RegressorChain, x: Table) -> Array:
-        """Each estimator on the rows and what those before it said."""
+        """Each estimator on the rows and the predictions of those before it."""
         return _chained(op, model, method, x)
 
 
@@ -292,10 +292,10 @@ def _frozen(name: str) -> Any:
     if name == "SelfTrainingClassifier":
         y = target()
         y[::3] = -1
-        return made("semi_supervised", name, estimator=made("linear_model", _LIKELY)).fit(data(), y)
-    inner = made("linear_model", _LIKELY)
+        return unfitted("semi_supervised", name, estimator=unfitted("linear_model", _LIKELY)).fit(data(), y)
+    inner = unfitted("linear_model", _LIKELY)
     if name == "FrozenEstimator":
-        return made("frozen", name, estimator=inner.fit(data(), target()))
+        return unfitted("frozen", name, estimator=inner.fit(data(), target()))
     return classifier("model_selection", name, classes=2, estimator=inner)
 
 
@@ -331,13 +331,13 @@ for _method in _METHODS:
                 text=True,
                 pos_label="low",
                 threshold=0.3,
-                estimator=made("linear_model", _LIKELY),
+                estimator=unfitted("linear_model", _LIKELY),
             ),
             _ROWS,
         ),
         built(
             lambda: classifier(
-                "model_selection", "FixedThresholdClassifier", classes=2, estimator=made("linear_model", _SCORED)
+                "model_selection", "FixedThresholdClassifier", classes=2, estimator=unfitted("linear_model", _SCORED)
             ),
             _ROWS,
         ),
@@ -352,15 +352,15 @@ def threshold_label(op: OpBuilder, model: BaseThresholdClassifier, x: Table) -> 
     positive = getattr(model, "_curve_scorer", model)
     label = positive._get_pos_label() if hasattr(positive, "_get_pos_label") else getattr(model, "pos_label", None)
     first = label is not None and label == model.classes_[0]
-    found = called(op, inner, method, x, step="estimator_")
+    result = called(op, inner, method, x, step="estimator_")
     if method == "predict_proba":
-        found = found[:, 0 if first else 1]
+        result = result[:, 0 if first else 1]
     elif first:
-        found = -found
+        result = -result
     bound = getattr(model, "best_threshold_", None)
     if bound is None:
         bound = (0.5 if method == "predict_proba" else 0.0) if model.threshold == "auto" else model.threshold
-    above = (found >= float(bound)).astype(np.int64)
+    above = (result >= float(bound)).astype(np.int64)
     return take_class(np.asarray(model.classes_)[::-1] if first else model.classes_, above)
 
 
@@ -368,7 +368,7 @@ def threshold_label(op: OpBuilder, model: BaseThresholdClassifier, x: Table) -> 
 
 
 def _transformed(**options: object) -> Any:
-    model = made("compose", "TransformedTargetRegressor", regressor=made("linear_model", "Ridge"), **options)
+    model = unfitted("compose", "TransformedTargetRegressor", regressor=unfitted("linear_model", "Ridge"), **options)
     return model.fit(data(), quantity(positive=True))
 
 
@@ -376,12 +376,12 @@ def _transformed(**options: object) -> Any:
     "TransformedTargetRegressor.predict",
     cases=[
         built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
-        built(lambda: _transformed(transformer=made("preprocessing", "StandardScaler")), _ROWS),
+        built(lambda: _transformed(transformer=unfitted("preprocessing", "StandardScaler")), _ROWS),
     ],
 )
 def untransformed(op: OpBuilder, model: TransformedTargetRegressor, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""
-    said = called(op, model.regressor_, "predict", x, step="regressor_")
-    column = said[:, None] if said.ndim == 1 else said
-    found = called(op, model.transformer_, "inverse_transform", column.value, step="transformer_")
-    return found[:, 0] if model._training_dim == found.ndim - 1 and found.shape[1] == 1 else found
+    prediction = called(op, model.regressor_, "predict", x, step="regressor_")
+    column = prediction[:, None] if prediction.ndim == 1 else prediction
+    result = called(op, model.transformer_, "inverse_transform", column.value, step="transformer_")
+    return result[:, 0] if model._training_dim == result.ndim - 1 and result.shape[1] == 1 else result

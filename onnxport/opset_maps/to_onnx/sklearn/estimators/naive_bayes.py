@@ -13,7 +13,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, logsumexp
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _COUNTS = Drawn("int64", (7, 4), 0, 3)
 def _of_counts(name: str, **options: object) -> Any:
     counts = np.clip(np.abs(data()).astype(np.int64), 0, 3)
     counts[:4] = np.arange(4)[:, None]  # each column has each count
-    return made(_HERE, name, **options).fit(counts, target())
+    return unfitted(_HERE, name, **options).fit(counts, target())
 
 
 @sklearn.lower("GaussianNB.predict_joint_log_proba", cases=cases(classifier, _HERE, "GaussianNB", {}, {"classes": 2}))
@@ -47,9 +47,9 @@ def gaussian_joint(op: OpBuilder, model: GaussianNB, x: Table) -> Array:
 )
 def multinomial_joint(op: OpBuilder, model: ComplementNB | MultinomialNB, x: Table) -> Array:
     """Counts times the features' log probabilities, plus the log prior where the model uses it."""
-    found = numbers(op, x) @ model.feature_log_prob_.T
+    joint = numbers(op, x) @ model.feature_log_prob_.T
     uses_prior = not hasattr(model, "feature_all_") or len(model.classes_) == 1
-    return found + model.class_log_prior_ if uses_prior else found
+    return joint + model.class_log_prior_ if uses_prior else joint
 
 
 @sklearn.lower(
@@ -57,7 +57,8 @@ def multinomial_joint(op: OpBuilder, model: ComplementNB | MultinomialNB, x: Tab
     cases=[
         *cases(classifier, _HERE, "BernoulliNB", {}, {"binarize": 0.5}),
         built(
-            lambda: made(_HERE, "BernoulliNB", binarize=None).fit(data() > 0, target()), Drawn("int64", (7, 4), 0, 1)
+            lambda: unfitted(_HERE, "BernoulliNB", binarize=None).fit(data() > 0, target()),
+            Drawn("int64", (7, 4), 0, 1),
         ),
     ],
 )
@@ -76,10 +77,10 @@ def bernoulli_joint(op: OpBuilder, model: BernoulliNB, x: Table) -> Array:
 def categorical_joint(op: OpBuilder, model: CategoricalNB, x: Table) -> Array:
     """The categories' log probabilities; a category that was not fitted is an error, as in scikit-learn."""
     rows = numbers(op, x).astype(np.int64)
-    found = take(rows.const(model.feature_log_prob_[0].T), rows[:, 0], axis=0)
+    joint = take(rows.const(model.feature_log_prob_[0].T), rows[:, 0], axis=0)
     for column, logs in enumerate(model.feature_log_prob_[1:], 1):
-        found = found + take(rows.const(logs.T), rows[:, column], axis=0)
-    return found + model.class_log_prior_
+        joint = joint + take(rows.const(logs.T), rows[:, column], axis=0)
+    return joint + model.class_log_prior_
 
 
 @sklearn.lower("_BaseNB.predict_log_proba", cases=cases(classifier, _HERE, "GaussianNB"))

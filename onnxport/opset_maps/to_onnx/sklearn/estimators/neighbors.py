@@ -26,7 +26,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, matrix, numbers
 
@@ -53,19 +53,19 @@ def neighbours_of(op: OpBuilder, model: KNeighborsMixin, x: Table, k: int | None
     k = int(k or model.n_neighbors)
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
-        found = rows.astype(np.float64)
-        least, places = op.TopK(found.value, [k], axis=1, largest=0, sorted=1)
+        distance = rows.astype(np.float64)
+        least, places = op.TopK(distance.value, [k], axis=1, largest=0, sorted=1)
         return rows.of(least), rows.of(places)
     if _both_sparse(model, x) and metric == "euclidean":
         return nearest_of_sparse(rows, _fitted(model), k)
     if model._fit_method == "brute" and metric in ("euclidean", "l2"):
         return nearest_by_product(rows, _fitted(model), k)
     if getattr(model, "_tree", None) is None:
-        found, index = nearest(rows, _fitted(model), k, metric, parameters)
-        return _as_scikit(model, rows, found), index
+        distance, index = nearest(rows, _fitted(model), k, metric, parameters)
+        return _as_scikit(model, rows, distance), index
     visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
-    found, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
-    return found, take(index.const(visited), index, axis=0)
+    distance, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
+    return distance, take(index.const(visited), index, axis=0)
 
 
 # On a graph of distances, the same with infinity where nothing is stored.
@@ -76,13 +76,13 @@ def _given(op: OpBuilder, model: NeighborsBase, x: Table) -> Array:
     """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
     if model.effective_metric_ != "precomputed" or not is_sparse(x):
         return numbers(op, x)
-    found = _STORED.of(matrix(op, x))
-    if found is None:
+    stored = _STORED.of(matrix(op, x))
+    if stored is None:
         raise UnsupportedOperator(
             f"{type(model).__name__}: metric='precomputed' of a sparse matrix, whose zeros are no distances, unless a "
             "KNeighborsTransformer or RadiusNeighborsTransformer with mode='distance' made it just before"
         )
-    return Array(op, found)
+    return Array(op, stored)
 
 
 def _graph(model: KNeighborsTransformer | RadiusNeighborsTransformer, zeros: Array, infinite: Array) -> Array:
@@ -91,10 +91,10 @@ def _graph(model: KNeighborsTransformer | RadiusNeighborsTransformer, zeros: Arr
     return zeros
 
 
-def _as_scikit(model: NeighborsBase, rows: Array, found: Array) -> Array:
+def _as_scikit(model: NeighborsBase, rows: Array, distance: Array) -> Array:
     """Distances in float32 where scikit-learn computes them as a product of float32 matrices."""
     narrow = rows.dtype == model._fit_X.dtype == np.float32 and model._fit_method == "brute"
-    return found.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else found
+    return distance.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else distance
 
 
 def _metric(model: NeighborsBase, rows: Array) -> tuple[str, dict[str, Any]]:
@@ -140,8 +140,8 @@ def _weights(distance: Array, weights: str | Callable[..., np.ndarray] | None) -
     if weights != "distance":
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = distance == 0.0
-    found = 1.0 / np.where(zero, 1.0, distance)
-    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), found)
+    weight = 1.0 / np.where(zero, 1.0, distance)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), weight)
 
 
 def _targets(model: KNeighborsClassifier | RadiusNeighborsClassifier) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -154,13 +154,13 @@ def _votes(model: KNeighborsClassifier, distance: Array, index: Array) -> list[A
     """For each label column the summed weights of the classes among the neighbours, [N, K]."""
     weights = _weights(distance, model.weights)
     y, classes = _targets(model)
-    found = []
+    parts = []
     for column, labels in enumerate(classes):
         shares = take(index.const(np.eye(len(labels))[y[:, column]]), index, axis=0)
         if weights is not None:
             shares = shares * weights[:, :, None]
-        found.append(np.sum(shares, axis=1))
-    return found
+        parts.append(np.sum(shares, axis=1))
+    return parts
 
 
 @sklearn.lower(
@@ -173,8 +173,8 @@ def _votes(model: KNeighborsClassifier, distance: Array, index: Array) -> list[A
 def neighbour_probabilities(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Any:
     """Shares of the classes among the neighbours."""
     distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
-    found = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
-    return found if model.outputs_2d_ else found[0]
+    parts = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
+    return parts if model.outputs_2d_ else parts[0]
 
 
 @sklearn.lower(
@@ -185,11 +185,11 @@ def neighbour_label(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Arr
     """The class with the most votes, the first among equals."""
     distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
     _, classes = _targets(model)
-    found = [
+    columns = [
         take_class(labels, np.argmax(votes, axis=1))
         for labels, votes in zip(classes, _votes(model, distance, index), strict=True)
     ]
-    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
+    return np.stack(columns, axis=1) if model.outputs_2d_ else columns[0]
 
 
 @sklearn.lower(
@@ -206,11 +206,11 @@ def neighbour_value(op: OpBuilder, model: KNeighborsRegressor, x: Table) -> Arra
     values = take(index.const(y if y.ndim > 1 else y[:, None]), index, axis=0)
     weights = _weights(distance, model.weights)
     if weights is None:
-        found = np.mean(values, axis=1)
+        result = np.mean(values, axis=1)
     else:
         total = np.sum(values * weights[:, :, None], axis=1)
-        found = (total / np.sum(weights, axis=1, keepdims=True)).astype(np.float64)
-    return found if y.ndim > 1 else found.reshape(-1)
+        result = (total / np.sum(weights, axis=1, keepdims=True)).astype(np.float64)
+    return result if y.ndim > 1 else result.reshape(-1)
 
 
 # -- within a radius -------------------------------------------------------------------------------------------------------
@@ -225,20 +225,20 @@ def _within(
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
-        found = rows.astype(np.float64)
-        return found, found <= float(model.radius)
+        distance = rows.astype(np.float64)
+        return distance, distance <= float(model.radius)
     radius = float(model.radius)
     if metric == "sqeuclidean":
-        found = exact_squares(rows, _fitted(model), radius)
-        return found, found <= radius
+        distance = exact_squares(rows, _fitted(model), radius)
+        return distance, distance <= radius
     if metric == "euclidean" and sparse:
         squares = product_squares(rows, _fitted(model))
         return np.sqrt(squares), squares <= model.radius * model.radius
     if metric == "euclidean" or (metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None):
         squares = exact_squares(rows, _fitted(model), radius * radius)
         return np.sqrt(squares), squares <= radius * radius
-    found = _as_scikit(model, rows, distances(rows, _fitted(model), metric, parameters))
-    return found, found <= model.radius  # as NumPy compares them: in float32 where they are that
+    distance = _as_scikit(model, rows, distances(rows, _fitted(model), metric, parameters))
+    return distance, distance <= model.radius  # as NumPy compares them: in float32 where they are that
 
 
 def _radius_weights(distance: Array, inside: Array, weights: str | Callable[..., np.ndarray] | None) -> Array:
@@ -247,8 +247,8 @@ def _radius_weights(distance: Array, inside: Array, weights: str | Callable[...,
     if weights != "distance":
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = (distance == 0.0) & inside
-    found = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0).astype(np.float64)
-    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), found)
+    weight = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0).astype(np.float64)
+    return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), weight)
 
 
 @sklearn.lower(
@@ -267,18 +267,18 @@ def radius_probabilities(op: OpBuilder, model: RadiusNeighborsClassifier, x: Tab
         distance, inside = _within(model, rows, sparse=sparse)
         weights = _radius_weights(distance, inside, model.weights)
         empty = ~np.any(inside, axis=1, keepdims=True)
-        found = []
+        parts = []
         for column, labels in enumerate(classes):
             votes = weights @ np.eye(len(labels))[y[:, column]]
             if model.outlier_label_ is not None:
                 outlier = np.asarray(labels == model.outlier_label_[column], np.float64)
                 votes = np.where(empty, outlier[None], votes)
             total = np.sum(votes, axis=1, keepdims=True)
-            found.append(votes / np.where(total == 0.0, 1.0, total))
-        return found
+            parts.append(votes / np.where(total == 0.0, 1.0, total))
+        return parts
 
-    found = in_blocks(_given(op, model, x), len(y), of_block)
-    return found if model.outputs_2d_ else found[0]
+    parts = in_blocks(_given(op, model, x), len(y), of_block)
+    return parts if model.outputs_2d_ else parts[0]
 
 
 @sklearn.lower(
@@ -289,7 +289,7 @@ def radius_label(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> A
     """The class of the greatest share; the outlier label where there is none."""
     shares = op.call(model, "predict_proba", x)
     _, classes = _targets(model)
-    found = []
+    columns = []
     for column, item in enumerate(shares if model.outputs_2d_ else [shares]):
         votes = Array(op, item)
         label = take_class(classes[column], np.argmax(votes, axis=1))
@@ -297,8 +297,8 @@ def radius_label(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> A
             nothing = np.all(votes == 0, axis=1)
             outlier = op.const(np.asarray(model.outlier_label_[column], np.asarray(classes[column]).dtype))
             label = label.of(op.Where(nothing.value, outlier, label.value))
-        found.append(label)
-    return np.stack(found, axis=1) if model.outputs_2d_ else found[0]
+        columns.append(label)
+    return np.stack(columns, axis=1) if model.outputs_2d_ else columns[0]
 
 
 @sklearn.lower(
@@ -320,8 +320,8 @@ def radius_value(op: OpBuilder, model: RadiusNeighborsRegressor, x: Table) -> Ar
         mean: Any = np.where(empty, nothing, (weights @ values) / np.where(empty, 1.0, total))
         return [mean]
 
-    (found,) = in_blocks(_given(op, model, x), len(y), of_block)
-    return found if y.ndim > 1 else found.reshape(-1)
+    (result,) = in_blocks(_given(op, model, x), len(y), of_block)
+    return result if y.ndim > 1 else result.reshape(-1)
 
 
 # -- graphs, outliers, densities ---------------------------------------------------------------------------------------------
@@ -332,11 +332,11 @@ def neighbour_graph(op: OpBuilder, model: KNeighborsTransformer, x: Table) -> Ar
     """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
-    found = []
+    parts = []
     for blank in (0.0, np.inf):
         nothing = full(index, (None, int(model.n_samples_fit_)), blank, filled.dtype)
-        found.append(nothing.of(op.ScatterElements(nothing.value, index.value, one_value(filled), axis=1)))
-    return _graph(model, *found)
+        parts.append(nothing.of(op.ScatterElements(nothing.value, index.value, one_value(filled), axis=1)))
+    return _graph(model, *parts)
 
 
 @sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
@@ -403,12 +403,12 @@ def _log_ball(d: int) -> float:
 
 def _log_cosine_moment(d: int) -> float:
     """log of the integral of r^(d - 1) cos(pi r / 2) from 0 to 1; as scikit-learn's, NaN for some even `d`."""
-    found, term = 0.0, 2.0 / np.pi
+    result, term = 0.0, 2.0 / np.pi
     for k in range(1, d + 1, 2):
-        found += term
+        result += term
         term *= -(d - k) * (d - k - 1) * (2.0 / np.pi) ** 2
     with np.errstate(invalid="ignore"):
-        return float(np.log(found))
+        return float(np.log(result))
 
 
 def _log_sphere(d: int) -> float:
@@ -419,7 +419,7 @@ def _log_sphere(d: int) -> float:
     "KernelDensity.score_samples",
     cases=[
         *cases(regressor, _HERE, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
-        built(lambda: made(_HERE, "KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
+        built(lambda: unfitted(_HERE, "KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
     ],
 )
 def kernel_density(op: OpBuilder, model: KernelDensity, x: Table) -> Array:

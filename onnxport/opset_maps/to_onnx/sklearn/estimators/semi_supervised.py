@@ -14,7 +14,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _partly(name: str, **options: object) -> Any:
     labels = target()
     labels[::2] = -1
-    return made("semi_supervised", name, **options).fit(data(), labels)
+    return unfitted("semi_supervised", name, **options).fit(data(), labels)
 
 
 @sklearn.lower(
@@ -39,12 +39,12 @@ def spread_labels(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array
     """The fitted rows' distributions over the labels, weighted by the kernel or summed over the nearest rows."""
     if model.kernel == "knn":
         _, index = (Array(op, item) for item in op.call(model.nn_fit, "kneighbors", x, step="nn_fit"))
-        found = np.sum(take(index.const(model.label_distributions_), index, axis=0), axis=1)
+        shares = np.sum(take(index.const(model.label_distributions_), index, axis=0), axis=1)
     elif model.kernel == "rbf":
-        found = kernel(numbers(op, x), model.X_, "rbf", {"gamma": model.gamma}) @ model.label_distributions_
+        shares = kernel(numbers(op, x), model.X_, "rbf", {"gamma": model.gamma}) @ model.label_distributions_
     else:
         raise UnsupportedOperator(f"{type(model).__name__}: a function as kernel has no mapping; use 'rbf' or 'knn'")
-    return found / np.sum(found, axis=1, keepdims=True)
+    return shares / np.sum(shares, axis=1, keepdims=True)
 
 
 @sklearn.lower(

@@ -18,7 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import gaussian_sums, 
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sklearn.svm._base import BaseLibSVM, BaseSVC
 
 _HERE = "svm"
-# From so many vectors on the kernel is made for a block of rows at a time; below, asking for the number of rows takes a tenth
+# From so many vectors on the kernel is computed for a block of rows at a time; below, asking for the number of rows takes a tenth
 # of one row's time, and the kernel of 10,000 rows at most 650 MB.
 _LARGE = 1 << 13
 _KERNELS: list[dict[str, Any]] = [
@@ -39,7 +39,7 @@ _KERNELS: list[dict[str, Any]] = [
 
 
 def _precomputed() -> Any:
-    return made(_HERE, "SVC", kernel="precomputed").fit(data() @ data().T, target())
+    return unfitted(_HERE, "SVC", kernel="precomputed").fit(data() @ data().T, target())
 
 
 def _probable(name: str, classes: int) -> list[Case]:
@@ -63,12 +63,12 @@ def _kernel_sum(op: OpBuilder, model: BaseLibSVM, x: Table, weights: np.ndarray,
         return affine(rows[:, model.support_], weights, intercept)
     if name == "linear":
         return affine(rows, vectors.T @ weights, intercept)
-    said = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
+    parameters = {"gamma": model._gamma, "coef0": model.coef0, "degree": model.degree}
 
     def of_block(block: Array) -> list[Array]:
         if name == "rbf":
             return [gaussian_sums(block, vectors, model._gamma, weights, intercept)]
-        return [affine(kernel(block, vectors, name, said), weights, intercept)]
+        return [affine(kernel(block, vectors, name, parameters), weights, intercept)]
 
     return in_blocks(rows, len(vectors), of_block, least=_LARGE)[0]
 
@@ -85,7 +85,7 @@ def _pairs(model: BaseSVC) -> list[tuple[int, int]]:
 
 
 def _pair_weights(model: BaseSVC) -> np.ndarray:
-    """For each pair i < j of classes what each support vector says for class i, [vectors, pairs]."""
+    """For each pair i < j of classes the coefficient of each support vector for class i, [vectors, pairs]."""
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
     coefficients = _dense(model._dual_coef_)
@@ -113,12 +113,12 @@ def pair_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
 )
 def machine_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
-    found = pair_scores(op, model, x)
+    result = pair_scores(op, model, x)
     if len(model.classes_) == 2:
-        return -found.reshape(-1)
+        return -result.reshape(-1)
     if model.decision_function_shape == "ovo":
-        return found
-    return votes_of_pairs((found < 0).astype(np.int64), -found, len(model.classes_))
+        return result
+    return votes_of_pairs((result < 0).astype(np.int64), -result, len(model.classes_))
 
 
 @sklearn.lower(
@@ -154,8 +154,8 @@ def machine_label(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
 def machine_probabilities(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     """Platt's logistic functions of the pairs' scores, coupled."""
     scores = pair_scores(op, model, x)
-    found = 1.0 / (1.0 + np.exp(scores * model._probA + model._probB))
-    return coupled(np.clip(found, 1e-7, 1 - 1e-7), len(model.classes_))
+    result = 1.0 / (1.0 + np.exp(scores * model._probA + model._probB))
+    return coupled(np.clip(result, 1e-7, 1 - 1e-7), len(model.classes_))
 
 
 def coupled(first: Array, count: int) -> Array:

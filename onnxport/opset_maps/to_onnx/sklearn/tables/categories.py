@@ -62,8 +62,8 @@ def codes(
     matches = value == known[None]
     if known.dtype.kind == "f" and np.isnan(known).any() and value.dtype.kind == "f":
         matches = matches | (np.isnan(value) & np.isnan(known)[None])
-    found = np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True)
-    return found + unknown
+    result = np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True)
+    return result + unknown
 
 
 def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, unknown: int) -> Array:
@@ -72,9 +72,9 @@ def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, un
     order = np.argsort(known, kind="stable")[: len(known) - int(np.isnan(known).sum())]
     value = value.astype(np.float64)
     place = np.minimum(passed(value, known[order], equal=False), len(order) - 1)
-    found = np.where(take(known[order], place) == value, take(numbers_of[order], place), np.int64(unknown))
+    result = np.where(take(known[order], place) == value, take(numbers_of[order], place), np.int64(unknown))
     missing = np.flatnonzero(np.isnan(known))
-    return np.where(np.isnan(value), np.int64(numbers_of[missing[0]]), found) if len(missing) else found
+    return np.where(np.isnan(value), np.int64(numbers_of[missing[0]]), result) if len(missing) else result
 
 
 def _label_encoder(

@@ -28,11 +28,11 @@ def coded_columns(
     """
     if not categories or not isinstance(x, Frame):
         return numbers(op, x).astype(dtype)
-    found = []
+    columns = []
     for index, part in enumerate(select(op, x, range(count(x))).parts):
         if index not in categories:
-            found.append(numbers(op, part).astype(dtype))
+            columns.append(numbers(op, part).astype(dtype))
             continue
         code = codes(op, part, np.asarray(categories[index]))
-        found.append(np.where(code < 0, np.dtype(dtype).type(np.nan), code.astype(dtype)))
-    return np.concatenate(found, axis=1)
+        columns.append(np.where(code < 0, np.dtype(dtype).type(np.nan), code.astype(dtype)))
+    return np.concatenate(columns, axis=1)

@@ -52,7 +52,7 @@ class Series(Traced):
     ) -> Any:
         if function not in _OF_ARRAYS:
             raise UnsupportedOperator(f"numpy.{function.__name__} of a column: take its values")
-        return function(*map(_plain, args), **kwargs)
+        return function(*map(_as_arrays, args), **kwargs)
 
     def _function(self, name: str, *args: object, **kwargs: object) -> Array:
         raise UnsupportedOperator(f"{name}() over the rows of a batch")
@@ -97,8 +97,8 @@ class Series(Traced):
 
     def clip(self, lower: Numbers | None = None, upper: Numbers | None = None) -> Series:
         """Values not below one number nor above another."""
-        found = self if lower is None else np.maximum(self, lower)
-        return found if upper is None else np.minimum(found, upper)
+        clipped = self if lower is None else np.maximum(self, lower)
+        return clipped if upper is None else np.minimum(clipped, upper)
 
     def between(self, left: Numbers, right: Numbers, inclusive: str = "both") -> Series:
         """Where a value lies between two numbers."""
@@ -122,14 +122,14 @@ class Series(Traced):
         return _column(np.where(condition, other, self))
 
     def map(self, arg: object) -> Series:
-        """What a dictionary says for each value; NaN for others."""
+        """The dictionary's item for each value; NaN for others."""
         if not isinstance(arg, Mapping):
             raise UnsupportedOperator("Series.map of something other than a dictionary")
-        found = np.asarray(list(arg.values()))
-        if found.dtype.kind not in "iufb":
+        result = np.asarray(list(arg.values()))
+        if result.dtype.kind not in "iufb":
             raise UnsupportedOperator("Series.map to something other than numbers")
         code = self._code(list(arg), unknown=len(arg))
-        return _column(take(np.append(found.astype(np.float64), np.nan), code.values))
+        return _column(take(np.append(result.astype(np.float64), np.nan), code.values))
 
     def _code(self, known: list[Any], unknown: int = -1) -> Series:
         column = self.op.Unsqueeze(self.value, self.op.axes(1))
@@ -207,12 +207,12 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: str | Sequence[str], value: object) -> None:
         names = [key] if isinstance(key, str) else list(key)
         if isinstance(value, DataFrame):
-            found = list(value._columns.values())
+            vectors = list(value._columns.values())
         elif isinstance(value, Array) and value.ndim == 2:
-            found = [_column(value[:, i]) for i in range(len(names))]
+            vectors = [_column(value[:, i]) for i in range(len(names))]
         else:
-            found = [self._series(value)] * len(names)
-        self._columns.update(zip(names, found, strict=True))
+            vectors = [self._series(value)] * len(names)
+        self._columns.update(zip(names, vectors, strict=True))
 
     def _series(self, value: object) -> Series:
         if isinstance(value, Array):
@@ -228,10 +228,10 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
 
     def assign(self, **columns: object) -> DataFrame:
         """With more columns, or other ones."""
-        found = self.copy()
+        result = self.copy()
         for name, value in columns.items():
-            found[name] = value(found) if callable(value) else value
-        return found
+            result[name] = value(result) if callable(value) else value
+        return result
 
     def drop(
         self,
@@ -335,17 +335,17 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         return self.sum(axis) / sum(there[1:], start=there[0])
 
     def _each(self, function: Callable[[str, Series], Any]) -> DataFrame:
-        found = {name: function(name, item) for name, item in self._columns.items()}
-        if not all(isinstance(item, Array) and item.ndim == 1 for item in found.values()):
+        vectors = {name: function(name, item) for name, item in self._columns.items()}
+        if not all(isinstance(item, Array) and item.ndim == 1 for item in vectors.values()):
             raise UnsupportedOperator("a function of a table's columns gives something other than columns")
-        return DataFrame(self._op, {name: _column(item) for name, item in found.items()})
+        return DataFrame(self._op, {name: _column(item) for name, item in vectors.items()})
 
     def __array_function__(
         self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Any:
         if function not in _OF_ARRAYS:
             raise UnsupportedOperator(f"numpy.{function.__name__} of a table: take its values")
-        return function(*map(_plain, args), **kwargs)
+        return function(*map(_as_arrays, args), **kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> DataFrame:
         def of(name: str, place: int) -> Any:
@@ -375,14 +375,14 @@ class Located:
             raise UnsupportedOperator("rows of a table are chosen: the graph's batch stays as it is")
         names, chosen = self._frame.columns, key[1]
         if self._by_place:
-            found = np.asarray(names, object)[chosen]
+            selected = np.asarray(names, object)[chosen]
         elif isinstance(chosen, slice):  # whose end counts, by name
             first = None if chosen.start is None else names.index(chosen.start)
             last = None if chosen.stop is None else names.index(chosen.stop) + 1
-            found = names[first : last : chosen.step]
+            selected = names[first : last : chosen.step]
         else:
-            found = chosen
-        return self._frame[found if isinstance(found, str) else list(found)]
+            selected = chosen
+        return self._frame[selected if isinstance(selected, str) else list(selected)]
 
 
 def _number(other: Numbers) -> Any:
@@ -391,13 +391,13 @@ def _number(other: Numbers) -> Any:
     return other
 
 
-def _column(found: Array) -> Series:
+def _column(vector: Array) -> Series:
     """A vector of the graph as a column."""
-    return Series(found.op, found.value)
+    return Series(vector.op, vector.value)
 
 
-def _plain(item: object) -> Any:
+def _as_arrays(item: object) -> Any:
     """An argument of a NumPy function, tables and columns in it as arrays."""
     if isinstance(item, (list, tuple)):
-        return type(item)(map(_plain, item))
+        return type(item)(map(_as_arrays, item))
     return item.values if isinstance(item, (DataFrame, Series)) else item

@@ -65,7 +65,7 @@ def is_sparse(x: Table) -> bool:
 
 
 def handed_on(step: BaseEstimator | str | None, given: Table, result: Table) -> Any:
-    """What a step of a pipeline made of a table, marked where that is a sparse matrix, or no longer one."""
+    """The result of a pipeline's step, marked where that is a sparse matrix, or no longer one."""
     if not isinstance(result, Frame) and result is not given:
         form = _form_given_by(step, held(given))
         if form or held(result):
@@ -90,13 +90,13 @@ def _form_given_by(step: BaseEstimator | str | None, given: Held) -> Held:
         return given
     parts = [item for _, item in getattr(step, "transformer_list", ())]
     parts += [item for _, item, _ in getattr(step, "transformers_", ())]
-    found = max((_form_given_by(item, given) for item in parts), default=Held.DENSE)
+    result = max((_form_given_by(item, given) for item in parts), default=Held.DENSE)
     if hasattr(step, "transformer_list"):
-        return found
+        return result
     for option in ("sparse_output_", "sparse_output", "sparse"):  # fitted ones first
         if hasattr(step, option):
             chosen = given if getattr(step, option) == "auto" else getattr(step, option)
-            return max(found, Held.SPARSE) if chosen else Held.DENSE
+            return max(result, Held.SPARSE) if chosen else Held.DENSE
     if hasattr(step, "dense_output"):
         return Held.DENSE if step.dense_output else given
     if hasattr(step, "encode"):

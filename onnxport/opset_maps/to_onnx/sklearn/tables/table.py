@@ -1,4 +1,4 @@
-"""What an estimator's lowering is given: a matrix, or named columns that are not one yet."""
+"""The input of an estimator's lowering: a matrix, or named columns that are not one yet."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def matrix(op: OpBuilder, x: Table) -> ir.Value:
 def _joined(op: OpBuilder, parts: Sequence[ir.Value], common: np.dtype) -> ir.Value:
     if common != object:
         parts = [Array(op, part).astype(common).value for part in parts]
-    return sparse_rows.told_of_parts(op.Concat(*parts, axis=1), parts) if len(parts) > 1 else parts[0]
+    return sparse_rows.mark_joined(op.Concat(*parts, axis=1), parts) if len(parts) > 1 else parts[0]
 
 
 def numbers(op: OpBuilder, x: Table, *dtypes: DTypeLike) -> Array:
@@ -152,10 +152,10 @@ def side_by_side(op: OpBuilder, parts: Sequence[Table]) -> Table:
 
 def _stacked(op: OpBuilder, x: Table) -> ir.Value:
     """A table as np.hstack takes it: pandas makes objects of booleans beside numbers, which count as float64 afterwards."""
-    found = matrix(op, x)
+    result = matrix(op, x)
     if not isinstance(x, Frame) or len(x.parts) == 1:
-        return found
+        return result
     kinds = {Array(op, part).dtype for part in x.parts}
     if np.dtype(bool) not in kinds or len(kinds) == 1:
-        return found
+        return result
     return _joined(op, x.parts, np.dtype(np.float64 if any(kind.kind == "f" for kind in kinds) else np.int64))

@@ -52,7 +52,7 @@ class Cells:
         strings = op.typed(op.Concat(self.strings, others.strings, axis=0), _TEXT, [None])
         return Cells(strings, op.typed(op.Concat(self.rows, others.rows, axis=0), _INT, [None]), self.count)
 
-    def laid(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
+    def in_rows(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
         """Values of the pieces, [S], in a row for each string, [count, L], `nothing` beyond its last; so is the last column."""
         size = op.shape(self.rows)
         numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
@@ -70,8 +70,8 @@ class Cells:
         nowhere = op.Expand(op.const(np.int64(-1)), op.Mul(self.count, width))
         index = op.ScatterElements(nowhere, places, numbers, axis=0)
         pool = op.Concat(values, op.Unsqueeze(nothing, op.axes(0)), axis=0)
-        found = op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
-        return op.typed(found, values.dtype or _TEXT, [None, None])
+        result = op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
+        return op.typed(result, values.dtype or _TEXT, [None, None])
 
 
 def blank(op: OpBuilder) -> ir.Value:
@@ -88,8 +88,8 @@ def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuil
     """The cells, or where a flag is set what `change` makes of them."""
 
     def changed(b: OpBuilder) -> list[ir.Value]:
-        found = change(b)
-        return [found.strings, found.rows]
+        result = change(b)
+        return [result.strings, result.rows]
 
     strings, rows = op.If(
         any_of(op, flags),
@@ -129,17 +129,17 @@ def apart(op: OpBuilder, x: ir.Value, groups: Sequence[str]) -> Cells:
     """
     cells = whole(op, x)
     for group in filter(None, groups):
-        cells = _cut_each(op, cells, group, _with_more, lambda b, found, group: found)
+        cells = _cut_each(op, cells, group, _with_more, lambda b, values, group: values)
     return cells.there(op)
 
 
 def between(op: OpBuilder, x: Cells, groups: Sequence[str]) -> Cells:
     """Cells cut at the characters of some groups, without these."""
 
-    def without(b: OpBuilder, found: _Cut, group: str) -> _Cut:
-        some = b.Not(b.RegexFullMatch(found.tails, pattern=f"[{inside_of(group)}]*"))
-        tails = b.typed(b.Compress(found.tails, some, axis=0), _TEXT, [None])
-        return _Cut(found.heads, None, tails, b.typed(b.Compress(found.rows, some, axis=0), _INT, [None]))
+    def without(b: OpBuilder, values: _Cut, group: str) -> _Cut:
+        some = b.Not(b.RegexFullMatch(values.tails, pattern=f"[{inside_of(group)}]*"))
+        tails = b.typed(b.Compress(values.tails, some, axis=0), _TEXT, [None])
+        return _Cut(values.heads, None, tails, b.typed(b.Compress(values.rows, some, axis=0), _INT, [None]))
 
     for group in filter(None, groups):
         x = _cut_each(op, x, group, having, without)
@@ -194,14 +194,14 @@ def _cut_each(
         flags = b.input("uncut", _BOOL, [None])
         places = b.typed(b.Reshape(b.NonZero(flags), [-1]), _INT, [None])
         witness = b.const(np.array([_WITNESS], object))
-        found = wanted(b, _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), group), group)
-        strings = b.ScatterElements(strings, places, b.Slice(found.heads, [1], [_END], [0]), axis=0)
+        cut = wanted(b, _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), group), group)
+        strings = b.ScatterElements(strings, places, b.Slice(cut.heads, [1], [_END], [0]), axis=0)
         # what is found follows the string that it was found in
-        origins = b.Gather(places, b.Sub(found.rows, 1), axis=0)
-        size = b.Squeeze(b.shape(found.rows), b.axes(0))
-        fresh = [found.tails] if found.characters is None else [found.characters, found.tails]
+        origins = b.Gather(places, b.Sub(cut.rows, 1), axis=0)
+        size = b.Squeeze(b.shape(cut.rows), b.axes(0))
+        fresh = [cut.tails] if cut.characters is None else [cut.characters, cut.tails]
         behind = b.Add(origins, b.Mul(b.Range(0, size, 1), len(fresh)))
-        targets, pool = b.Add(behind, 1), found.tails
+        targets, pool = b.Add(behind, 1), cut.tails
         if len(fresh) > 1:
             targets = b.Reshape(b.Add(b.Unsqueeze(behind, b.axes(1)), b.const([1, 2])), [-1])
             pool = b.Reshape(b.Concat(*(b.Unsqueeze(item, b.axes(1)) for item in fresh), axis=1), [-1])
@@ -212,7 +212,7 @@ def _cut_each(
         stays = b.Less(source, 0)
         parents = b.Sub(b.CumSum(b.cast(stays, _INT), b.const(np.int64(0))), 1)
         strings = b.Gather(b.Concat(strings, pool, axis=0), b.Where(stays, parents, source), axis=0)
-        more = uncut(b, found.tails, group)
+        more = uncut(b, cut.tails, group)
         nothing = b.Expand(b.const(np.array(False)), after)
         return [
             any_of(b, more),
@@ -250,8 +250,8 @@ def _cut(op: OpBuilder, x: ir.Value, characters: str) -> _Cut:
     """
     heads, pieces, counts = [op.Unsqueeze(x, op.axes(1))], [], []
     for character in characters:
-        found, count = op.StringSplit(heads[-1], delimiter=character)
-        pieces.append(op.typed(found, _TEXT, [None, 1, None]))
+        result, count = op.StringSplit(heads[-1], delimiter=character)
+        pieces.append(op.typed(result, _TEXT, [None, 1, None]))
         counts.append(count)
         heads.append(op.typed(op.Gather(pieces[-1], np.int64(0), axis=2), _TEXT, [None, 1]))
     # all heads are read at the end: of values that end early onnxruntime keeps a list, and loads a graph in its square

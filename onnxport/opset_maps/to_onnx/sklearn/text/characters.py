@@ -55,7 +55,7 @@ SPACES = "".join(filter(is_space, map(chr, range(0x3001))))
 
 
 def prepared(
-    op: OpBuilder, made: Preparation, x: ir.Value, characters: Iterable[str], kind: Callable[[str], bool]
+    op: OpBuilder, preparing: Preparation, x: ir.Value, characters: Iterable[str], kind: Callable[[str], bool]
 ) -> tuple[ir.Value, Changes]:
     """Documents in lower case of ASCII; and what else is to be replaced in them, as far as terms written with `characters` need.
 
@@ -67,13 +67,13 @@ def prepared(
         kind: tells the characters that tokens are made of from those between them.
     """
     known = frozenset(characters)
-    if made.lowercase:
+    if preparing.lowercase:
         # only ASCII is told apart by the locale "C", which every machine has
         x = op.typed(op.StringNormalizer(x, case_change_action="LOWER", locale="C"), ir.DataType.STRING, x.shape)
-    left = refused(made, known, kind)
+    left = refused(preparing, known, kind)
     if left:
         x = _guarded(op, x, f"(?s).*[{left}].*")
-    return x, changes(made, known, kind)
+    return x, changes(preparing, known, kind)
 
 
 def _guarded(op: OpBuilder, x: ir.Value, refused: str) -> ir.Value:
@@ -103,11 +103,11 @@ def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
     def change(b: OpBuilder) -> list[ir.Value]:
         cells = apart(b, x, ["".join(old for old, _ in group) for group in changes])
         same = chr(0xFDEE)  # a noncharacter of Unicode
-        found = b.ml.LabelEncoder(
+        new_strings = b.ml.LabelEncoder(
             cells.strings, keys_strings=list(new), values_strings=list(new.values()), default_string=same
         )
-        found = b.typed(found, ir.DataType.STRING, [None])
-        strings = b.Where(b.Equal(found, b.const(np.array(same, object))), cells.strings, found)
+        new_strings = b.typed(new_strings, ir.DataType.STRING, [None])
+        strings = b.Where(b.Equal(new_strings, b.const(np.array(same, object))), cells.strings, new_strings)
         return [joined(b, replace(cells, strings=strings))]
 
     return op.typed(
@@ -140,16 +140,16 @@ def cut_at_separators(
     rare = _strange(op, words, inside_of(plain + often))
 
     def with_rare(b: OpBuilder) -> Cells:
-        found = words.only(b, rare)
-        found = between_few(b, replace(found, strings=replaced(b, found.strings, changes)), quotes)
-        strange = _strange(b, found, inside + inside_of(often))
-        found = where_any(b, found, strange, lambda c: with_unknown(c, found))
-        return words.only(b, b.Not(rare)).and_then(b, found)
+        cells = words.only(b, rare)
+        cells = between_few(b, replace(cells, strings=replaced(b, cells.strings, changes)), quotes)
+        strange = _strange(b, cells, inside + inside_of(often))
+        cells = where_any(b, cells, strange, lambda c: with_unknown(c, cells))
+        return words.only(b, b.Not(rare)).and_then(b, cells)
 
-    def with_unknown(b: OpBuilder, found: Cells) -> Cells:
-        found = between_few(b, between(b, found, others), often)
-        strange = _strange(b, found, inside)
-        return where_any(b, found, strange, lambda c: _cut_at_unknown(c, found, strange, inside, known))
+    def with_unknown(b: OpBuilder, cells: Cells) -> Cells:
+        cells = between_few(b, between(b, cells, others), often)
+        strange = _strange(b, cells, inside)
+        return where_any(b, cells, strange, lambda c: _cut_at_unknown(c, cells, strange, inside, known))
 
     return between_few(op, where_any(op, words, rare, with_rare), often)
 
@@ -179,7 +179,7 @@ def _cut_at_unknown(op: OpBuilder, x: Cells, strange: ir.Value, inside: str, kno
 
 def joined(op: OpBuilder, x: Cells) -> ir.Value:
     """The cells of each string one behind the other, [count]."""
-    pieces = x.laid(op, x.strings, blank(op))
+    pieces = x.in_rows(op, x.strings, blank(op))
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])
@@ -188,8 +188,8 @@ def joined(op: OpBuilder, x: Cells) -> ir.Value:
         return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
 
     size = op.Squeeze(op.dim(pieces, 1), op.axes(0))
-    found = op.Loop(size, True, op.Expand(blank(op), x.count), body=op.body(step), outputs=1)
-    return op.typed(found, ir.DataType.STRING, [None])
+    result = op.Loop(size, True, op.Expand(blank(op), x.count), body=op.body(step), outputs=1)
+    return op.typed(result, ir.DataType.STRING, [None])
 
 
 def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:
@@ -202,8 +202,8 @@ def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str
 
 def _separators(is_inside: Callable[[str], bool]) -> tuple[str, str, list[str]]:
     """The characters of ordinary text that are no part of a token: what most texts have, quotes and dashes, other groups."""
-    found = [c for block in SEPARATORS for c in map(chr, range(*block)) if not is_inside(c) and c not in _RARE]
-    often, quotes = ("".join(c for c in group if c in found) for group in (_OFTEN, _QUOTES))
-    rest = [c for c in found if c not in often + quotes]
+    separators = [c for block in SEPARATORS for c in map(chr, range(*block)) if not is_inside(c) and c not in _RARE]
+    often, quotes = ("".join(c for c in group if c in separators) for group in (_OFTEN, _QUOTES))
+    rest = [c for c in separators if c not in often + quotes]
     ascii_ones = "".join(c for c in rest if c.isascii())
     return often, quotes, [ascii_ones, "".join(c for c in rest if not c.isascii())]

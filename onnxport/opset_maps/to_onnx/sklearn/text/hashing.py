@@ -19,7 +19,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction.records import features
-from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import GUARD, SPACES
@@ -98,12 +98,12 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
         return [b.Gather(b.const(np.array([int.from_bytes(code[:1]) for code in codes])), place, axis=0)]
 
     longest = op.ReduceMax(lengths, keepdims=0)
-    found = op.If(
+    result = op.If(
         op.Greater(longest, 1),
         then_branch=op.body(lambda b: [_side_by_side(b, place, lengths, codes)]),
         else_branch=op.body(single),
     )
-    grouped = op.Reshape(op.typed(found, ir.DataType.INT64, [None, None]), [0, -1, 4])
+    grouped = op.Reshape(op.typed(result, ir.DataType.INT64, [None, None]), [0, -1, 4])
     return (
         op.MatMul(grouped, op.const(256 ** np.arange(4))),
         op.reduce("ReduceSum", lengths, [1], keepdims=False),
@@ -122,8 +122,8 @@ def _side_by_side(op: OpBuilder, place: ir.Value, sizes: ir.Value, codes: list[b
     target = op.Where(op.Less(offsets, op.Unsqueeze(sizes, op.axes(2))), target, room)
     shape = op.Concat(op.dim(place, 0), op.Reshape(op.Add(room, 1), [1]), axis=0)
     nothing = op.Expand(op.const(np.int64(0)), shape)
-    laid = op.ScatterElements(nothing, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
-    return op.Slice(laid, [0], op.Reshape(room, [1]), [1])
+    result = op.ScatterElements(nothing, op.Reshape(target, [0, -1]), op.Reshape(parts, [0, -1]), axis=1)
+    return op.Slice(result, [0], op.Reshape(room, [1]), [1])
 
 
 def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
@@ -134,9 +134,11 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
         names: strings.
         characters: those that names can have, of `ALPHABET`.
     """
-    found, _, places, _ = op.node("Unique", names, outputs=4)
-    found = op.Concat(op.typed(found, ir.DataType.STRING, [None]), op.const(np.array([characters[0]], object)), axis=0)
-    codes = murmur(op, *_bytes(op, found, characters))
+    distinct, _, places, _ = op.node("Unique", names, outputs=4)
+    distinct = op.Concat(
+        op.typed(distinct, ir.DataType.STRING, [None]), op.const(np.array([characters[0]], object)), axis=0
+    )
+    codes = murmur(op, *_bytes(op, distinct, characters))
     places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(names))
     return Array(op, op.Gather(codes, places, axis=0))
 
@@ -168,8 +170,8 @@ def _terms(op: OpBuilder, model: HashingVectorizer, x: ir.Value) -> tuple[ir.Val
         return side_by_side(op, joined_terms(op, tokens, low, high, "")), everything
     if model.analyzer != "char_wb":
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
-    found, pieces = characters_of_words(op, model, x, everything)
-    terms = joined_terms(op, _as_strings(op, found, everything), low, high, "")
+    result, pieces = characters_of_words(op, model, x, everything)
+    terms = joined_terms(op, _as_strings(op, result, everything), low, high, "")
     if low > 3:  # a word that is shorter than the shortest term counts whole
         space = op.const(np.array([" "], object))
         short = op.RegexFullMatch(pieces, pattern=f"(?s).{{1,{low - 3}}}")
@@ -206,7 +208,7 @@ _TEXTS = np.array(
 
 
 def _vectorizer(**options: object) -> Any:
-    return made("feature_extraction.text", "HashingVectorizer", n_features=32, **options)
+    return unfitted("feature_extraction.text", "HashingVectorizer", n_features=32, **options)
 
 
 @sklearn.lower(
@@ -232,7 +234,7 @@ def hashing_vectorizer(op: OpBuilder, model: HashingVectorizer, x: Table) -> Arr
 
 
 def _hasher(**options: object) -> Any:
-    return made("feature_extraction", "FeatureHasher", n_features=16, **options)
+    return unfitted("feature_extraction", "FeatureHasher", n_features=16, **options)
 
 
 @sklearn.lower(
@@ -261,15 +263,15 @@ def feature_hasher(op: OpBuilder, model: FeatureHasher, x: Table) -> Array:
 
 def _entries_of_features(op: OpBuilder, model: FeatureHasher, x: Table) -> tuple[ir.Value, ir.Value]:
     """The column that each feature hits, and its value with the sign, float64 [N, number of features]."""
-    found = []
+    parts = []
     for name, column in features(op, model, x):
         vector = op.Reshape(column.value, [-1, 1])
         if column.value.dtype == ir.DataType.STRING:
             text = op.StringConcat(op.const(np.array(f"{name}=", object)), vector)
-            found.append(_entries(op, model, op.Where(op.Equal(vector, blank(op)), blank(op), text), ALPHABET))
+            parts.append(_entries(op, model, op.Where(op.Equal(vector, blank(op)), blank(op), text), ALPHABET))
             continue
         code = np.array(murmurhash3_32(name, seed=0, positive=True), np.int64)
         value = column.of(vector).astype(np.float64)
         place = op.Expand(op.const(np.int64(_column(model, code))), op.Shape(vector))
-        found.append((place, (value * np.float64(_sign(model, code))).value))
-    return side_by_side(op, [place for place, _ in found]), side_by_side(op, [value for _, value in found])
+        parts.append((place, (value * np.float64(_sign(model, code))).value))
+    return side_by_side(op, [place for place, _ in parts]), side_by_side(op, [value for _, value in parts])

@@ -1,7 +1,7 @@
 """Words as the numbers of their characters.
 
 No operator of ONNX gives a string's characters, but an expression can ask whether the one at some place is of a class. The number
-of one among 63 is six such answers, which are its bits; no string is made for that. Words longer than the places asked, or that
+of one among 63 is six such answers, which are its bits; no string is built for that. Words longer than the places asked, or that
 have a character beyond these, are cut apart (`cells`).
 """
 
@@ -39,7 +39,7 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
         known: characters, the most frequent ones first.
     """
     common = known[: 2**_BITS - 1]
-    found = _asked_from(op, words, common, 0)
+    asked = _asked_from(op, words, common, 0)
     others = op.Not(op.RegexFullMatch(words, pattern=f"[{inside_of(common)}]{{0,{_BLOCK * _BLOCKS}}}"))
 
     def with_others(b: OpBuilder) -> list[ir.Value]:
@@ -50,16 +50,16 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
             values_int64s=list(range(1, len(known) + 1)),
             default_int64=len(known) + 1,
         )
-        laid = cells.laid(b, b.typed(codes, _INT, [None]), b.const(np.int64(0)))
-        width = b.Max(b.dim(found, 1), b.Mul(b.Div(b.Add(b.dim(laid, 1), _BLOCK - 1), _BLOCK), _BLOCK))
-        pool = b.Concat(_widened(b, found, width), _widened(b, laid, width), axis=0)
+        rare = cells.in_rows(b, b.typed(codes, _INT, [None]), b.const(np.int64(0)))
+        width = b.Max(b.dim(asked, 1), b.Mul(b.Div(b.Add(b.dim(rare, 1), _BLOCK - 1), _BLOCK), _BLOCK))
+        pool = b.Concat(_widened(b, asked, width), _widened(b, rare, width), axis=0)
         count = b.Squeeze(b.shape(words), b.axes(0))
         flags = b.cast(others, _INT)
         rank = b.Add(b.Sub(b.CumSum(flags, b.const(np.int64(0))), 1), count)
         return [b.Gather(pool, b.Where(others, rank, b.Range(0, count, 1)), axis=0)]
 
     result = op.If(
-        any_of(op, others), then_branch=op.body(with_others), else_branch=op.body(lambda b: [b.Identity(found)])
+        any_of(op, others), then_branch=op.body(with_others), else_branch=op.body(lambda b: [b.Identity(asked)])
     )
     return op.typed(result, _INT, [None, None])
 
@@ -78,9 +78,9 @@ def _widened(op: OpBuilder, x: ir.Value, width: ir.Value) -> ir.Value:
 def _asked_from(op: OpBuilder, words: ir.Value, common: str, block: int) -> ir.Value:
     """The numbers of the characters from some block of places on, of words [M], int64 [M, P]."""
     start = block * _BLOCK
-    found = _asked(op, words, common, start)
+    asked = _asked(op, words, common, start)
     if block == _BLOCKS - 1:
-        return found
+        return asked
     longer = op.RegexFullMatch(words, pattern=f"(?s).{{{start + _BLOCK + 1},}}")
 
     def rest(b: OpBuilder) -> list[ir.Value]:
@@ -94,7 +94,7 @@ def _asked_from(op: OpBuilder, words: ir.Value, common: str, block: int) -> ir.V
         return [b.Expand(b.const(np.int64(0)), b.Concat(b.shape(words), b.const([0]), axis=0))]
 
     more = op.If(any_of(op, longer), then_branch=op.body(rest), else_branch=op.body(nothing))
-    return op.typed(op.Concat(found, op.typed(more, _INT, [None, None]), axis=1), _INT, [None, None])
+    return op.typed(op.Concat(asked, op.typed(more, _INT, [None, None]), axis=1), _INT, [None, None])
 
 
 def _asked(op: OpBuilder, words: ir.Value, common: str, start: int) -> ir.Value:

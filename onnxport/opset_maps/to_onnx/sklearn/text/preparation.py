@@ -1,4 +1,4 @@
-"""What a vectorizer does to documents before it looks for tokens: lower case, and accents taken away."""
+"""The preparation of documents before a vectorizer looks for tokens: lower case, and no accents."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Preparation:
 
     def of(self, character: str) -> str:
         """What becomes of a character."""
-        found = character.lower() if self.lowercase else character
-        if self.strip is None or found.isascii():
-            return found
-        found = unicodedata.normalize("NFKD", found)
+        text = character.lower() if self.lowercase else character
+        if self.strip is None or text.isascii():
+            return text
+        text = unicodedata.normalize("NFKD", text)
         if self.strip == "ascii":
-            return found.encode("ASCII", "ignore").decode("ASCII")
-        return "".join(c for c in found if not unicodedata.combining(c))
+            return text.encode("ASCII", "ignore").decode("ASCII")
+        return "".join(c for c in text if not unicodedata.combining(c))
 
 
 # Functions that say what other arguments say too.
@@ -64,23 +64,23 @@ _PREPROCESSORS: dict[Any, dict[str, Any]] = {
 
 def in_words(model: CountVectorizer | HashingVectorizer) -> Any:
     """The vectorizer with arguments by name instead of the functions `str.split`, `str.lower` and those that strip accents."""
-    said: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     if model.analyzer is str.split:  # nothing else is done to a document then
-        said = dict(_SPLIT, analyzer="word", lowercase=False, strip_accents=None, preprocessor=None)
-        said |= {"stop_words": None, "ngram_range": (1, 1)}
+        changed = dict(_SPLIT, analyzer="word", lowercase=False, strip_accents=None, preprocessor=None)
+        changed |= {"stop_words": None, "ngram_range": (1, 1)}
     else:
         if model.tokenizer is str.split:
-            said |= _SPLIT
+            changed |= _SPLIT
         if callable(model.strip_accents) and model.strip_accents in _PREPROCESSORS:
-            said["strip_accents"] = _PREPROCESSORS[model.strip_accents]["strip_accents"]
+            changed["strip_accents"] = _PREPROCESSORS[model.strip_accents]["strip_accents"]
         if callable(model.preprocessor) and model.preprocessor in _PREPROCESSORS:
-            said |= dict(_PREPROCESSORS[model.preprocessor], preprocessor=None)
-    if not said:
+            changed |= dict(_PREPROCESSORS[model.preprocessor], preprocessor=None)
+    if not changed:
         return model
-    found = copy.copy(model)
-    for name, value in said.items():
-        setattr(found, name, value)
-    return found
+    prepared_model = copy.copy(model)
+    for name, value in changed.items():
+        setattr(prepared_model, name, value)
+    return prepared_model
 
 
 def preparation(model: CountVectorizer | HashingVectorizer) -> Preparation:
@@ -106,7 +106,7 @@ Changes = Sequence[Sequence[tuple[str, str]]]
 @cache
 def _capitals() -> dict[str, str]:
     """For each character those outside ASCII whose lower case it is."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     every = all_characters()[0x80:]
     for start in range(0, len(every), _BLOCK):
         block = every[start : start + _BLOCK]
@@ -114,8 +114,8 @@ def _capitals() -> dict[str, str]:
             for character in block:
                 lower = character.lower()
                 if lower != character and len(lower) == 1:
-                    found[lower] = found.get(lower, "") + character
-    return found
+                    entries[lower] = entries.get(lower, "") + character
+    return entries
 
 
 @cache
@@ -125,21 +125,21 @@ def _restless() -> str:
     # an accent comes before U+0345 in normal forms: between such, one is seen without asking each character
     codes = np.full((len(every), 2), _LAST_ACCENT, "<u4")
     codes[:, 1] = np.frombuffer(every.encode("utf-32-le"), "<u4")
-    found: list[str] = []
+    parts: list[str] = []
     for start in range(0, len(every), _BLOCK):
         apart = codes[start : start + _BLOCK].tobytes().decode("utf-32-le")
         if apart.lower() != apart or not unicodedata.is_normalized("NFKD", apart):
             block = every[start : start + _BLOCK]
-            found += (
+            parts += (
                 c for c in block if c.lower() != c or unicodedata.normalize("NFKD", c) != c or unicodedata.combining(c)
             )
-    return "".join(found)
+    return "".join(parts)
 
 
 @cache
-def _strippable(made: Preparation) -> tuple[tuple[str, str], ...]:
+def _strippable(preparing: Preparation) -> tuple[tuple[str, str], ...]:
     """Every restless character that becomes another one, and what it becomes."""
-    pairs = ((c, made.of(c)) for c in _restless())
+    pairs = ((c, preparing.of(c)) for c in _restless())
     return tuple((c, new) for c, new in pairs if c != new)
 
 
@@ -152,7 +152,7 @@ def _matters(character: str, becomes: str, known: frozenset[str], kind: Callable
     return becomes in known
 
 
-def changes(made: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> Changes:
+def changes(preparing: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> Changes:
     """What is to be replaced in documents in lower case of ASCII, as far as terms of the `known` characters need.
 
     Args:
@@ -160,29 +160,29 @@ def changes(made: Preparation, known: frozenset[str], kind: Callable[[str], bool
         known: the characters of the vocabulary.
         kind: tells the characters that tokens are made of from those between them.
     """
-    if made.strip is None:
-        if not made.lowercase:
+    if preparing.strip is None:
+        if not preparing.lowercase:
             return []
         letters = [(u, c) for c in sorted(known) for u in _capitals().get(c, "")]
         return [[*letters, ("\u0130", "i\u0307")]]  # whose lower case is an i and a dot apart
     groups = []
     for block in _ACCENTED:
-        pairs = [(chr(code), made.of(chr(code))) for code in range(*block)]
+        pairs = [(chr(code), preparing.of(chr(code))) for code in range(*block)]
         groups.append([(c, new) for c, new in pairs if _matters(c, new, known, kind)])
     return groups
 
 
-def refused(made: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> str:
+def refused(preparing: Preparation, known: frozenset[str], kind: Callable[[str], bool]) -> str:
     """The inside of RE2's class of the characters that would have to be replaced and are not; arguments as of `changes`."""
     is_left = np.zeros(0x110000, bool)
-    if made.strip is not None:
-        if made.strip == "ascii":  # which leaves nothing of most characters
+    if preparing.strip is not None:
+        if preparing.strip == "ascii":  # which leaves nothing of most characters
             is_left[0x80:] = True
             is_left[0xD800:0xE000] = False
             is_left[[ord(c) for c in _restless()]] = False
-        is_left[[ord(c) for c, new in _strippable(made) if _matters(c, new, known, kind)]] = True
-        is_left[[ord(c) for group in changes(made, known, kind) for c, _ in group]] = False
-    if made.lowercase and known & {"\u03c3", "\u03c2"}:
+        is_left[[ord(c) for c, new in _strippable(preparing) if _matters(c, new, known, kind)]] = True
+        is_left[[ord(c) for group in changes(preparing, known, kind) for c, _ in group]] = False
+    if preparing.lowercase and known & {"\u03c3", "\u03c2"}:
         is_left[0x3A3] = True  # at a word's end the lower case of a sigma is another one
     edges = np.flatnonzero(np.diff(is_left, prepend=False, append=False))
     return class_of([(chr(low), chr(high - 1)) for low, high in edges.reshape(-1, 2)])

@@ -29,8 +29,8 @@ def known_characters(terms: Iterable[str]) -> str:
 
 def _spelled(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
     """The characters of words [N, K], each different word looked at once, [N, K, L]."""
-    found, _, places, _ = op.node("Unique", words, outputs=4)
-    numbers = letters(op, op.typed(found, _TEXT, [None]), known)
+    result, _, places, _ = op.node("Unique", words, outputs=4)
+    numbers = letters(op, op.typed(result, _TEXT, [None]), known)
     places = op.Reshape(op.typed(places, _INT, [None]), op.shape(words))
     return op.typed(op.Gather(numbers, places, axis=0), _INT, [None, None, None])
 
@@ -53,32 +53,32 @@ def characters_of_text(op: OpBuilder, model: HashingVectorizer, x: ir.Value, kno
     x, changes = prepared(op, preparation(model), x, known, is_space)
     x = replaced(op, x, changes)
     pieces, counts = split(op, x, delimiter=" ")
-    found = _spelled(op, pieces, known)
+    cells = _spelled(op, pieces, known)
     places = op.Range(0, op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
     inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
     space = op.const(np.int64(known.index(" ") + 1))
-    found = op.Concat(found, op.Unsqueeze(op.Where(inner, space, 0), op.axes(2)), axis=2)
-    found = _moved_together(op, _in_rows(op, found))
+    cells = op.Concat(cells, op.Unsqueeze(op.Where(inner, space, 0), op.axes(2)), axis=2)
+    cells = _moved_together(op, _in_rows(op, cells))
     # of a run of spaces the first stays, as a plain space
     kinds = op.const(np.array([0, *(int(is_space(c)) for c in known), 0]))  # of unknown ones the last
-    flags = op.Gather(kinds, found, axis=0)
+    flags = op.Gather(kinds, cells, axis=0)
     before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
     after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])
-    found = op.Where(op.Equal(op.Mul(flags, after), 1), space, found)
-    return _moved_together(op, op.Where(op.Equal(op.Mul(flags, before), 1), 0, found))
+    cells = op.Where(op.Equal(op.Mul(flags, after), 1), space, cells)
+    return _moved_together(op, op.Where(op.Equal(op.Mul(flags, before), 1), 0, cells))
 
 
 def characters_of_words(op: OpBuilder, model: HashingVectorizer, x: ir.Value, known: str) -> tuple[ir.Value, ir.Value]:
     """The characters of documents' words (`letters`), each between spaces and apart from the next, [N, K]; the words, [N, W]."""
     x, changes = prepared(op, preparation(model), x, known, is_space)
 
-    def cut(b: OpBuilder, found: ir.Value) -> Cells:
+    def cut(b: OpBuilder, cells: ir.Value) -> Cells:
         groups = ["".join(c for c in SPACES if c < " "), "".join(c for c in SPACES if c >= " ")]
-        return between(b, whole(b, replaced(b, found, changes)), groups)
+        return between(b, whole(b, replaced(b, cells, changes)), groups)
 
     old = "".join(c for group in changes for c, _ in group)
     tokens = cut_where_odd(op, x, f"(?s)[^{inside_of(SPACES + old)}]+", cut)
-    words = tokens.laid(op, tokens.strings, blank(op))
+    words = tokens.in_rows(op, tokens.strings, blank(op))
     space = op.const(np.array([" "], object))
     padded = op.StringConcat(space, op.StringConcat(words, space))
     padded = op.Where(op.Equal(words, blank(op)), blank(op), padded)

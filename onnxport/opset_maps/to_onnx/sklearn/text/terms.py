@@ -39,7 +39,7 @@ _UNKNOWN, _STOP = -1, -2
 
 def joined_terms(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: str) -> list[ir.Value]:
     """Terms of `low` to `high` tokens that stand side by side, each [N, K], "" where there is none."""
-    nothing, found, term = blank(op), [], tokens
+    nothing, terms, term = blank(op), [], tokens
     column = op.Slice(tokens, [0], [1], [1])
     column = op.Where(op.Equal(column, nothing), column, nothing)
     following = tokens
@@ -50,8 +50,8 @@ def joined_terms(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: 
             some = op.And(op.Not(op.Equal(term, nothing)), op.Not(op.Equal(following, nothing)))
             term = op.Where(some, longer, nothing)
         if size >= low:
-            found.append(term)
-    return found
+            terms.append(term)
+    return terms
 
 
 def side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
@@ -88,11 +88,13 @@ class _Lexicon:
         words: dict[str, int] = {}
         places: dict[tuple[int, ...], int] = {}
         if high == 1:  # most vocabularies: every term is a token
-            found: Sequence[int] = range(len(terms))
+            numbers_of_terms: Sequence[int] = range(len(terms))
             if stops or not _are_tokens(terms, rule):
-                found = [i for i, term in enumerate(terms) if is_token(term) and " " not in term and term not in stops]
-            words = {terms[place]: number for number, place in enumerate(found)}
-            places = dict(zip(zip(range(len(found))), found, strict=True))
+                numbers_of_terms = [
+                    i for i, term in enumerate(terms) if is_token(term) and " " not in term and term not in stops
+                ]
+            words = {terms[place]: number for number, place in enumerate(numbers_of_terms)}
+            places = dict(zip(zip(range(len(numbers_of_terms))), numbers_of_terms, strict=True))
         else:
             for place, term in enumerate(terms):
                 parts = term.split(" ")
@@ -104,24 +106,24 @@ class _Lexicon:
 
     def numbers(self, op: OpBuilder, model: CountVectorizer, rule: TokenRule, x: ir.Value) -> ir.Value:
         """The numbers of the tokens of documents [N], in their order, [N, W]; -1 where one is unknown, or there is none."""
-        found = runs(op, model, rule, x, list(model.vocabulary_))
+        cells = runs(op, model, rule, x, list(model.vocabulary_))
         keys, longest = dict(self.words), max(map(len, self.places))
         if longest > 1:
             keys.update(dict.fromkeys(sorted(model.get_stop_words() or ()), _STOP))
         values = op.ml.LabelEncoder(
-            found.strings, keys_strings=list(keys), values_int64s=list(keys.values()), default_int64=_UNKNOWN
+            cells.strings, keys_strings=list(keys), values_int64s=list(keys.values()), default_int64=_UNKNOWN
         )
         values = op.typed(values, _INT, [None])
         # unknown tokens part those on either side; what is no token does not
         kept = op.GreaterOrEqual(values, _UNKNOWN if longest > 1 else 0)
         if longest > 1 and rule.plain != 1:
-            kept = op.And(kept, op.RegexFullMatch(found.strings, pattern=rule.re2))
+            kept = op.And(kept, op.RegexFullMatch(cells.strings, pattern=rule.re2))
         values = op.typed(op.Compress(values, kept, axis=0), _INT, [None])
-        return found.only(op, kept).laid(op, values, op.const(np.int64(_UNKNOWN)))
+        return cells.only(op, kept).in_rows(op, values, op.const(np.int64(_UNKNOWN)))
 
     def columns(self, op: OpBuilder, numbers: ir.Value) -> ir.Value:
         """The columns of the terms among tokens [N, W], int64 [N, K]; -1 where there is none."""
-        found, term, following = [], numbers, numbers
+        terms_of_lengths, term, following = [], numbers, numbers
         if max(map(len, self.places)) == 1:
             return self._at(op, self.places.values(), numbers)
         base = len(self.words) + 1
@@ -139,15 +141,15 @@ class _Lexicon:
                 term = op.typed(term, _INT, [None, None])
             places = list(map(self.places.get, own, repeat(_UNKNOWN)))
             if any(place != _UNKNOWN for place in places):
-                found.append(self._at(op, places, term))
-        return side_by_side(op, found)
+                terms_of_lengths.append(self._at(op, places, term))
+        return side_by_side(op, terms_of_lengths)
 
     def _at(self, op: OpBuilder, columns: Iterable[int], numbers: ir.Value) -> ir.Value:
         """The columns at places by their number; -1 of -1."""
-        found = np.array([*columns, _UNKNOWN])
-        if np.array_equal(found[:-1], np.arange(len(found) - 1)):
+        numbers_with_unknown = np.array([*columns, _UNKNOWN])
+        if np.array_equal(numbers_with_unknown[:-1], np.arange(len(numbers_with_unknown) - 1)):
             return numbers
-        return op.Gather(op.const(found), numbers, axis=0)  # of -1 the last one
+        return op.Gather(op.const(numbers_with_unknown), numbers, axis=0)  # of -1 the last one
 
 
 def _are_tokens(terms: Sequence[str], rule: TokenRule) -> bool:
@@ -187,7 +189,7 @@ def _counted(
         return [b.Expand(b.const(np.float32(0)), b.const(np.array([0, width])))]
 
     def counted(b: OpBuilder) -> list[ir.Value]:
-        found = b.TfIdfVectorizer(
+        result = b.TfIdfVectorizer(
             rows,
             mode="TF",
             min_gram_length=least,
@@ -197,13 +199,13 @@ def _counted(
             ngram_indexes=places,
             **named,
         )
-        found = b.typed(found, ir.DataType.FLOAT, [None, max(places) + 1])
+        result = b.typed(result, ir.DataType.FLOAT, [None, max(places) + 1])
         missing = width - max(places) - 1
-        return [b.Pad(found, [0, 0, 0, missing]) if missing else found]
+        return [b.Pad(result, [0, 0, 0, missing]) if missing else result]
 
     empty = op.Equal(op.Squeeze(op.dim(rows, 0), op.axes(0)), 0)
-    found = op.If(empty, then_branch=op.body(none), else_branch=op.body(counted))
-    return Array(op, op.typed(found, ir.DataType.FLOAT, [None, width]))
+    result = op.If(empty, then_branch=op.body(none), else_branch=op.body(counted))
+    return Array(op, op.typed(result, ir.DataType.FLOAT, [None, width]))
 
 
 def term_counts(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
@@ -213,10 +215,10 @@ def term_counts(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
     count = {"word": _counted_words, "char": _counted_characters, "char_wb": _counted_in_words}.get(str(model.analyzer))
     if count is None:
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
-    found = [item for item in count(op, model, documents) if item is not None]
-    if not found:
+    counts = [item for item in count(op, model, documents) if item is not None]
+    if not counts:
         raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
-    total = found[0] if len(found) == 1 else found[0] + found[1]
+    total = counts[0] if len(counts) == 1 else counts[0] + counts[1]
     shape = [batch[0] if batch is not None else None, len(model.vocabulary_)]
     return Array(op, op.typed(total.value, ir.DataType.FLOAT, shape))
 
@@ -239,8 +241,8 @@ def _counted_characters(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> l
     low, high = model.ngram_range
     known = known_characters(model.vocabulary_)
     terms = {term: int(place) for term, place in model.vocabulary_.items() if low <= len(term) <= high}
-    found = characters_of_text(op, model, x, known)
-    return [_counted(op, found, _numbered(terms, known), len(model.vocabulary_), low, high)]
+    letters = characters_of_text(op, model, x, known)
+    return [_counted(op, letters, _numbered(terms, known), len(model.vocabulary_), low, high)]
 
 
 def _counted_in_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
@@ -253,9 +255,9 @@ def _counted_in_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> lis
             terms[term] = int(place)
         elif len(term) < low and len(term) > 2 and term[0] == term[-1] == " ":
             short[(term[1:-1],)] = int(place)  # a word that is shorter than the shortest term counts whole
-    found, words = characters_of_words(op, model, x, known)
+    letters, words = characters_of_words(op, model, x, known)
     width = len(model.vocabulary_)
-    return [_counted(op, found, _numbered(terms, known), width, low, high), _counted(op, words, short, width, 1, 1)]
+    return [_counted(op, letters, _numbered(terms, known), width, low, high), _counted(op, words, short, width, 1, 1)]
 
 
 def is_wide(model: CountVectorizer) -> bool:

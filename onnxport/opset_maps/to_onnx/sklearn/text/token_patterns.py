@@ -1,4 +1,4 @@
-"""Which tokens a vectorizer's regular expression finds, as far as a graph that cuts at single characters can say it."""
+"""Which tokens a vectorizer's regular expression finds, as far as a graph that cuts at single characters can express it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TokenRule:
     Attributes:
         inside: a Python class of the characters that runs are made of, such as ``\w``.
         whole: the expression that a run must match, for Python.
-        plain: every run of so many characters matches, if that is all the expression says.
+        plain: every run of so many characters matches, if the expression asks for nothing else.
     """
 
     inside: str
@@ -57,10 +57,10 @@ class TokenRule:
 
 @cache
 def token_rule(pattern: str) -> TokenRule:
-    r"""What `token_pattern` says.
+    r"""The rule of a `token_pattern`.
 
-    Two kinds of expressions can be said: words between ``\b``, of any classes of word characters, and without ``\b`` one
-    class repeated.
+    Two kinds of expressions have a form in the graph: words between ``\b``, of any classes of word characters, and
+    without ``\b`` one class repeated.
 
     >>> token_rule(r"(?u)\b\w\w+\b").plain, token_rule("[a-z]{3,}").inside
     (2, '[a-z]')
@@ -70,18 +70,18 @@ def token_rule(pattern: str) -> TokenRule:
     Raises:
         UnsupportedOperator: the expression is of neither kind.
     """
-    found = _PATTERN.fullmatch(pattern)
+    result = _PATTERN.fullmatch(pattern)
     refused = UnsupportedOperator(
         f"token_pattern={pattern!r} has no ONNX form; what has one are words between \\b, such as '\\b[a-z]\\w+\\b', and one "
         "class repeated, such as '[a-z]{2,}'"
     )
-    if found is None or pattern.count("(") - pattern.count("(?u)") != pattern.count(")") - pattern.count("(?u)"):
+    if result is None or pattern.count("(") - pattern.count("(?u)") != pattern.count(")") - pattern.count("(?u)"):
         raise refused
-    items = _ITEM.findall(found["body"])
+    items = _ITEM.findall(result["body"])
     ends = [_bounds(repeat) for _, repeat in items]
     least = sum(low for low, _ in ends)
     if least and ends[-1][1] is None and {atom for atom, _ in items} == {r"\w"}:
-        return TokenRule(r"\w", found["body"], least)  # as below, without looking through all characters
+        return TokenRule(r"\w", result["body"], least)  # as below, without looking through all characters
     try:
         classes = {atom: _members(atom) for atom, _ in items}
     except re.error:
@@ -90,12 +90,12 @@ def token_rule(pattern: str) -> TokenRule:
     if not least or any(re.match(atom, " ") for atom in classes):
         raise refused
     if uniform and _members(items[0][0]) == _members(r"\w"):
-        return TokenRule(r"\w", found["body"], least)  # which \b bounds anyway
-    if found["first"] and found["last"] and all(_is_of_words(atom) for atom in classes):
-        return TokenRule(r"\w", found["body"], None)
-    if found["first"] or found["last"] or not uniform:
+        return TokenRule(r"\w", result["body"], least)  # which \b bounds anyway
+    if result["first"] and result["last"] and all(_is_of_words(atom) for atom in classes):
+        return TokenRule(r"\w", result["body"], None)
+    if result["first"] or result["last"] or not uniform:
         raise refused
-    return TokenRule(items[0][0], found["body"], least)
+    return TokenRule(items[0][0], result["body"], least)
 
 
 def _bounds(repeat: str) -> tuple[int, int | None]:

@@ -1,7 +1,7 @@
 """Documents to tokens: cut at spaces, and each piece that is more than a run of known characters cut at what is no part of words.
 
 Most pieces of a text are words as they stand. Only the others go through the operators that cut (`cells`), and what is found is
-laid in its order by numbers: strings are copied once.
+put in its order by numbers: strings are copied once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Tokens:
         strings = op.typed(op.Compress(self.strings, kept, axis=0), _TEXT, [None])
         return replace(self, strings=strings, pieces=op.typed(op.Compress(self.pieces, kept, axis=0), _INT, [None]))
 
-    def laid(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
+    def in_rows(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
         """A value for each, [T], as a row for each document, [N, W], in their order; `nothing` beyond a row's last one, W > 0."""
         count = op.shape(self.pieces)
         numbers = op.Range(0, op.Squeeze(count, op.axes(0)), 1)
@@ -69,10 +69,10 @@ class Tokens:
         width = op.Max(op.ReduceMax(ends, keepdims=0), op.const(np.int64(1)))
         within = op.Sub(op.Add(op.Gather(starts, self.pieces, axis=0), numbers), op.Gather(first, self.pieces, axis=0))
         rows = op.Div(self.pieces, op.Gather(self.shape, np.int64(1), axis=0))
-        laid = op.Concat(op.Gather(self.shape, [0], axis=0), op.Unsqueeze(width, op.axes(0)), axis=0)
-        empty = op.Expand(nothing, op.ReduceProd(laid, keepdims=1))
-        found = op.ScatterElements(empty, op.Add(op.Mul(rows, width), within), values, axis=0)
-        return op.typed(op.Reshape(found, laid), values.dtype or _TEXT, [None, None])
+        total = op.Concat(op.Gather(self.shape, [0], axis=0), op.Unsqueeze(width, op.axes(0)), axis=0)
+        empty = op.Expand(nothing, op.ReduceProd(total, keepdims=1))
+        result = op.ScatterElements(empty, op.Add(op.Mul(rows, width), within), values, axis=0)
+        return op.typed(op.Reshape(result, total), values.dtype or _TEXT, [None, None])
 
 
 def documents_of(op: OpBuilder, model: CountVectorizer | HashingVectorizer, x: Table) -> ir.Value:
@@ -124,30 +124,30 @@ def runs(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, 
         x: the documents.
         terms: the vocabulary.
     """
-    made = preparation(model)
-    x, changes = prepared(op, made, x, set("".join(terms)), rule.is_inside)
+    preparing = preparation(model)
+    x, changes = prepared(op, preparing, x, set("".join(terms)), rule.is_inside)
     # of a sign such as that of trade marks capitals are left where accents are stripped
-    capitals = string.ascii_uppercase if made.lowercase and made.strip is None else ""
+    capitals = string.ascii_uppercase if preparing.lowercase and preparing.strip is None else ""
     inside = alphabet(lambda c: rule.is_inside(c) and c not in capitals, terms)
 
     old = {character for group in changes for character, _ in group}
     plain = "".join(c for c in inside if c not in old and rule.is_inside(c))
 
-    def cut(b: OpBuilder, found: ir.Value) -> Cells:
-        return cut_at_separators(b, found, rule, changes, plain, inside)
+    def cut(b: OpBuilder, cells: ir.Value) -> Cells:
+        return cut_at_separators(b, cells, rule, changes, plain, inside)
 
     return cut_where_odd(op, x, f"[{inside_of(plain)}]+", cut)
 
 
 def words(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
     """The tokens of documents [N], as [N, W], "" where there is none; arguments as those of `runs`."""
-    found = runs(op, model, rule, x, terms)
+    result = runs(op, model, rule, x, terms)
     dropped = sorted(model.get_stop_words() or ())
-    kept = op.RegexFullMatch(found.strings, pattern=rule.re2)
+    kept = op.RegexFullMatch(result.strings, pattern=rule.re2)
     if dropped:
         stops = op.ml.LabelEncoder(
-            found.strings, keys_strings=dropped, values_int64s=[1] * len(dropped), default_int64=0
+            result.strings, keys_strings=dropped, values_int64s=[1] * len(dropped), default_int64=0
         )
         kept = op.And(kept, op.Equal(op.typed(stops, _INT, [None]), 0))
-    found = found.only(op, kept)
-    return found.laid(op, found.strings, blank(op))
+    result = result.only(op, kept)
+    return result.in_rows(op, result.strings, blank(op))

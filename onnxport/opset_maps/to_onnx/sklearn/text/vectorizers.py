@@ -12,7 +12,7 @@ from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows
-from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words
@@ -54,7 +54,7 @@ _FRESH = np.array(
 
 
 def _vectorizer(name: str, **options: object) -> Any:
-    return made(_HERE, name, **options).fit(_DOCUMENTS)
+    return unfitted(_HERE, name, **options).fit(_DOCUMENTS)
 
 
 def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
@@ -82,10 +82,10 @@ def counted(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
     model = in_words(model)
     if is_wide(model):
-        columns, found = term_entries(op, model, x)
-        return dense(columns, np.minimum(found, 1.0) if model.binary else found, model, len(model.vocabulary_))
-    found = term_counts(op, model, x)
-    return (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
+        columns, counts = term_entries(op, model, x)
+        return dense(columns, np.minimum(counts, 1.0) if model.binary else counts, model, len(model.vocabulary_))
+    counts = term_counts(op, model, x)
+    return (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
 
 
 @sklearn.lower(
@@ -102,20 +102,20 @@ def weighted_terms(op: OpBuilder, model: TfidfVectorizer, x: Table) -> Array:
         )
     model = in_words(model)
     inner = model._tfidf
-    columns, found = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
-    found = (np.minimum(found, 1.0) if model.binary else found).astype(model.dtype)
+    columns, counts = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
+    counts = (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
     if columns is None:
-        return _weighted(inner, found, inner.idf_ if inner.use_idf else None)
+        return _weighted(inner, counts, inner.idf_ if inner.use_idf else None)
     idf = columns.of(op.Gather(op.const(inner.idf_), columns.value, axis=0)) if inner.use_idf else None
-    return dense(columns, _weighted(inner, found, idf), model, len(model.vocabulary_))
+    return dense(columns, _weighted(inner, counts, idf), model, len(model.vocabulary_))
 
 
 @sklearn.lower(
     "TfidfTransformer.transform",
     cases=[
-        built(lambda: made(_HERE, "TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
+        built(lambda: unfitted(_HERE, "TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
         built(
-            lambda: made(_HERE, "TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)),
+            lambda: unfitted(_HERE, "TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)),
             f64(5, 4, low=1, high=3),
         ),
     ],

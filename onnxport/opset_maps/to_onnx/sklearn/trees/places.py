@@ -18,13 +18,13 @@ def passed(x: Array, values: np.ndarray, *, equal: bool) -> Array:
     """How many of ascending `values` are below x, or with `equal` not above it, int64 in the shape of x; 0 for NaN."""
     if len(values) <= FEW or x.op.ml_opset < 3 or x.dtype.kind != "f" or not np.isfinite(values).all():
         beside = x[..., None]
-        told = beside >= values if equal else beside > values
-        return reduced(told.astype(np.int64), "ReduceSum", -1)
+        below = beside >= values if equal else beside > values
+        return reduced(below.astype(np.int64), "ReduceSum", -1)
     ordered = np.asarray(values, np.float64)
     # x < v just where x <= the number before v
     tree = _balanced(np.nextafter(ordered, -np.inf) if equal else ordered)
-    found = tree_ensemble.leaves(x.op, tree_ensemble.join([tree]), x.reshape(-1, 1).value)
-    result = x.op.Reshape(found.value, [-1] if x.ndim == 1 else x.op.shape(x.value))
+    leaf = tree_ensemble.leaves(x.op, tree_ensemble.join([tree]), x.reshape(-1, 1).value)
+    result = x.op.Reshape(leaf.value, [-1] if x.ndim == 1 else x.op.shape(x.value))
     result.shape = x.value.shape
     return x.of(result)
 

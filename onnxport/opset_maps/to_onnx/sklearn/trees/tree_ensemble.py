@@ -188,9 +188,9 @@ def _split_leaf(tree: Tree) -> Tree:
 
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
-    trees, x = _told_missing(op, trees, x)
-    found, first = _leaf_numbers(op, trees, x)
-    reached = found.astype(np.int64)
+    trees, x = _without_missing_tests(op, trees, x)
+    numbers, first = _leaf_numbers(op, trees, x)
+    reached = numbers.astype(np.int64)
     return reached + first if first.any() else reached
 
 
@@ -199,17 +199,17 @@ def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> t
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
     numbers = np.arange(len(trees.leaf_tree))
     if op.ml_opset >= 5 and start + len(numbers) < _EXACT:
-        found = _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count)
-        return Array(op, found), np.zeros(trees.count, np.int64)
+        reached = _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count)
+        return Array(op, reached), np.zeros(trees.count, np.int64)
     first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
-    found = _ensemble(op, trees, x, trees.leaf_tree, numbers - first[trees.leaf_tree], trees.count)
-    return Array(op, found), first + start
+    reached = _ensemble(op, trees, x, trees.leaf_tree, numbers - first[trees.leaf_tree], trees.count)
+    return Array(op, reached), first + start
 
 
 def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """What the reached leaves hold, float64 [N, trees, K]."""
-    found = leaves(op, trees, x)
-    return take(found.const(trees.leaf_value), found, axis=0)
+    numbers = leaves(op, trees, x)
+    return take(numbers.const(trees.leaf_value), numbers, axis=0)
 
 
 def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: int, start: ArrayLike = 0.0) -> Array:
@@ -225,20 +225,20 @@ def sums(op: OpBuilder, trees: Trees, x: ir.Value, targets: np.ndarray, count: i
     """
     if op.ml_opset < 5:
         reached = values(op, trees, x)[:, :, 0]
-        found = reached @ (targets[:, None] == np.arange(count)).astype(np.float64)
-        return found + np.ravel(start) if np.any(start) else found
+        parts = reached @ (targets[:, None] == np.arange(count)).astype(np.float64)
+        return parts + np.ravel(start) if np.any(start) else parts
     if np.any(start):
         trees = _beginning_with(trees, targets, np.broadcast_to(np.ravel(start), (count,)))
-    trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
+    trees, wide = _without_missing_tests(op, trees, op.cast(x, ir.DataType.DOUBLE))
     own = [np.flatnonzero(targets == target) for target in range(count)]
     if 1 < count <= _TARGETS and all(map(len, own)):
         columns = [sums(op, trees.only(mine), wide, np.zeros(len(mine), np.int64), 1) for mine in own]
         return np.concatenate(columns, axis=1)
-    found = [
+    parts = [
         _ensemble(op, part, wide, targets[chosen][part.leaf_tree], part.leaf_value[:, 0], count)
         for chosen, part in _parts(trees)
     ]
-    return Array(op, op.Sum(*found) if len(found) > 1 else found[0])
+    return Array(op, op.Sum(*parts) if len(parts) > 1 else parts[0])
 
 
 def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
@@ -248,7 +248,7 @@ def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
         return _reduced(op, trees, x, np.mean)
     if several or op.ml_opset < 5 or len(_parts(trees)) > 1:
         return totals(op, trees, x) / float(trees.count)
-    trees, wide = _told_missing(op, trees, op.cast(x, ir.DataType.DOUBLE))
+    trees, wide = _without_missing_tests(op, trees, op.cast(x, ir.DataType.DOUBLE))
     return Array(op, _ensemble(op, trees, wide, trees.leaf_tree * 0, trees.leaf_value[:, 0], 1, _MEAN))
 
 
@@ -258,7 +258,7 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
     if len(trees.feature) < _LARGE:
         return _reduced(op, trees, x, np.sum)
-    trees, x = _told_missing(op, trees, x)
+    trees, x = _without_missing_tests(op, trees, x)
     # each part has its own table of values: worth it where one of all trees would be large
     parts = [part for _, part in _parts(trees)]
     most = max(1, _ALL_SHORT_PARTS // len(parts))
@@ -270,9 +270,9 @@ def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Function, most
     parts = [part for _, part in _parts(trees, _SHORT_PART, most)]
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
     pairs = (_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False))
-    found, firsts = zip(*pairs, strict=True)
+    part_numbers, firsts = zip(*pairs, strict=True)
     # a tree's rows come together: what is read of the table then stays in the processor's cache
-    numbers: Any = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
+    numbers: Any = np.concatenate(part_numbers, axis=1) if len(part_numbers) > 1 else part_numbers[0]
     reached, first = numbers.T.astype(np.int64), np.concatenate(firsts)
     if first.any():
         reached = reached + first[:, None]
@@ -280,7 +280,7 @@ def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Function, most
     return result
 
 
-def _told_missing(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
+def _without_missing_tests(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
     """Many nodes without a test for missing values: those where NaN goes to `true` look at columns where it is -infinity."""
     if len(trees.feature) < _LARGE or not trees.missing.any() or x.dtype is None or x.shape is None:
         return trees, x

@@ -49,7 +49,7 @@ class Lasso:
         return iterate(op, self.sweeps, [start, rows.const(np.ones(1, np.int64)), *parts], [], self._sweep)[0]
 
     def _sweep(self, states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
-        found, number, place, before, product, active, products, square = states
+        result, number, place, before, product, active, products, square = states
         w, product, _ = iterate(
             before.op, len(self.gram), [before, product, number * 0], [products, active], self._coordinate
         )
@@ -62,9 +62,9 @@ class Lasso:
         dropped = active & due & ~reached & unused
         product = product - np.where(dropped, w, 0.0) @ self.gram
         w = np.where(dropped, 0.0, w)
-        found = found.of(found.op.ScatterND(found.value, place[:, None].value, w.value))
+        result = result.of(result.op.ScatterND(result.value, place[:, None].value, w.value))
         parts = _kept(~reached, [place, w, product, active & ~dropped, products, square])
-        return [found, number + 1, *parts], np.sum(~reached) > 0
+        return [result, number + 1, *parts], np.sum(~reached) > 0
 
     def _coordinate(self, states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
         w, product, place = states
@@ -102,7 +102,7 @@ class Lasso:
 def _kept(going: Array, parts: Sequence[Array]) -> list[Array]:
     """The rows of `parts` for which `going` [N, 1] is true."""
     op, chosen = going.op, going[:, 0].value
-    found = [op.Compress(part.value, chosen, axis=0) for part in parts]
-    for value, part in zip(found, parts, strict=True):
+    items = [op.Compress(part.value, chosen, axis=0) for part in parts]
+    for value, part in zip(items, parts, strict=True):
         value.shape = ir.Shape([None, *part.shape[1:]])
-    return [going.of(value) for value in found]
+    return [going.of(value) for value in items]

@@ -13,7 +13,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.estimators.decomposition.coordinate_descent import Lasso
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _AWKWARD: dict[str, Any] = {
 def _coder(**options: object) -> Any:
     atoms = data(4, 7, seed=5)
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
-    return made(_HERE, "SparseCoder", **{"dictionary": atoms, **options}).fit(data())
+    return unfitted(_HERE, "SparseCoder", **{"dictionary": atoms, **options}).fit(data())
 
 
 def _atoms(model: _BaseSparseCoding) -> np.ndarray:
@@ -59,25 +59,27 @@ def _atoms(model: _BaseSparseCoding) -> np.ndarray:
 )
 def sparse_code(op: OpBuilder, model: _BaseSparseCoding, x: Table) -> Array:
     """The atoms' few coefficients of each row; with ``split_sign`` the positive ones beside the negative ones."""
-    rows, atoms, said = floats(op, x), _atoms(model), model.transform_algorithm
+    rows, atoms, algorithm = floats(op, x), _atoms(model), model.transform_algorithm
     alpha = model.transform_alpha
     alpha = getattr(model, "alpha", None) if alpha is None else alpha
     alpha = 1.0 if alpha is None else float(alpha)
-    if said == "threshold":
+    if algorithm == "threshold":
         similarity = rows @ atoms.T
-        found = np.sign(similarity) * np.maximum(np.abs(similarity) - alpha, 0)
-        found = np.maximum(found, 0) if model.positive_code else found
-    elif said == "omp":
+        result = np.sign(similarity) * np.maximum(np.abs(similarity) - alpha, 0)
+        result = np.maximum(result, 0) if model.positive_code else result
+    elif algorithm == "omp":
         count = model.transform_n_nonzero_coefs
         count = min(max(atoms.shape[1] / 10, 1), len(atoms)) if count is None else count
-        found = matching_pursuit(rows, atoms, int(count))
-    elif said == "lasso_cd":
-        found = lasso(rows, atoms, alpha, model)
+        result = matching_pursuit(rows, atoms, int(count))
+    elif algorithm == "lasso_cd":
+        result = lasso(rows, atoms, alpha, model)
     else:
-        raise UnsupportedOperator(f"transform_algorithm={said!r} has no mapping; use 'omp', 'lasso_cd' or 'threshold'")
+        raise UnsupportedOperator(
+            f"transform_algorithm={algorithm!r} has no mapping; use 'omp', 'lasso_cd' or 'threshold'"
+        )
     if not model.split_sign:
-        return found
-    return np.concatenate([np.maximum(found, 0), -np.minimum(found, 0)], axis=1).astype(np.float64)
+        return result
+    return np.concatenate([np.maximum(result, 0), -np.minimum(result, 0)], axis=1).astype(np.float64)
 
 
 def lasso(rows: Array, atoms: np.ndarray, alpha: float, model: _BaseSparseCoding) -> Array:
@@ -104,7 +106,7 @@ def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
     gram = (atoms @ atoms.T).astype(narrow).astype(np.float64)
     similarity: Any = (rows @ atoms.T).astype(np.float64)
     zeros = full(similarity, (None, len(atoms)), 0.0, np.float64)
-    found, chosen, moving = zeros, zeros, full(similarity, (None, 1), True, bool)
+    result, chosen, moving = zeros, zeros, full(similarity, (None, 1), True, bool)
     places = zeros + np.arange(len(atoms), dtype=np.float64)
     factors: list[Any] = []
     inverses: list[Any] = []
@@ -131,12 +133,12 @@ def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
         pivot = np.sqrt(np.where(moving, square, 1.0))
         weight = np.where(moving, value / pivot, 0.0)
         column, inverse = column / pivot, inverse / pivot
-        similarity, found = similarity - column * weight, found + inverse * weight
+        similarity, result = similarity - column * weight, result + inverse * weight
         factors.append(column)
         inverses.append(inverse)
         chosen = chosen + one
         places = np.where(one == 1, float(step), np.where(places == step, at(places), places))
-    return found.astype(narrow)
+    return result.astype(narrow)
 
 
 @sklearn.lower(

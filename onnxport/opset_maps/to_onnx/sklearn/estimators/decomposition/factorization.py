@@ -75,8 +75,8 @@ def _coordinate_descent(op: OpBuilder, model: NMF, rows: Array, components: np.n
         return [*columns, start, violation], going
 
     scalar = zero.const(np.float64(-1.0))
-    found = iterate(op, int(model.max_iter), [zero] * count + [scalar, scalar], [target], step)
-    return np.concatenate(found[:count], axis=1)
+    result = iterate(op, int(model.max_iter), [zero] * count + [scalar, scalar], [target], step)
+    return np.concatenate(result[:count], axis=1)
 
 
 def _update(model: MiniBatchNMF | NMF, components: np.ndarray) -> Callable[..., Array]:
@@ -138,8 +138,8 @@ def _multiplicative_updates(op: OpBuilder, model: NMF, rows: Array, components: 
 
     first = _divergence(model, rows, start, components)
     number = rows.const(np.int64(0))
-    found = iterate(op, int(model.max_iter), [start, first, number], [rows, first], step)
-    return found[0]
+    result = iterate(op, int(model.max_iter), [start, first, number], [rows, first], step)
+    return result[0]
 
 
 @sklearn.lower(
@@ -168,16 +168,16 @@ def factorized_in_batches(op: OpBuilder, model: MiniBatchNMF, x: Table) -> Array
 def _digamma(x: Array) -> Array:
     """scikit-learn's approximation (sklearn/decomposition/_online_lda_fast.pyx): eight digits, and its results have no more."""
     least = x <= 1e-6
-    up, found = np.where(least, 6.0, x), np.zeros_like(x)
+    up, result = np.where(least, 6.0, x), np.zeros_like(x)
     for _ in range(6):
         low = up < 6.0
-        found = np.where(low, found - 1.0 / up, found)
+        result = np.where(low, result - 1.0 / up, result)
         up = np.where(low, up + 1.0, up)
     r = 1.0 / up
-    found = found + (np.log(up) - 0.5 * r)
+    result = result + (np.log(up) - 0.5 * r)
     r = r * r
-    found = found - r * ((1.0 / 12.0) - r * ((1.0 / 120.0) - r * (1.0 / 252.0)))
-    return np.where(least, -np.euler_gamma - 1.0 / np.where(least, x, 1.0), found)
+    result = result - r * ((1.0 / 12.0) - r * ((1.0 / 120.0) - r * (1.0 / 252.0)))
+    return np.where(least, -np.euler_gamma - 1.0 / np.where(least, x, 1.0), result)
 
 
 @sklearn.lower(
@@ -211,5 +211,7 @@ def topics(op: OpBuilder, model: LatentDirichletAllocation, x: Table) -> Array:
         return [shares, moving], np.any(moving)
 
     start = full(counts, (None, len(words)), 1, counts.dtype)
-    found, _ = iterate(op, int(model.max_doc_update_iter), [start, full(counts, (None, 1), True, bool)], [counts], step)
-    return found / np.sum(found, axis=1, keepdims=True)
+    result, _ = iterate(
+        op, int(model.max_doc_update_iter), [start, full(counts, (None, 1), True, bool)], [counts], step
+    )
+    return result / np.sum(result, axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, regressor, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ _TWO: dict[str, Any] = {"n_components": 2}
 )
 def projection(op: OpBuilder, model: IncrementalPCA | PCA | TruncatedSVD, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
-    found = floats(op, x) @ model.components_.T
+    result = floats(op, x) @ model.components_.T
     if getattr(model, "mean_", None) is not None:
-        found -= model.mean_.reshape(1, -1) @ model.components_.T
+        result -= model.mean_.reshape(1, -1) @ model.components_.T
     if getattr(model, "whiten", False):
-        found /= _scale(model)
-    return found
+        result /= _scale(model)
+    return result
 
 
 def _scale(model: IncrementalPCA | PCA | TruncatedSVD) -> np.ndarray:
@@ -81,8 +81,8 @@ def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     components = model.components_
     if getattr(model, "whiten", False):
         components = np.sqrt(model.explained_variance_)[:, None] * components
-    found = floats(op, x) @ components
-    return found + model.mean_ if getattr(model, "mean_", None) is not None else found
+    result = floats(op, x) @ components
+    return result + model.mean_ if getattr(model, "mean_", None) is not None else result
 
 
 @sklearn.lower(
@@ -94,9 +94,9 @@ def gaussian_likelihood(op: OpBuilder, model: FactorAnalysis | PCA, x: Table) ->
     """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
     precision = model.get_precision()
-    found = -0.5 * np.sum(rows * (rows @ precision), axis=1)
-    found -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - fast_logdet(precision))
-    return found
+    result = -0.5 * np.sum(rows * (rows @ precision), axis=1)
+    result -= 0.5 * (len(precision) * np.log(2.0 * np.pi) - fast_logdet(precision))
+    return result
 
 
 @sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, _HERE, "FactorAnalysis", _TWO))
@@ -136,8 +136,8 @@ def ridge_projection(op: OpBuilder, model: MiniBatchSparsePCA | SparsePCA, x: Ta
     """The ridge regression of the rows on the components."""
     components = model.components_
     gram = components @ components.T + model.ridge_alpha * np.eye(len(components))
-    found = (numbers(op, x) - model.mean_) @ np.linalg.solve(gram, components).T
-    return found.astype(components.dtype)
+    result = (numbers(op, x) - model.mean_) @ np.linalg.solve(gram, components).T
+    return result.astype(components.dtype)
 
 
 @sklearn.lower(
@@ -152,16 +152,16 @@ def kernel_projection(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     In float64 throughout: of kernels that are nearly constant the centring leaves few of float32's digits.
     """
     parameters = model.kernel_params if callable(model.kernel) else {}
-    said = parameters or {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+    options = parameters or {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     rows = numbers(op, x)
-    found = rows.astype(np.float64)
-    found = found if model.kernel == "precomputed" else kernel(found, model.X_fit_, model.kernel, said)
-    found = centred_kernel(model._centerer, found)
+    result = rows.astype(np.float64)
+    result = result if model.kernel == "precomputed" else kernel(result, model.X_fit_, model.kernel, options)
+    result = centred_kernel(model._centerer, result)
     nonzero = np.flatnonzero(model.eigenvalues_)
     scaled = np.zeros_like(model.eigenvectors_)
     scaled[:, nonzero] = model.eigenvectors_[:, nonzero] / np.sqrt(model.eigenvalues_[nonzero])
     narrow = rows.dtype == scaled.dtype == np.float32
-    return (found @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
+    return (result @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
 def centred_kernel(model: BaseEstimator, rows: Array) -> Array:
@@ -175,7 +175,7 @@ def centred_kernel(model: BaseEstimator, rows: Array) -> Array:
 
 
 def _centerer() -> Any:
-    return made("preprocessing", "KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
+    return unfitted("preprocessing", "KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
 
 
 @sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
@@ -195,10 +195,10 @@ def kernel_centerer(op: OpBuilder, model: KernelCenterer, x: Table) -> Array:
 )
 def kernel_pre_image(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
-    said = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+    options = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     if not hasattr(model, "X_transformed_fit_"):
         raise UnsupportedOperator("KernelPCA: fit_inverse_transform=False: fit it with True")
-    return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, said) @ model.dual_coef_
+    return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, options) @ model.dual_coef_
 
 
 # -- random projections --------------------------------------------------------------------------------------------------------
@@ -274,8 +274,8 @@ def partial_rows(op: OpBuilder, model: _PLS, x: Table) -> Array:
 )
 def partial_prediction(op: OpBuilder, model: _PLS, x: Table) -> Array:
     """(x - mean) coef' + intercept."""
-    found = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
-    return found.reshape(-1) if model._predict_1d else found
+    result = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
+    return result.reshape(-1) if model._predict_1d else result
 
 
 @sklearn.lower("PLSSVD.transform", cases=cases(regressor, "cross_decomposition", "PLSSVD", {"outputs": 2}))

@@ -22,7 +22,7 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     zero_and_minus,
 )
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, quantity, regressor, target
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -124,8 +124,8 @@ def _gradient_raw(op: OpBuilder, model: GradientBoostingClassifier | GradientBoo
 
 def _with_init() -> Any:
     # a tree: scikit-learn fits the first estimator on float32 rows, and a linear model then has float32's digits
-    first = made("tree", "DecisionTreeClassifier", max_depth=2)
-    return made(_HERE, "GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
+    first = unfitted("tree", "DecisionTreeClassifier", max_depth=2)
+    return unfitted(_HERE, "GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
 
 
 @sklearn.lower(
@@ -197,10 +197,10 @@ def gradient_label(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -
 def gradient_leaves(op: OpBuilder, model: BaseGradientBoosting, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
     joined = tree_ensemble.join([tree_of(item) for item in model.estimators_.ravel()])
-    found = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
+    result = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
     if not hasattr(model, "classes_"):
-        return found
-    return found.reshape(-1, *model.estimators_.shape)
+        return result
+    return result.reshape(-1, *model.estimators_.shape)
 
 
 # -- histogram gradient boosting ---------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def _with_categories(name: str) -> Any:
     x[::7, 1] = np.nan
     x[::5, 2] = np.nan
     y = target() if name.endswith("Classifier") else quantity() + 3 * (x[:, 1] == 2)
-    return made(_HERE, name, max_iter=8, categorical_features=[1]).fit(x, y)
+    return unfitted(_HERE, name, max_iter=8, categorical_features=[1]).fit(x, y)
 
 
 _HOLES = np.array([[0.1, 1, np.nan, 2], [np.nan, 9, 1, 1], [1, np.nan, 0.5, -1], [0, 2, 1, 0], [1, 0, 1, 3.0]])
@@ -358,10 +358,10 @@ def boost_decision(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
     for index, (estimator, weight) in enumerate(zip(model.estimators_, model.estimator_weights_, strict=False)):
         step = f"estimators_.{index}"
         own = np.asarray(estimator.classes_)
-        said = _class_number(op, estimator, x, step)
+        number = _class_number(op, estimator, x, step)
         places = np.asarray([class_numbers[item] for item in own.tolist()])
         votes = np.where(places[:, None] == np.arange(count), float(weight), -1 / (count - 1) * float(weight))
-        total = total + take(said.const(votes), said, axis=0)
+        total = total + take(number.const(votes), number, axis=0)
     total = total / float(np.sum(model.estimator_weights_))
     return total[:, 1] - total[:, 0] if count == 2 else total
 
@@ -401,12 +401,12 @@ def boost_label(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
 @sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, _HERE, "AdaBoostRegressor", _SMALL, rows=_ROWS))
 def boost_value(op: OpBuilder, model: AdaBoostRegressor, x: Table) -> Array:
     """The weighted median of the estimators' predictions."""
-    found = [called(op, item, "predict", x, step=f"estimators_.{i}") for i, item in enumerate(model.estimators_)]
-    if len(found) == 1:
-        return found[0]
-    predictions = np.stack(found, axis=1)
+    columns = [called(op, item, "predict", x, step=f"estimators_.{i}") for i, item in enumerate(model.estimators_)]
+    if len(columns) == 1:
+        return columns[0]
+    predictions = np.stack(columns, axis=1)
     order = np.argsort(predictions, axis=1)
-    weights = np.cumsum(take(np.asarray(model.estimator_weights_)[: len(found)], order), axis=1)
+    weights = np.cumsum(take(np.asarray(model.estimator_weights_)[: len(columns)], order), axis=1)
     enough = weights >= 0.5 * weights[:, -1][:, None]
     middle = np.argmax(enough, axis=1)[:, None]
     return np.take_along_axis(predictions, np.take_along_axis(order, middle, axis=1), axis=1)[:, 0]

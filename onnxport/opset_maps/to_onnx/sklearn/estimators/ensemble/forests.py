@@ -15,7 +15,7 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, with_rest
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, made, regressor, target, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -69,13 +69,13 @@ def _mean_values(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | For
 def _two_targets(module: str, name: str, **options: object) -> Any:
     labels = name.endswith("Classifier")
     y = np.stack([target(), target(2)], axis=1) if labels else np.stack([data()[:, 0], data()[:, 1]], axis=1)
-    return made(module, name, **options).fit(data(), y)
+    return unfitted(module, name, **options).fit(data(), y)
 
 
 def regression_value(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | ForestRegressor, x: Table) -> Array:
     """The mean of the trees' values."""
-    found = _mean_values(op, model, x)
-    return found.reshape(-1) if model.n_outputs_ == 1 else found
+    result = _mean_values(op, model, x)
+    return result.reshape(-1) if model.n_outputs_ == 1 else result
 
 
 @sklearn.lower(
@@ -100,11 +100,11 @@ def forest_value(op: OpBuilder, model: ForestRegressor, x: Table) -> Array:
 )
 def tree_probabilities(op: OpBuilder, model: DecisionTreeClassifier | ForestClassifier, x: Table) -> Any:
     """The shares of the classes in the reached leaves, the mean over the trees."""
-    found = _mean_values(op, model, x)
+    result = _mean_values(op, model, x)
     if model.n_outputs_ == 1:
-        return found
+        return result
     most = max(model.n_classes_)
-    return [found[:, i * most : i * most + int(size)] for i, size in enumerate(model.n_classes_)]
+    return [result[:, i * most : i * most + int(size)] for i, size in enumerate(model.n_classes_)]
 
 
 @sklearn.lower(
@@ -119,8 +119,8 @@ def tree_probabilities(op: OpBuilder, model: DecisionTreeClassifier | ForestClas
 )
 def tree_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The logarithm of the probabilities."""
-    found = op.call(model, "predict_proba", x)
-    return [np.log(Array(op, item)) for item in found] if isinstance(found, tuple) else np.log(Array(op, found))
+    shares = op.call(model, "predict_proba", x)
+    return [np.log(Array(op, item)) for item in shares] if isinstance(shares, tuple) else np.log(Array(op, shares))
 
 
 @sklearn.lower(
@@ -142,8 +142,8 @@ def tree_prediction(op: OpBuilder, model: BaseDecisionTree | ForestClassifier, x
     shares = op.call(model, "predict_proba", x)
     if model.n_outputs_ == 1:
         return label_of_scores(model.classes_, Array(op, shares))
-    found = [label_of_scores(labels, Array(op, item)) for labels, item in zip(model.classes_, shares, strict=True)]
-    labels = np.stack(found, axis=1)
+    columns = [label_of_scores(labels, Array(op, item)) for labels, item in zip(model.classes_, shares, strict=True)]
+    labels = np.stack(columns, axis=1)
     wanted = np.asarray(model.classes_[0]).dtype
     return labels.astype(wanted) if labels.dtype.kind in "iuf" else labels
 
@@ -160,8 +160,8 @@ def reached_leaves(op: OpBuilder, model: BaseDecisionTree | BaseForest, x: Table
     """The number of the reached leaf among the tree's nodes, for each tree of a forest."""
     forest = hasattr(model, "estimators_")
     joined = trees_of(model.estimators_ if forest else [model])
-    found = take(joined.leaf_node.astype(np.int64), tree_ensemble.leaves(op, joined, rows32(op, x)))
-    return found if forest else found[:, 0]
+    result = take(joined.leaf_node.astype(np.int64), tree_ensemble.leaves(op, joined, rows32(op, x)))
+    return result if forest else result[:, 0]
 
 
 @sklearn.lower(
@@ -184,8 +184,8 @@ def decision_paths(op: OpBuilder, model: BaseForest, x: Table) -> tuple[Array, A
     """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
     leaves = called(op, model, "apply", x)
     trees = [item.tree_ for item in model.estimators_]
-    found = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(trees)]
-    return np.concatenate(found, axis=1).astype(np.int64), leaves.const(
+    columns = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(trees)]
+    return np.concatenate(columns, axis=1).astype(np.int64), leaves.const(
         np.cumsum([0, *(tree.node_count for tree in trees)]), np.int64
     )
 

@@ -11,7 +11,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import spread, take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, made, regressor
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, columns, matrix
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ _ROWS = f64(7, 4)
 
 def _classifiers() -> list[tuple[str, Any]]:
     return [
-        ("line", made("linear_model", "LogisticRegression")),
-        ("tree", made("tree", "DecisionTreeClassifier", max_depth=3)),
-        ("bayes", made("naive_bayes", "GaussianNB")),
+        ("line", unfitted("linear_model", "LogisticRegression")),
+        ("tree", unfitted("tree", "DecisionTreeClassifier", max_depth=3)),
+        ("bayes", unfitted("naive_bayes", "GaussianNB")),
     ]
 
 
 def _regressors() -> list[tuple[str, Any]]:
-    return [("ridge", made("linear_model", "Ridge")), ("tree", made("tree", "DecisionTreeRegressor", max_depth=3))]
+    return [
+        ("ridge", unfitted("linear_model", "Ridge")),
+        ("tree", unfitted("tree", "DecisionTreeRegressor", max_depth=3)),
+    ]
 
 
 def _voting(kind: str = "VotingClassifier", **options: object) -> Any:
@@ -50,7 +53,7 @@ def _names(model: BaseEstimator) -> list[str]:
     return [name for name, part in model.estimators if not isinstance(part, str) or part != "drop"]
 
 
-def _said(op: OpBuilder, model: VotingClassifier | VotingRegressor, method: str, x: Table) -> list[Array]:
+def _predictions(op: OpBuilder, model: VotingClassifier | VotingRegressor, method: str, x: Table) -> list[Array]:
     return [called(op, part, method, x, step=name) for name, part in zip(_names(model), model.estimators_, strict=True)]
 
 
@@ -66,8 +69,8 @@ def _said(op: OpBuilder, model: VotingClassifier | VotingRegressor, method: str,
 )
 def mean_probabilities(op: OpBuilder, model: VotingClassifier, x: Table) -> Array:
     """The weighted mean of the estimators' probabilities."""
-    found = np.stack(_said(op, model, "predict_proba", x), axis=0)
-    return np.average(found, axis=0, weights=model._weights_not_none)
+    result = np.stack(_predictions(op, model, "predict_proba", x), axis=0)
+    return np.average(result, axis=0, weights=model._weights_not_none)
 
 
 @sklearn.lower(
@@ -84,7 +87,7 @@ def voted_label(op: OpBuilder, model: VotingClassifier, x: Table) -> Array:
         return take_class(model.le_.classes_, np.argmax(called(op, model, "predict_proba", x), axis=1))
     weights = model._weights_not_none or [1.0] * len(model.estimators_)
     places = np.arange(len(model.le_.classes_))
-    votes = [spread(said, places).astype(np.float64) for said in _said(op, model, "predict", x)]
+    votes = [spread(labels, places).astype(np.float64) for labels in _predictions(op, model, "predict", x)]
     total = votes[0] * float(weights[0])
     for vote, weight in zip(votes[1:], weights[1:], strict=True):
         total = total + vote * float(weight)
@@ -101,11 +104,11 @@ def voted_label(op: OpBuilder, model: VotingClassifier, x: Table) -> Array:
     ],
 )
 def ballots(op: OpBuilder, model: VotingClassifier | VotingRegressor, x: Table) -> Array:
-    """What each estimator says: labels' numbers, values, or probabilities side by side."""
+    """The predictions of each estimator: labels' numbers, values, or probabilities side by side."""
     if getattr(model, "voting", "hard") == "hard":
-        return np.stack(_said(op, model, "predict", x), axis=1)
-    found = _said(op, model, "predict_proba", x)
-    return np.hstack(found) if model.flatten_transform else np.stack(found, axis=0)
+        return np.stack(_predictions(op, model, "predict", x), axis=1)
+    result = _predictions(op, model, "predict_proba", x)
+    return np.hstack(result) if model.flatten_transform else np.stack(result, axis=0)
 
 
 @sklearn.lower(
@@ -117,7 +120,7 @@ def ballots(op: OpBuilder, model: VotingClassifier | VotingRegressor, x: Table) 
 )
 def mean_value(op: OpBuilder, model: VotingRegressor, x: Table) -> Array:
     """The weighted mean of the estimators' values."""
-    return np.average(np.stack(_said(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
+    return np.average(np.stack(_predictions(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
 
 
 # -- stacking ----------------------------------------------------------------------------------------------------------------
@@ -146,12 +149,12 @@ def stacked(op: OpBuilder, model: StackingClassifier | StackingRegressor, x: Tab
         if isinstance(result, tuple):
             parts += [Array(op, item)[:, 1:] for item in result]
             continue
-        found = Array(op, result)
-        if found.ndim == 1:
-            parts.append(found[:, None])
+        values = Array(op, result)
+        if values.ndim == 1:
+            parts.append(values[:, None])
         else:
             binary = method == "predict_proba" and len(model.classes_) == 2
-            parts.append(found[:, 1:] if binary else found)
+            parts.append(values[:, 1:] if binary else values)
     if model.passthrough:
         parts.append(Array(op, matrix(op, x)))
     return np.hstack(parts)
@@ -160,10 +163,12 @@ def stacked(op: OpBuilder, model: StackingClassifier | StackingRegressor, x: Tab
 @sklearn.lower("StackingClassifier.predict_proba", cases=[built(_stacking, _ROWS)])
 def stacked_probabilities(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
     """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
-    said = op.call(model.final_estimator_, "predict_proba", op.call(model, "transform", x), step="final_estimator_")
-    if isinstance(said, tuple) and isinstance(model._label_encoder, list):
-        return np.stack([Array(op, item)[:, 0] for item in said], axis=1)
-    return said
+    probabilities = op.call(
+        model.final_estimator_, "predict_proba", op.call(model, "transform", x), step="final_estimator_"
+    )
+    if isinstance(probabilities, tuple) and isinstance(model._label_encoder, list):
+        return np.stack([Array(op, item)[:, 0] for item in probabilities], axis=1)
+    return probabilities
 
 
 @sklearn.lower("StackingClassifier.decision_function", cases=[built(_stacking, _ROWS)])
@@ -174,19 +179,19 @@ def stacked_scores(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
 
 @sklearn.lower("StackingClassifier.predict", cases=[built(lambda: _stacking(text=True), _ROWS)])
 def stacked_label(op: OpBuilder, model: StackingClassifier, x: Table) -> Any:
-    """The label that the final estimator says."""
-    said = op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
+    """The final estimator's label."""
+    labels = op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
     if isinstance(model._label_encoder, list):
-        parts = [take_class(e.classes_, Array(op, said)[:, i]) for i, e in enumerate(model._label_encoder)]
+        parts = [take_class(e.classes_, Array(op, labels)[:, i]) for i, e in enumerate(model._label_encoder)]
         return np.stack(parts, axis=1)
-    found = Array(op, said)
-    places = found if found.ndim == 1 else found[:, 0]  # CatBoost says a column
+    result = Array(op, labels)
+    places = result if result.ndim == 1 else result[:, 0]  # CatBoost gives a column
     return take_class(model._label_encoder.classes_, places)
 
 
 @sklearn.lower("StackingRegressor.predict", cases=[built(lambda: _stacking("StackingRegressor"), _ROWS)])
 def stacked_value(op: OpBuilder, model: StackingRegressor, x: Table) -> Any:
-    """The value that the final estimator says."""
+    """The final estimator's value."""
     return op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
 
 
@@ -194,19 +199,19 @@ def stacked_value(op: OpBuilder, model: StackingRegressor, x: Table) -> Any:
 
 
 def _bagged(op: OpBuilder, model: BaggingClassifier | BaggingRegressor, method: str, x: Table) -> list[Array]:
-    found = []
+    parts = []
     for number, (part, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
         chosen = columns(op, x, [int(i) for i in features])
-        found.append(called(op, part, method, chosen, step=f"estimators_.{number}"))
-    return found
+        parts.append(called(op, part, method, chosen, step=f"estimators_.{number}"))
+    return parts
 
 
 def total(parts: list[Array]) -> Array:
     """The sum of arrays, one after the other."""
-    found = parts[0]
+    result = parts[0]
     for part in parts[1:]:
-        found = found + part
-    return found
+        result = result + part
+    return result
 
 
 _BAGGED = {"n_estimators": 4}
@@ -216,10 +221,10 @@ _NARROW: dict[str, Any] = {"n_estimators": 4, "max_features": 2}
 @sklearn.lower(
     "BaggingClassifier.predict_proba",
     cases=[
-        *cases(classifier, _HERE, "BaggingClassifier", {**_BAGGED, "estimator": made("naive_bayes", "GaussianNB")}),
+        *cases(classifier, _HERE, "BaggingClassifier", {**_BAGGED, "estimator": unfitted("naive_bayes", "GaussianNB")}),
         built(
             lambda: classifier(
-                _HERE, "BaggingClassifier", estimator=made("linear_model", "RidgeClassifier"), **_NARROW
+                _HERE, "BaggingClassifier", estimator=unfitted("linear_model", "RidgeClassifier"), **_NARROW
             ),
             _ROWS,
         ),
@@ -232,12 +237,12 @@ def bagged_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) -> A
         votes = [spread(item, np.arange(count)).astype(np.float64) for item in _bagged(op, model, "predict", x)]
         return total(votes) / model.n_estimators
     parts = []
-    for part, found in zip(model.estimators_, _bagged(op, model, "predict_proba", x), strict=True):
+    for part, result in zip(model.estimators_, _bagged(op, model, "predict_proba", x), strict=True):
         if len(part.classes_) != count:
             placed = np.zeros((len(part.classes_), count))
             placed[np.arange(len(part.classes_)), part.classes_] = 1.0
-            found = found @ placed
-        parts.append(found.astype(np.float64))
+            result = result @ placed
+        parts.append(result.astype(np.float64))
     return total(parts) / model.n_estimators
 
 
@@ -246,7 +251,7 @@ def bagged_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) -> A
     cases=[
         built(
             lambda: classifier(
-                _HERE, "BaggingClassifier", text=True, estimator=made("naive_bayes", "GaussianNB"), **_NARROW
+                _HERE, "BaggingClassifier", text=True, estimator=unfitted("naive_bayes", "GaussianNB"), **_NARROW
             ),
             _ROWS,
         )
@@ -262,7 +267,7 @@ def bagged_label(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     cases=[
         built(
             lambda: classifier(
-                _HERE, "BaggingClassifier", estimator=made("linear_model", "RidgeClassifier"), **_NARROW
+                _HERE, "BaggingClassifier", estimator=unfitted("linear_model", "RidgeClassifier"), **_NARROW
             ),
             _ROWS,
         )
@@ -277,7 +282,7 @@ def bagged_scores(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     "BaggingClassifier.predict_log_proba",
     cases=[
         built(
-            lambda: classifier(_HERE, "BaggingClassifier", estimator=made("naive_bayes", "GaussianNB"), **_BAGGED),
+            lambda: classifier(_HERE, "BaggingClassifier", estimator=unfitted("naive_bayes", "GaussianNB"), **_BAGGED),
             _ROWS,
         )
     ],
@@ -298,7 +303,7 @@ def bagged_log_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) 
 
 @sklearn.lower(
     "BaggingRegressor.predict",
-    cases=cases(regressor, _HERE, "BaggingRegressor", {**_NARROW, "estimator": made("linear_model", "Ridge")}),
+    cases=cases(regressor, _HERE, "BaggingRegressor", {**_NARROW, "estimator": unfitted("linear_model", "Ridge")}),
 )
 def bagged_value(op: OpBuilder, model: BaggingRegressor, x: Table) -> Array:
     """The mean of the estimators' values."""

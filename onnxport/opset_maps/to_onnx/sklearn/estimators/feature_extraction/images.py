@@ -12,7 +12,7 @@ from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _extractor(**options: object) -> Any:
-    return made("feature_extraction.image", "PatchExtractor", **options)
+    return unfitted("feature_extraction.image", "PatchExtractor", **options)
 
 
 @sklearn.lower(

@@ -12,7 +12,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.fitted import made
+from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
 
@@ -32,7 +32,7 @@ def features(op: OpBuilder, model: DictVectorizer | FeatureHasher, x: Table) -> 
 
 
 def _fitted(**options: object) -> Any:
-    return made(_HERE, "DictVectorizer", **options).fit(_RECORDS)
+    return unfitted(_HERE, "DictVectorizer", **options).fit(_RECORDS)
 
 
 @sklearn.lower(

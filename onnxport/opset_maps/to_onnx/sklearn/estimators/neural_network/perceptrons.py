@@ -62,10 +62,10 @@ def _softmax_of_two(op: OpBuilder, model: MLPClassifier, x: Table) -> Array | No
 )
 def perceptron_value(op: OpBuilder, model: MLPRegressor, x: Table) -> Array:
     """Layer after layer; a vector for one output."""
-    found = _last_layer(op, model, x)
+    result = _last_layer(op, model, x)
     if model.out_activation_ != "identity":  # a Poisson loss
-        found = np.exp(found)
-    return found[:, 0] if model.n_outputs_ == 1 else found
+        result = np.exp(result)
+    return result[:, 0] if model.n_outputs_ == 1 else result
 
 
 @sklearn.lower(
@@ -74,11 +74,11 @@ def perceptron_value(op: OpBuilder, model: MLPRegressor, x: Table) -> Array:
 )
 def perceptron_probabilities(op: OpBuilder, model: MLPClassifier, x: Table) -> Array:
     """Softmax, or for two classes or several labels the logistic function, of the last layer."""
-    found = _last_layer(op, model, x)
+    result = _last_layer(op, model, x)
     if model.out_activation_ == "softmax":
-        return softmax(found)
-    found = expit(found)
-    return with_shorter(with_rest(found), _softmax_of_two(op, model, x)) if model.n_outputs_ == 1 else found
+        return softmax(result)
+    result = expit(result)
+    return with_shorter(with_rest(result), _softmax_of_two(op, model, x)) if model.n_outputs_ == 1 else result
 
 
 @sklearn.lower(
@@ -87,9 +87,9 @@ def perceptron_probabilities(op: OpBuilder, model: MLPClassifier, x: Table) -> A
 )
 def perceptron_label(op: OpBuilder, model: MLPClassifier, x: Table) -> Array:
     """The class of the greatest probability; for several labels, ones where it is above a half."""
-    found = called(op, model, "predict_proba", x)
+    probabilities = called(op, model, "predict_proba", x)
     if model.n_outputs_ == 1 or model.out_activation_ == "softmax":  # of two p > 1 - p just where p > 0.5
         short = _softmax_of_two(op, model, x)
-        told = None if short is None else label_of_scores(model.classes_, short)
-        return with_shorter(label_of_scores(model.classes_, found), told)
-    return (found > 0.5).astype(np.int64)
+        short_label = None if short is None else label_of_scores(model.classes_, short)
+        return with_shorter(label_of_scores(model.classes_, probabilities), short_label)
+    return (probabilities > 0.5).astype(np.int64)

@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import boolean, built, f32, f64, i64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.mersenne_twister import integers_below
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def _machine(features: int = 4, dtype: DTypeLike = np.float64, **options: object) -> Any:
     rows = (data(features) > 0).astype(dtype)
-    return made("neural_network", "BernoulliRBM", **{"n_components": 3, "n_iter": 2, **options}).fit(rows)
+    return unfitted("neural_network", "BernoulliRBM", **{"n_components": 3, "n_iter": 2, **options}).fit(rows)
 
 
 @sklearn.lower(
@@ -52,9 +52,9 @@ def pseudo_likelihood(op: OpBuilder, model: BernoulliRBM, x: Table) -> Array:
     """How much likelier a row is than with one bit flipped, as a logarithm; the seed draws a bit for each row's place."""
     seed = model.random_state
     if not isinstance(seed, Integral):
-        said = "random_state=None" if seed is None else f"a {type(seed).__name__} as random_state"
+        seeding = "random_state=None" if seed is None else f"a {type(seed).__name__} as random_state"
         raise UnsupportedOperator(
-            f"BernoulliRBM.score_samples draws random numbers, others at each call with {said}: fit with an int random_state"
+            f"BernoulliRBM.score_samples draws random numbers, others at each call with {seeding}: fit with an int random_state"
         )
     rows = numbers(op, x)
     features = int(model.components_.shape[1])

@@ -15,7 +15,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held, is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.interpolation import interpolated
@@ -50,15 +50,15 @@ def bins(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
         passed = rows[:, column : column + 1] >= np.asarray(edges[1:-1])[None]
         counts.append(np.sum(passed.astype(np.int64), axis=1, keepdims=True))
         shown.append((counts[-1] == np.arange(len(edges) - 1)).astype(rows.dtype))
-    found = np.concatenate(counts, axis=1).astype(rows.dtype) if model.encode == "ordinal" else None
-    return np.concatenate(shown, axis=1) if found is None else found
+    result = np.concatenate(counts, axis=1).astype(rows.dtype) if model.encode == "ordinal" else None
+    return np.concatenate(shown, axis=1) if result is None else result
 
 
 @sklearn.lower(
     "KBinsDiscretizer.inverse_transform",
     cases=[
         built(
-            lambda: made(_HERE, "KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
+            lambda: unfitted(_HERE, "KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
             np.array([[0.0, 1, 2, 3], [4, 3, 2, 1]]),
         )
     ],
@@ -71,11 +71,11 @@ def unbin(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
         starts = np.cumsum([0, *sizes])
         codes = [np.argmax(rows[:, a:b], axis=1) for a, b in pairwise(starts)]
         rows = np.stack(codes, axis=1).astype(np.float64)
-    found = []
+    columns = []
     for column, edges in enumerate(model.bin_edges_):
         centres = ((edges[1:] + edges[:-1]) * 0.5).astype(rows.dtype)
-        found.append(take(centres, rows[:, column].astype(np.int64)))
-    return np.stack(found, axis=1)
+        columns.append(take(centres, rows[:, column].astype(np.int64)))
+    return np.stack(columns, axis=1)
 
 
 @sklearn.lower(
@@ -92,8 +92,8 @@ def power_transformer(op: OpBuilder, model: PowerTransformer, x: Table) -> Array
     rows = any_floats(op, x)
     wide = rows.astype(np.float64)
     columns = [_power(wide[:, i], float(item), model.method) for i, item in enumerate(model.lambdas_)]
-    found = np.stack(columns, axis=1).astype(rows.dtype)
-    return called(op, model._scaler, "transform", one_value(found)) if model.standardize else found
+    result = np.stack(columns, axis=1).astype(rows.dtype)
+    return called(op, model._scaler, "transform", one_value(result)) if model.standardize else result
 
 
 def _power(x: Array, power: float, method: str) -> Array:
@@ -104,8 +104,8 @@ def _power(x: Array, power: float, method: str) -> Array:
     positive = above if abs(power) < np.spacing(1.0) else np.expm1(power * above) / power
     rest = 2 - power
     negative = -below if abs(rest) < np.spacing(1.0) else -np.expm1(rest * below) / rest
-    found = np.where(x >= 0, positive, negative)
-    return np.where(np.isnan(x), x, found)
+    result = np.where(x >= 0, positive, negative)
+    return np.where(np.isnan(x), x, result)
 
 
 @sklearn.lower(
@@ -155,7 +155,7 @@ def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) ->
             "QuantileTransformer: output_distribution='normal' tells the zeros that a graph of distances stores from those that "
             "it leaves out; use 'uniform'"
         )
-    found = []
+    columns = []
     for index in range(model.quantiles_.shape[1]):
         column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
         low, high = levels[0], levels[-1]
@@ -170,8 +170,8 @@ def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) ->
             limits = norm.ppf(_BOUND - np.spacing(1)), norm.ppf(1 - (_BOUND - np.spacing(1)))
             value = np.clip(ndtri(value.astype(np.float64)), *limits).astype(rows.dtype)
         kept = (column == 0) | np.isnan(column) if is_sparse(x) else np.isnan(column)
-        found.append(np.where(kept, column, value))
-    return np.stack(found, axis=1)
+        columns.append(np.where(kept, column, value))
+    return np.stack(columns, axis=1)
 
 
 @sklearn.lower(
@@ -188,7 +188,7 @@ def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) ->
 def quantile_untransformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
     """The fitted value below which the given share lies."""
     rows = any_floats(op, x)
-    found = []
+    columns = []
     for index in range(model.quantiles_.shape[1]):
         column, levels, shares = rows[:, index], model.quantiles_[:, index], model.references_
         normal = model.output_distribution == "normal"
@@ -197,5 +197,5 @@ def quantile_untransformer(op: OpBuilder, model: QuantileTransformer, x: Table) 
         above = share + _BOUND > 1 if normal else share == 1
         value = interpolated(share, shares, levels).astype(rows.dtype)
         value = np.where(below, rows.dtype.type(levels[0]), np.where(above, rows.dtype.type(levels[-1]), value))
-        found.append(np.where(np.isnan(column), column, value))
-    return np.stack(found, axis=1)
+        columns.append(np.where(np.isnan(column), column, value))
+    return np.stack(columns, axis=1)

@@ -13,9 +13,9 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows, told_of_parts
+from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows, mark_joined
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, made, target, words
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted, words
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
@@ -81,8 +81,10 @@ def shown_columns(model: OneHotEncoder, index: int) -> tuple[np.ndarray, int, in
             _UNKNOWN,
         ),
         built(lambda: words(_HERE, "OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
-        built(lambda: made(_HERE, "OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
-        built(lambda: made(_HERE, "OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
+        built(lambda: unfitted(_HERE, "OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
+        built(
+            lambda: unfitted(_HERE, "OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])
+        ),
     ],
 )
 def one_hot_encoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
@@ -98,22 +100,24 @@ def one_hot_encoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
             blocks.append(_one_hot(code, width, np.dtype(model.dtype)))
     if not blocks:
         return full(Array(op, columns(op, x, [0])), (None, 0), 0, np.dtype(model.dtype))
-    found: Any = np.concatenate(blocks, axis=1)
-    return found.of(told_of_parts(found.value, [block.value for block in blocks])) if len(blocks) > 1 else found
+    result: Any = np.concatenate(blocks, axis=1)
+    return result.of(mark_joined(result.value, [block.value for block in blocks])) if len(blocks) > 1 else result
 
 
 def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
     """A row of zeros with a 1 at each code [N, 1] that is not negative."""
     known, place = code >= 0, code.of(code.op.Max(code.value, np.int64(0)))
     dense = (code == np.arange(width)[None]).astype(dtype)
-    return code.of(SparseRows(place.value, known.astype(dtype).value, width).told_of(dense.value))
+    return code.of(SparseRows(place.value, known.astype(dtype).value, width).mark(dense.value))
 
 
 @sklearn.lower(
     "OneHotEncoder.inverse_transform",
     cases=[
         built(lambda: words(_HERE, "OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
-        built(lambda: made(_HERE, "OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
+        built(
+            lambda: unfitted(_HERE, "OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])
+        ),
         built(
             lambda: words(_HERE, "OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
             np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
@@ -124,7 +128,7 @@ def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
 def one_hot_decoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
     """The category of the greatest value of each block; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x)
-    found, start = [], 0
+    result, start = [], 0
     for index, categories in enumerate(model.categories_):
         kept = model._compute_transformed_categories(index, remove_dropped=False)
         labels = model._remove_dropped_categories(kept, index).tolist()
@@ -132,7 +136,7 @@ def one_hot_decoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
         start += len(labels)
         drop = model._drop_idx_after_grouping[index] if model._drop_idx_after_grouping is not None else None
         if not labels:
-            found.append(take_class([categories[drop]], np.sum(rows * 0, axis=1).astype(np.int64)))
+            result.append(take_class([categories[drop]], np.sum(rows * 0, axis=1).astype(np.int64)))
             continue
         infrequent = model._infrequent_indices[index] if model._infrequent_enabled else None
         unknown = model.handle_unknown == "ignore" or (model.handle_unknown != "error" and infrequent is None)
@@ -140,8 +144,8 @@ def one_hot_decoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
         if unknown or drop is not None:
             place = np.where(np.sum(part, axis=1) == 0, len(labels), place)
             labels.append(None if drop is None else (categories if unknown else kept)[drop])
-        found.append(take_class(_spelled(labels), place))
-    return np.stack(found, axis=1)
+        result.append(take_class(_spelled(labels), place))
+    return np.stack(result, axis=1)
 
 
 def _spelled(labels: list[Any]) -> np.ndarray:
@@ -165,9 +169,11 @@ def _spelled(labels: list[Any]) -> np.ndarray:
             ),
             _UNKNOWN,
         ),
-        built(lambda: made(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
         built(
-            lambda: made(_HERE, "OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
+            lambda: unfitted(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])
+        ),
+        built(
+            lambda: unfitted(_HERE, "OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
             np.array([[1.0], [2], [3], [np.nan]]),
         ),
     ],
@@ -179,7 +185,7 @@ def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
     """
     dtype = np.dtype(model.dtype)
     unknown = model.unknown_value if model.handle_unknown == "use_encoded_value" else np.nan
-    found = []
+    parts = []
     for index, categories in enumerate(model.categories_):
         place = np.arange(len(categories), dtype=np.float64)
         mapping = model._default_to_infrequent_mappings[index] if model._infrequent_enabled else None
@@ -193,8 +199,8 @@ def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
         if missing is not None:
             table[missing] = model.encoded_missing_value
         code = codes(op, _fitted_column(op, model, x, index), categories, unknown=len(categories))
-        found.append(take(table.astype(dtype), code))
-    return np.concatenate(found, axis=1)
+        parts.append(take(table.astype(dtype), code))
+    return np.concatenate(parts, axis=1)
 
 
 @sklearn.lower(
@@ -202,13 +208,15 @@ def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
     cases=[
         built(lambda: words(_HERE, "OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
         built(lambda: words(_HERE, "OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
-        built(lambda: made(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
+        built(
+            lambda: unfitted(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])
+        ),
     ],
 )
 def ordinal_decoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
     """The category of each number; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x).astype(np.float64)
-    found = []
+    parts = []
     for index, categories in enumerate(model.categories_):
         value = rows[:, index]
         if index in model._missing_indices:
@@ -220,8 +228,8 @@ def ordinal_decoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
         if model.handle_unknown == "use_encoded_value":
             value = np.where(_is(value, model.unknown_value), float(len(labels)), value)
             labels.append(None)
-        found.append(take_class(_spelled(labels), value.astype(np.int64)))
-    return np.stack(found, axis=1)
+        parts.append(take_class(_spelled(labels), value.astype(np.int64)))
+    return np.stack(parts, axis=1)
 
 
 def _is(value: Array, mark: float) -> Array:
@@ -231,7 +239,7 @@ def _is(value: Array, mark: float) -> Array:
 def _target_encoder(**options: object) -> Any:
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]] * 24, object)
     y = target(3, text=True) if options.pop("classes", False) else data()[:, 0]
-    return made(_HERE, "TargetEncoder", **options).fit(table, y)
+    return unfitted(_HERE, "TargetEncoder", **options).fit(table, y)
 
 
 @sklearn.lower(
@@ -244,15 +252,15 @@ def _target_encoder(**options: object) -> Any:
 def target_encoder(op: OpBuilder, model: TargetEncoder, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
     several = model.target_type_ == "multiclass"
-    found = []
+    parts = []
     for index, categories in enumerate(model.categories_):
         code = codes(op, _fitted_column(op, model, x, index), categories, unknown=len(categories))
         size = len(model.classes_) if several else 1
         for inner in range(size):
             mean = model.target_mean_[inner] if several else model.target_mean_
             table = np.append(np.asarray(model.encodings_[index * size + inner], np.float64), mean)
-            found.append(take(table, code))
-    return np.concatenate(found, axis=1)
+            parts.append(take(table, code))
+    return np.concatenate(parts, axis=1)
 
 
 # -- labels ----------------------------------------------------------------------------------------------------------------
@@ -266,7 +274,7 @@ def _column(op: OpBuilder, x: Table) -> ir.Value:
 
 @sklearn.lower(
     "LabelEncoder.transform",
-    cases=[built(lambda: made(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
+    cases=[built(lambda: unfitted(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
 )
 def label_encoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
     """The number of each label; -1 for an unknown one, where scikit-learn raises."""
@@ -275,7 +283,7 @@ def label_encoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
 
 @sklearn.lower(
     "LabelEncoder.inverse_transform",
-    cases=[built(lambda: made(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
+    cases=[built(lambda: unfitted(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
 )
 def label_decoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
     """The label of each number."""
@@ -285,8 +293,8 @@ def label_decoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
 @sklearn.lower(
     "LabelBinarizer.transform",
     cases=[
-        built(lambda: made(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
-        built(lambda: made(_HERE, "LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
+        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
+        built(lambda: unfitted(_HERE, "LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
     ],
 )
 def label_binarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
@@ -305,8 +313,8 @@ def label_binarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
 @sklearn.lower(
     "LabelBinarizer.inverse_transform",
     cases=[
-        built(lambda: made(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
-        built(lambda: made(_HERE, "LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
+        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
+        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
     ],
 )
 def label_unbinarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
@@ -326,7 +334,7 @@ _SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
 
 @sklearn.lower(
     "MultiLabelBinarizer.transform",
-    cases=[built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
+    cases=[built(lambda: unfitted(_HERE, "MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
 )
 def label_sets(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
     """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
@@ -344,7 +352,9 @@ def label_sets(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
 @sklearn.lower(
     "MultiLabelBinarizer.inverse_transform",
     cases=[
-        built(lambda: made(_HERE, "MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4]))
+        built(
+            lambda: unfitted(_HERE, "MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4])
+        )
     ],
 )
 def sets_of_labels(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
@@ -353,8 +363,8 @@ def sets_of_labels(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array
     if not all(isinstance(item, str) for item in labels.tolist()):
         raise UnsupportedOperator("MultiLabelBinarizer: inverse_transform gives lists, of strings only in ONNX")
     used = rows != 0
-    found = rows.of(op.Where(used.value, op.const(labels.astype(object)), op.const(np.array("", object))))
+    labels_of_columns = rows.of(op.Where(used.value, op.const(labels.astype(object)), op.const(np.array("", object))))
     count = np.sum(used.astype(np.int64), axis=1)
     first: Any = np.argsort((~used).astype(np.int64), axis=1)
     most = op.ReduceMax(op.Concat(count.value, op.const([0]), axis=0), keepdims=1)
-    return rows.of(op.GatherElements(found.value, op.Slice(first.value, [0], most, [1]), axis=1))
+    return rows.of(op.GatherElements(labels_of_columns.value, op.Slice(first.value, [0], most, [1]), axis=1))

@@ -70,19 +70,19 @@ def _apply(
     framed = not model.validate and not isinstance(function, np.ufunc) and hasattr(model, "feature_names_in_")
     try:
         if framed:  # scikit-learn hands a DataFrame to the function
-            found = function(_data_frame(op, model, x), **(options or {}))
+            result = function(_data_frame(op, model, x), **(options or {}))
         else:
-            found = function(Traced(op, matrix(op, x)), **(options or {}))
+            result = function(Traced(op, matrix(op, x)), **(options or {}))
     except Exception as error:  # a user's function may raise anything on what is no array
         raise UnsupportedOperator(
             f"the function {name!r} is not built of {'whole columns' if framed else 'NumPy functions of whole arrays'} "
             f"({type(error).__name__}: {error}); write it so, or put it into an estimator of your own and register that"
         ) from error
-    if isinstance(found, DataFrame):
-        return found.table()
-    if not isinstance(found, Array):
+    if isinstance(result, DataFrame):
+        return result.table()
+    if not isinstance(result, Array):
         raise UnsupportedOperator(f"the function {name!r} gives no array that depends on its input")
-    return found
+    return result
 
 
 def _data_frame(op: OpBuilder, model: FunctionTransformer, x: Table) -> DataFrame:

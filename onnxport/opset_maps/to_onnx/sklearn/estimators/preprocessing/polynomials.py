@@ -16,7 +16,7 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, made, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 
@@ -32,7 +32,7 @@ _HERE = "preprocessing"
 
 
 def _one_constant(name: str, **options: object) -> Any:
-    return made(_HERE, name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
+    return unfitted(_HERE, name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
 @sklearn.lower(
@@ -62,7 +62,7 @@ def polynomial_features(op: OpBuilder, model: PolynomialFeatures, x: Table) -> A
     block = rows
     before: dict[tuple[int, ...], int] = {(column,): column for column in range(model.n_features_in_)}
     for degree in range(1, most + 1):
-        # of a lower degree than the wanted ones those products that others are made of
+        # of a lower degree than the wanted ones those products from which others follow
         needed = list(dict.fromkeys(key[:degree] for size in wanted if size >= degree for key in wanted[size]))
         if not needed:
             break
@@ -98,7 +98,7 @@ def _taken(block: Array, places: list[int]) -> Array:
     ],
 )
 def spline_transformer(op: OpBuilder, model: SplineTransformer, x: Table) -> Array:
-    """B-splines of each column: on each interval of the knots a polynomial; beyond them as `extrapolation` says."""
+    """B-splines of each column: on each interval of the knots a polynomial; beyond them by the rule of `extrapolation`."""
     rows = numbers(op, x)
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
     wide = rows.astype(np.float64)
@@ -112,11 +112,11 @@ def spline_transformer(op: OpBuilder, model: SplineTransformer, x: Table) -> Arr
         if getattr(model, "handle_missing", "error") == "zeros":
             block = np.where(np.isnan(column)[:, None], 0.0, block)
         blocks.append(block)
-    found = np.concatenate(blocks, axis=1).astype(dtype)
+    result = np.concatenate(blocks, axis=1).astype(dtype)
     if model.include_bias:
-        return found
+        return result
     count = model.bsplines_[0].c.shape[1]
-    return found[:, [j for j in range(found.shape[1]) if (j + 1) % count]]
+    return result[:, [j for j in range(result.shape[1]) if (j + 1) % count]]
 
 
 def _splines(model: SplineTransformer, spline: BSpline, x: Array, degree: int) -> Array:
@@ -158,7 +158,7 @@ def _piecewise(spline: BSpline, x: Array) -> Array:
     coefficients = np.stack([spline(at, nu=k - row) / factorial(k - row) for row in range(k + 1)])  # [k+1, m, count]
     passed = np.sum((x[:, None] >= ends[None, 1:]).astype(np.int64), axis=1)
     offset = (x - take(ends, passed))[:, None]
-    found = take(x.const(coefficients[0]), passed, axis=0)
+    result = take(x.const(coefficients[0]), passed, axis=0)
     for row in coefficients[1:]:
-        found = found * offset + take(x.const(row), passed, axis=0)
-    return found
+        result = result * offset + take(x.const(row), passed, axis=0)
+    return result

@@ -135,5 +135,5 @@ def binarizer(op: OpBuilder, model: Binarizer, x: Table) -> Array:
     """1 where x > threshold, else 0, in the type of x."""
     rows = numbers(op, x)
     threshold = float(model.threshold)
-    found = rows > (threshold if rows.dtype.kind == "f" else np.float64(threshold))
-    return found.astype(rows.dtype)
+    result = rows > (threshold if rows.dtype.kind == "f" else np.float64(threshold))
+    return result.astype(rows.dtype)
