@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import sklearn
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +34,7 @@ _OWN = "sklearn"
 _FAMILIES = "onnxport.opset_maps.to_onnx.sklearn."
 
 
-def export(model: Any, request: Request) -> OnnxModel:
+def export(model: BaseEstimator, request: Request) -> OnnxModel:
     """A fitted estimator as ONNX, not validated; the batch dimension is dynamic.
 
     Raises:
@@ -90,7 +91,7 @@ def export(model: Any, request: Request) -> OnnxModel:
     return OnnxModel(finished, notes=tuple(notes), runtime=request.runs_in)
 
 
-def _misfit(model: Any, columns: Sequence[Column]) -> str:
+def _misfit(model: BaseEstimator, columns: Sequence[Column]) -> str:
     """That the inputs have more or fewer columns than the estimator was fitted on, if so."""
     fitted, dims = getattr(model, "n_features_in_", None), [column.dims for column in columns]
     if fitted is None or any(len(item) != 1 or not isinstance(item[0], int) for item in dims):
@@ -111,7 +112,14 @@ class Lowering:
         op.on_call(self.method)
 
     def method(
-        self, op: OpBuilder, estimator: Any, method: str, x: Table, index: int | None = None, *, step: str = ""
+        self,
+        op: OpBuilder,
+        estimator: BaseEstimator,
+        method: str,
+        x: Table,
+        index: int | None = None,
+        *,
+        step: str = "",
     ) -> Any:
         """What ``estimator.method(x)`` gives, or one of its results."""
         key = (id(op), id(estimator), method, x)
@@ -123,7 +131,7 @@ class Lowering:
         result = self._done[key]
         return result if index is None or isinstance(result, _Refused) else result[index]
 
-    def output(self, op: OpBuilder, model: Any, output: Output, x: Table) -> Any:
+    def output(self, op: OpBuilder, model: BaseEstimator, output: Output, x: Table) -> Any:
         """What an output of the graph is before it is brought into its form; the steps' come after the model's own."""
         if not output.step:
             return self.method(op, model, output.method, x, output.index)
@@ -131,7 +139,7 @@ class Lowering:
             raise UnsupportedOperator(f"options: the outputs asked for do not run the step {output.step!r}")
         return self._steps[output.step]
 
-    def _lower(self, op: OpBuilder, estimator: Any, method: str, x: Table, step: str) -> Any:
+    def _lower(self, op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, step: str) -> Any:
         name = f"{type(estimator).__name__}.{method}"
         outer = op.source.module if op.source else ""
         source = Source(
@@ -176,7 +184,7 @@ class Lowering:
             raise UnsupportedOperator.of(self._refused, way_out=_WAY_OUT)
 
 
-def _values(result: Any) -> Any:
+def _values(result: object) -> Any:
     if isinstance(result, (tuple, list)):
         return tuple(one_value(item) for item in result)
     return one_value(result)
@@ -190,7 +198,7 @@ class _Refused(ir.Value):
         super().__init__(name=f"refused_{id(self)}", type=ir.TensorType(ir.DataType.DOUBLE), shape=ir.Shape(shape))
 
 
-def _expected_shape(estimator: Any, method: str) -> list[int | None]:
+def _expected_shape(estimator: BaseEstimator, method: str) -> list[int | None]:
     if method in ("predict_proba", "predict_log_proba") and np.ndim(getattr(estimator, "classes_", 0)) == 1:
         return [None, len(estimator.classes_)]
     if method == "transform":
@@ -209,7 +217,7 @@ _FITTING = frozenset(
 )
 
 
-def find(estimator: Any, method: str) -> Entry | None:
+def find(estimator: BaseEstimator, method: str) -> Entry | None:
     """The entry for a method: the one for its class, else for the class that it inherits the method from.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, UnsupportedOperator
@@ -31,7 +32,9 @@ _OF_MODEL = {
 }
 
 
-def outputs_of(model: Any, methods: Sequence[str] | None, options: Mapping[str, Any] | None = None) -> list[Output]:
+def outputs_of(
+    model: BaseEstimator, methods: Sequence[str] | None, options: Mapping[str, object] | None = None
+) -> list[Output]:
     """The graph's outputs for an estimator.
 
     A classifier gives ``label`` and ``probabilities`` (only ``label`` where it has no probabilities), a mixture likewise, a
@@ -59,7 +62,7 @@ def outputs_of(model: Any, methods: Sequence[str] | None, options: Mapping[str, 
     return result
 
 
-def _options(model: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def _options(model: BaseEstimator, options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
     """The estimator's own options, and the names of the outputs that steps are to give, by path."""
     own: dict[str, Any] = {}
     steps: dict[str, str] = {}
@@ -89,7 +92,7 @@ def _options(model: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], di
     return own, steps
 
 
-def step_at(model: Any, path: str) -> Any:
+def step_at(model: BaseEstimator, path: str) -> Any:
     """The fitted step at a path of names.
 
     Raises:
@@ -108,7 +111,7 @@ def step_at(model: Any, path: str) -> Any:
     return model
 
 
-def _chosen(model: Any, methods: Sequence[str] | None, own: Mapping[str, Any]) -> list[Output]:
+def _chosen(model: BaseEstimator, methods: Sequence[str] | None, own: Mapping[str, Any]) -> list[Output]:
     parts = _of_methods(model, methods, raw=bool(own.get("raw_scores")))
     if own.get("label") is False:
         parts = [output for output in parts if output.method != "predict"]
@@ -125,7 +128,7 @@ def _chosen(model: Any, methods: Sequence[str] | None, own: Mapping[str, Any]) -
     return parts
 
 
-def _zipped(output: Output, classes: np.ndarray, zipmap: Any) -> list[Output]:
+def _zipped(output: Output, classes: np.ndarray, zipmap: bool | str) -> list[Output]:
     if output.method not in ("predict_proba", "predict_log_proba", "decision_function", "raw_scores"):
         return [output]
     if zipmap is True:
@@ -136,14 +139,14 @@ def _zipped(output: Output, classes: np.ndarray, zipmap: Any) -> list[Output]:
     ]
 
 
-def _require_classes(model: Any, option: str) -> np.ndarray:
+def _require_classes(model: BaseEstimator, option: str) -> np.ndarray:
     classes = getattr(model, "classes_", None)
     if classes is None or isinstance(classes, list):
         raise InvalidInputError(f"options: {option} is for classifiers of one label")
     return np.asarray(classes)
 
 
-def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list[Output]:
+def _of_methods(model: BaseEstimator, methods: Sequence[str] | None, *, raw: bool) -> list[Output]:
     if methods:
         return [output for method in methods for output in _outputs_of_method(model, method, method)]
     kind = get_tags(model).estimator_type
@@ -171,13 +174,13 @@ def _of_methods(model: Any, methods: Sequence[str] | None, *, raw: bool) -> list
     )
 
 
-def _votes(model: Any) -> bool:
+def _votes(model: BaseEstimator) -> bool:
     """Whether the estimator, or a pipeline's last step, says that it has probabilities and has none: pairs of classes vote."""
     model = _last(model) or model
     return getattr(model, "multi_class", None) == "one_vs_one" and getattr(model, "n_classes_", 0) > 2
 
 
-def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
+def _outputs_of_method(model: BaseEstimator, method: str, title: str) -> list[Output]:
     wanted = VARIANTS.get(method, method)
     if method == "raw_scores" and raw_scores(model) is None:
         raise InvalidInputError(f"{type(model).__name__} has no raw scores of XGBoost, LightGBM or CatBoost")
@@ -193,11 +196,11 @@ def _outputs_of_method(model: Any, method: str, title: str) -> list[Output]:
     return [Output(f"{title}_{name}", method, index) for index, name in enumerate(names)]
 
 
-def _last(model: Any) -> Any:
+def _last(model: BaseEstimator) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else None
 
 
-def _lists_of_classes(model: Any) -> int:
+def _lists_of_classes(model: BaseEstimator) -> int:
     """How many arrays of probabilities an estimator of several label columns gives; 0 where it gives one array."""
     inner = getattr(model, "best_estimator_", None) or (model.steps[-1][1] if hasattr(model, "steps") else model)
     if inner is not model:
@@ -231,7 +234,7 @@ def named(names: list[str], chosen: Sequence[str] | None, what: str) -> list[str
 # -- in the graph ------------------------------------------------------------------------------------------------------------
 
 
-def formed(op: OpBuilder, model: Any, output: Output, value: ir.Value) -> ir.Value:
+def formed(op: OpBuilder, model: BaseEstimator, output: Output, value: ir.Value) -> ir.Value:
     """What a method gives, in the form that the output has."""
     if output.form == "array":
         return value
@@ -252,7 +255,7 @@ def formed(op: OpBuilder, model: Any, output: Output, value: ir.Value) -> ir.Val
     return _zip_map(op, model, scores)
 
 
-def _zip_map(op: OpBuilder, model: Any, scores: Array) -> ir.Value:
+def _zip_map(op: OpBuilder, model: BaseEstimator, scores: Array) -> ir.Value:
     classes = plain(model.classes_)
     text = classes.dtype.kind == "O"
     if not text and classes.dtype.kind not in "iub":

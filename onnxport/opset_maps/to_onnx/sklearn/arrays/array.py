@@ -375,6 +375,6 @@ def _index(op: OpBuilder, item: object) -> ir.Value:
     return op.const(np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64))
 
 
-def one_value(x: Numbers) -> ir.Value:
+def one_value(x: object) -> Any:
     """The graph's value of an array."""
     return x.value if isinstance(x, Array) else x

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -182,6 +182,18 @@ def _loss(model: CatBoost) -> str:
     return str(json.loads(model.get_metadata()["params"])["loss_function"]["type"])
 
 
+def _kind_of_classes(model: CatBoost) -> Literal["two", "several", "one by one"]:
+    """How a classifier's loss makes probabilities of raw values."""
+    loss = _loss(model)
+    if loss in _BINARY:
+        return "two"
+    if loss == "MultiClass":
+        return "several"
+    if loss in _ONE_BY_ONE:
+        return "one by one"
+    raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+
+
 class _CatBoost(Library):
     predictors = ("catboost.CatBoostRegressor", "catboost.CatBoostRanker", "catboost.CatBoost")
     classifiers = ("catboost.CatBoostClassifier",)
@@ -220,25 +232,24 @@ class _CatBoost(Library):
 
     def class_probabilities(self, model: CatBoost, raw: Array) -> Array:
         """The loss's probabilities of the raw values."""
-        loss = _loss(model)
-        if loss in _BINARY:
-            return both_classes(expit(raw[:, 0]))
-        if loss == "MultiClass":
-            return softmax(raw)
-        if loss in _ONE_BY_ONE:
-            return expit(raw)
-        raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+        match _kind_of_classes(model):
+            case "two":
+                return both_classes(expit(raw[:, 0]))
+            case "several":
+                return softmax(raw)
+            case "one by one":
+                return expit(raw)
 
     def log_probabilities(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
         """The logarithms of the loss's probabilities."""
-        raw, loss = self.raw_of(op, model, x), _loss(model)
-        if loss in _BINARY:
-            return log_expit(np.concatenate([-raw, raw], axis=1))
-        if loss == "MultiClass":
-            return raw - logsumexp(raw, keepdims=True)
-        if loss in _ONE_BY_ONE:
-            return log_expit(raw)
-        raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
+        raw = self.raw_of(op, model, x)
+        match _kind_of_classes(model):
+            case "two":
+                return log_expit(np.concatenate([-raw, raw], axis=1))
+            case "several":
+                return raw - logsumexp(raw, keepdims=True)
+            case "one by one":
+                return log_expit(raw)
 
     def label(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
         """The class of the greatest raw value, [N, 1]; for two classes [N], for several labels whether each is positive."""

@@ -216,18 +216,17 @@ def total(parts: list[Array]) -> Array:
 
 _BAGGED = {"n_estimators": 4}
 _NARROW: dict[str, Any] = {"n_estimators": 4, "max_features": 2}
+_OF_RIDGES = built(
+    lambda: classifier(_HERE, "BaggingClassifier", estimator=unfitted("linear_model", "RidgeClassifier"), **_NARROW),
+    _ROWS,
+)
 
 
 @sklearn.lower(
     "BaggingClassifier.predict_proba",
     cases=[
         *cases(classifier, _HERE, "BaggingClassifier", {**_BAGGED, "estimator": unfitted("naive_bayes", "GaussianNB")}),
-        built(
-            lambda: classifier(
-                _HERE, "BaggingClassifier", estimator=unfitted("linear_model", "RidgeClassifier"), **_NARROW
-            ),
-            _ROWS,
-        ),
+        _OF_RIDGES,
     ],
 )
 def bagged_probabilities(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
@@ -264,14 +263,7 @@ def bagged_label(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
 
 @sklearn.lower(
     "BaggingClassifier.decision_function",
-    cases=[
-        built(
-            lambda: classifier(
-                _HERE, "BaggingClassifier", estimator=unfitted("linear_model", "RidgeClassifier"), **_NARROW
-            ),
-            _ROWS,
-        )
-    ],
+    cases=[_OF_RIDGES],
 )
 def bagged_scores(op: OpBuilder, model: BaggingClassifier, x: Table) -> Array:
     """The mean of the estimators' scores."""

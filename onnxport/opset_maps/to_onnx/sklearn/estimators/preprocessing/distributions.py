@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -134,6 +134,7 @@ def _unpower(x: Array, power: float, method: str) -> Array:
     return np.where(x >= 0, positive, negative)
 
 
+_QUANTILES: tuple[dict[str, Any], ...] = ({"n_quantiles": 20}, {"n_quantiles": 20, "output_distribution": "normal"})
 _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
 
 
@@ -143,8 +144,7 @@ _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
         transformer,
         _HERE,
         "QuantileTransformer",
-        {"n_quantiles": 20},
-        {"n_quantiles": 20, "output_distribution": "normal"},
+        *_QUANTILES,
     ),
 )
 def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
@@ -180,8 +180,7 @@ def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) ->
         transformer,
         _HERE,
         "QuantileTransformer",
-        {"n_quantiles": 20},
-        {"n_quantiles": 20, "output_distribution": "normal"},
+        *_QUANTILES,
         rows=f64(7, 4, low=0, high=1),
     ),
 )
