@@ -60,28 +60,28 @@ def main() -> None:
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--verbose", action="store_true")
-    said = parser.parse_args()
-    if said.report:
+    arguments = parser.parse_args()
+    if arguments.report:
         write_page()
         return
-    found = []
+    parts = []
     for item in configured():
-        if not re.search(said.match, f"{item.name} {item.options}"):
+        if not re.search(arguments.match, f"{item.name} {item.options}"):
             continue
-        for outcome in outcomes(item, said.rows, _peer if said.peer else _ours):
-            found.append(outcome)
-            if said.verbose or outcome.verdict in ("wrong", "failed"):
+        for outcome in outcomes(item, arguments.rows, _peer if arguments.peer else _ours):
+            parts.append(outcome)
+            if arguments.verbose or outcome.verdict in ("wrong", "failed"):
                 print(f"{outcome.verdict:8}{outcome.key}: {outcome.reason[:300]}", flush=True)
-    print(dict(Counter(item.verdict for item in found)))
-    if not said.match:
+    print(dict(Counter(item.verdict for item in parts)))
+    if not arguments.match:
         FIGURES.mkdir(parents=True, exist_ok=True)
-        path = FIGURES / ("sklearn_peer.json" if said.peer else "sklearn.json")
-        path.write_text(json.dumps([asdict(item) for item in found], indent=0))
-    elif not said.verbose:
-        for item in found:
+        path = FIGURES / ("sklearn_peer.json" if arguments.peer else "sklearn.json")
+        path.write_text(json.dumps([asdict(item) for item in parts], indent=0))
+    elif not arguments.verbose:
+        for item in parts:
             if item.verdict == "refused":
                 print(f"refused {item.key}: {item.reason[:200]}")
-    sys.exit(any(item.verdict in ("wrong", "failed") for item in found) and not said.peer)
+    sys.exit(any(item.verdict in ("wrong", "failed") for item in parts) and not arguments.peer)
 
 
 def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:
@@ -92,7 +92,7 @@ def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:
     except Exception as error:
         return [Outcome(item.name, item.options, "fit", "", "source", f"{type(error).__name__}: {error}")]
     rows = item.rows(count, np.random.default_rng(1))
-    found = []
+    parts = []
     for method in METHODS:
         if not hasattr(model, "predict" if method == "predict_std" else method):
             continue
@@ -120,8 +120,8 @@ def outcomes(item: Configured, count: int, convert: Any) -> list[Outcome]:
                 outcome.verdict, outcome.reason = "source", f"{type(expected).__name__}: {expected}"
             else:
                 outcome.verdict, outcome.reason = _judge(model, method, x, expected, dtype, convert)
-            found.append(outcome)
-    return found
+            parts.append(outcome)
+    return parts
 
 
 def _expected(model: Any, method: str, x: Any) -> list[np.ndarray]:
@@ -236,15 +236,15 @@ def _peer(model: Any, method: str, x: Any) -> Any:
         raise NotImplementedError("what predict gives stands in the file instead")
     options, place = _PEER[method]
     strings = isinstance(x, list)
-    said = {"initial_types": [("X", StringTensorType([None]))]} if strings else {"X": x[:1]}
-    proto = skl2onnx.to_onnx(model, options={id(model): options} if options else None, **said)
+    values = {"initial_types": [("X", StringTensorType([None]))]} if strings else {"X": x[:1]}
+    proto = skl2onnx.to_onnx(model, options={id(model): options} if options else None, **values)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
 
     def run(x: Any) -> list[np.ndarray]:
-        found = session.run(None, {session.get_inputs()[0].name: np.asarray(x, object) if strings else x})
+        result = session.run(None, {session.get_inputs()[0].name: np.asarray(x, object) if strings else x})
         if place is None:
-            return [found[1], found[0]] if found[0].dtype.kind == "i" else found
-        picked = np.asarray(found[place])
+            return [result[1], result[0]] if result[0].dtype.kind == "i" else result
+        picked = np.asarray(result[place])
         if method in ("predict", "predict_std", "score_samples", "decision_function") and picked.ndim == 2:
             picked = picked[:, 0] if picked.shape[1] == 1 else picked
         return [picked]
@@ -297,8 +297,8 @@ def write_page() -> None:
         right = sum(item.verdict == "right" for item in rows)
         theirs = sum(item.key in peer and peer[item.key].verdict == "right" for item in rows)
         rest = Counter(item.verdict for item in rows if item.verdict != "right")
-        said = ", ".join(f"{count} {verdict}" for verdict, count in rest.items()) or "-"
-        lines.append(f"| {name} | {methods} | {right} of {len(rows)} | {said} | {theirs if peer else '-'} |")
+        result = ", ".join(f"{count} {verdict}" for verdict, count in rest.items()) or "-"
+        lines.append(f"| {name} | {methods} | {right} of {len(rows)} | {result} | {theirs if peer else '-'} |")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text("\n".join(lines) + "\n")
     print(*lines[:16], sep="\n")

@@ -72,25 +72,25 @@ def main() -> None:
     parser.add_argument("--match", default="")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--report", action="store_true")
-    said = parser.parse_args()
-    if said.report:
+    arguments = parser.parse_args()
+    if arguments.report:
         write_page()
         return
-    found = []
+    parts = []
     for item in CASES:
-        if not re.search(said.match, f"{item.name} {item.contents}"):
+        if not re.search(arguments.match, f"{item.name} {item.contents}"):
             continue
-        outcome = of_peer(item) if said.peer else of_ours(item)
-        found.append(outcome)
+        outcome = of_peer(item) if arguments.peer else of_ours(item)
+        parts.append(outcome)
         print(f"{outcome.verdict:9}{outcome.worst:8.0e}{outcome.seconds:7.2f} s  {item.name}", flush=True)
         if outcome.reason:
             print(f"         {outcome.reason[:600]}", flush=True)
-    print(dict(Counter(item.verdict for item in found)))
-    if not said.match:
+    print(dict(Counter(item.verdict for item in parts)))
+    if not arguments.match:
         FIGURES.mkdir(parents=True, exist_ok=True)
-        path = FIGURES / ("pipelines_peer.json" if said.peer else "pipelines.json")
-        path.write_text(json.dumps([asdict(item) for item in found], indent=0))
-    sys.exit(any(item.verdict != "right" for item in found) and not said.peer)
+        path = FIGURES / ("pipelines_peer.json" if arguments.peer else "pipelines.json")
+        path.write_text(json.dumps([asdict(item) for item in parts], indent=0))
+    sys.exit(any(item.verdict != "right" for item in parts) and not arguments.peer)
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------------

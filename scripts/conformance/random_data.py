@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scripts.conformance.random_draws import Drawn, made
+from scripts.conformance.random_draws import Drawn, estimator_of
 
 FITTED, FRESH = 70, 24
 LABELS = {
@@ -89,7 +89,7 @@ def fitted(drawn: Drawn) -> tuple[Any, Any]:
     kind = drawn.dtype if drawn.fitted == "same" else drawn.fitted
     rows = rows_of(drawn, x, rng, kind)
     try:
-        model = made(drawn.model)
+        model = estimator_of(drawn.model)
         model.fit(rows) if y is None else model.fit(rows, y)
     except Exception as error:
         raise Impossible(f"{type(error).__name__}: {error}") from error
@@ -104,14 +104,14 @@ def fitted(drawn: Drawn) -> tuple[Any, Any]:
 
 def edges(model: Any, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Rows of which one value lies on a threshold of one of the model's trees, or beside it in either precision."""
-    found = []
+    parts = []
     for chain, feature, threshold in _splits(model, []):
         if np.isfinite(threshold) and abs(threshold) < 1e30:
-            found.append((chain, feature, threshold))
-    if not found:
+            parts.append((chain, feature, threshold))
+    if not parts:
         return x[:0]
-    chosen = [found[i] for i in rng.permutation(len(found))[:16]]
-    made = []
+    chosen = [parts[i] for i in rng.permutation(len(parts))[:16]]
+    items = []
     for chain, feature, threshold in chosen:
         base = x[[int(rng.integers(len(x)))]].copy()
         narrow = np.float32(threshold)
@@ -119,11 +119,11 @@ def edges(model: Any, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         values += [np.nextafter(threshold, s * np.inf) for s in (-1, 1)]
         for value in values:
             try:
-                made.append(_placed(chain, base, feature, float(value)).astype(np.float64))
+                items.append(_placed(chain, base, feature, float(value)).astype(np.float64))
             except Exception:
                 if feature < x.shape[1]:
-                    made.append(_with(base, feature, float(value)))
-    rows = np.concatenate(made) if made else x[:0]
+                    items.append(_with(base, feature, float(value)))
+    rows = np.concatenate(items) if items else x[:0]
     return rows[np.isfinite(rows).any(axis=1) & ~np.isinf(rows).any(axis=1)]
 
 

@@ -58,8 +58,8 @@ class Part:
             yield from part.walk()
 
     def __str__(self) -> str:
-        said = [*(f"{k}={getattr(v, '__name__', repr(v))}" for k, v in self.options), *map(str, self.parts)]
-        return f"{self.kind}({', '.join(said)})" + (f"@{list(self.columns)}" if self.columns else "")
+        items = [*(f"{k}={getattr(v, '__name__', repr(v))}" for k, v in self.options), *map(str, self.parts)]
+        return f"{self.kind}({', '.join(items)})" + (f"@{list(self.columns)}" if self.columns else "")
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class Drawn:
 
     def __str__(self) -> str:
         plain = Drawn(self.model, self.task)
-        said = [
+        parts = [
             f"{name}={value!r}"
             for name, value in vars(self).items()
             if value != getattr(plain, name) and name != "model"
         ]
-        return f"{self.model}; {', '.join([self.task, *said])}"
+        return f"{self.model}; {', '.join([self.task, *parts])}"
 
 
 @cache
@@ -128,14 +128,14 @@ def _kinds() -> dict[str, Any]:
     return {**dict(all_estimators()), "IterativeImputer": IterativeImputer}
 
 
-def made(part: Part) -> Any:
+def estimator_of(part: Part) -> Any:
     """The estimator, not fitted."""
     if part.kind == "passthrough":
         return "passthrough"
     kind = _kinds()[part.kind]
     known = inspect.signature(kind.__init__).parameters
     options = {**({"random_state": 0} if "random_state" in known else {}), **dict(part.options)}
-    inner = [made(item) for item in part.parts]
+    inner = [estimator_of(item) for item in part.parts]
     named = [(f"p{index}", item) for index, item in enumerate(inner)]
     if part.kind == "Pipeline":
         return kind(named)
@@ -189,8 +189,8 @@ def _transformer(pick: Pick, sight: _Sight, task: str) -> Part:
                 "numbers": ["Lasso", "DecisionTreeRegressor"],
             }[task]
             kind = pick(inner)
-            made = _optioned(pick, kind, (CLASSIFIERS | REGRESSORS)[kind])
-            return Part("SelectFromModel", (("threshold", pick(["mean", 1e-5, "0.5*median"])),), (made,))
+            result = _optioned(pick, kind, (CLASSIFIERS | REGRESSORS)[kind])
+            return Part("SelectFromModel", (("threshold", pick(["mean", 1e-5, "0.5*median"])),), (result,))
     if task == "nothing":
         table = {kind: options for kind, options in table.items() if kind not in ("TargetEncoder", *SUPERVISED)}
     if not sight.exact:  # of numbers that rounding decides no two are the same category

@@ -10,7 +10,7 @@ import numpy as np
 
 from scripts.conformance.random_data import Impossible, fitted
 from scripts.conformance.random_draws import Drawn
-from scripts.conformance.random_rounding import Source, gaps, said
+from scripts.conformance.random_rounding import Source, gaps, outputs_of
 from scripts.conformance.random_ties import Ties
 
 
@@ -174,7 +174,7 @@ def _asked(source: Source) -> dict[str, list[np.ndarray]]:
     for method in source.methods():
         try:
             with Ties(len(source.rows), close=close, within=method == "kneighbors") as ties:
-                expected[method] = said(source.model, method, source.rows)
+                expected[method] = outputs_of(source.model, method, source.rows)
             source.tied[method] = ties.rows
         except Exception as error:
             why = f"{method}: {type(error).__name__}: {error}"

@@ -41,11 +41,11 @@ def minimised(drawn: Drawn, outcome: Outcome, tries: int = 150) -> tuple[Drawn, 
         for candidate in smaller:
             tries -= 1
             try:
-                found = judged(candidate)
+                result = judged(candidate)
             except Impossible:
                 continue
-            if (found.verdict, found.method) == (outcome.verdict, outcome.method):
-                drawn, outcome, progress = candidate, found, True
+            if (result.verdict, result.method) == (outcome.verdict, outcome.method):
+                drawn, outcome, progress = candidate, result, True
                 break
             if tries <= 0:
                 break

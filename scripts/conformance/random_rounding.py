@@ -29,7 +29,7 @@ METHODS = (
 )
 
 
-def said(model: Any, method: str, rows: Any) -> list[np.ndarray]:
+def outputs_of(model: Any, method: str, rows: Any) -> list[np.ndarray]:
     """What the method gives, as a list of dense arrays."""
     if method == "predict_std":
         return [np.asarray(model.predict(rows, return_std=True)[1])]
@@ -62,9 +62,9 @@ class Source:
 
     def methods(self) -> list[str]:
         """What can be asked of new rows."""
-        found = [name for name in METHODS if hasattr(self.model, name)]
+        parts = [name for name in METHODS if hasattr(self.model, name)]
         known = type(self.model).__name__ in ("GaussianProcessRegressor", "BayesianRidge", "ARDRegression")
-        return [*found, *(["predict_std"] if known else [])]
+        return [*parts, *(["predict_std"] if known else [])]
 
     def nearby(self, method: str, index: int) -> list[np.ndarray]:
         """What the method gives where values are moved within rounding: the rows', the model's, or those that a step hands on.
@@ -77,17 +77,17 @@ class Source:
                 try:
                     if number == 40:
                         with patch.object(pairwise, "_euclidean_distances", _from_differences):
-                            found = said(self.model, method, self.rows)
+                            result = outputs_of(self.model, method, self.rows)
                     elif number % 3 == 0:
-                        found = said(self.model, method, _moved(self.drawn, self.rows, number))
+                        result = outputs_of(self.model, method, _moved(self.drawn, self.rows, number))
                     elif number % 3 == 1:
-                        found = said(_shaken(self.model, number), method, self.rows)
+                        result = outputs_of(_shaken(self.model, number), method, self.rows)
                     else:
-                        found = said(*_handed_on(self.model, method, self.rows, number, self.eps))
-                    self._nearby[method].append(found)
+                        result = outputs_of(*_handed_on(self.model, method, self.rows, number, self.eps))
+                    self._nearby[method].append(result)
                 except Exception:
                     continue
-        return [found[index] for found in self._nearby[method]]
+        return [result[index] for result in self._nearby[method]]
 
     def decided_by_errors(self, method: str, index: int, expected: np.ndarray) -> bool:
         """Whether a step hands on a column that varies by no more than the errors of its computation, and the answer shows it.
@@ -126,7 +126,7 @@ class Source:
         spread = np.zeros(len(self.rows))
         for method in ("decision_function", "predict_proba", "transform"):
             if method in self.tied:
-                own = said(self.model, method, self.rows)[0]
+                own = outputs_of(self.model, method, self.rows)[0]
                 spread = np.max([spread, *(gaps(own, one) for one in self.nearby(method, 0))], axis=0)
         return spread
 
@@ -136,7 +136,7 @@ class Source:
             self._wide = copy.deepcopy(self.model)
             _changed(self._wide, lambda x: x.astype(np.float64) if x.dtype == np.float32 else x, set(), exact=True)
         try:
-            return said(self._wide, method, _numeric(self.rows, lambda x: x.astype(np.float64)))[index]
+            return outputs_of(self._wide, method, _numeric(self.rows, lambda x: x.astype(np.float64)))[index]
         except Exception:
             return None
 
@@ -147,12 +147,12 @@ class Source:
             for _, step in getattr(model, "steps", ())[:-1]:
                 rows = step.transform(rows) if not isinstance(step, str) else rows
             model = model.steps[-1][1] if hasattr(model, "steps") else model.best_estimator_
-        found = _scores(model, rows)
-        if found is None:
+        result = _scores(model, rows)
+        if result is None:
             return None
-        scores, labels = found
-        said = got.astype(str)[:, None] == np.asarray(labels).astype(str)[None]
-        behind = np.max(scores, axis=1) - np.max(np.where(said, scores, -np.inf), axis=1)
+        scores, labels = result
+        values = got.astype(str)[:, None] == np.asarray(labels).astype(str)[None]
+        behind = np.max(scores, axis=1) - np.max(np.where(values, scores, -np.inf), axis=1)
         return np.asarray(behind), float(np.max(np.abs(scores)))
 
 
@@ -161,8 +161,8 @@ def _from_differences(
 ) -> np.ndarray:
     """In place of `sklearn.metrics.pairwise._euclidean_distances`: the same numbers, of which none has cancelled."""
     x, y = (np.asarray(item.toarray() if hasattr(item, "toarray") else item) for item in (X, Y))
-    found = np.stack([((row.astype(np.float64) - y) ** 2).sum(axis=1) for row in x])
-    return np.asarray(found if squared else np.sqrt(found)).astype(np.result_type(x, y))
+    result = np.stack([((row.astype(np.float64) - y) ** 2).sum(axis=1) for row in x])
+    return np.asarray(result if squared else np.sqrt(result)).astype(np.result_type(x, y))
 
 
 def _changed(item: Any, change: Any, seen: set[int], *, exact: bool, kept: bool = False) -> Any:

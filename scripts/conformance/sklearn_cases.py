@@ -96,7 +96,7 @@ def _tables() -> dict[str, list[Row]]:
     from scripts.conformance import sklearn_meta
 
     logistic, ridge = LogisticRegression, Ridge
-    found: dict[str, list[Row]] = {
+    entries: dict[str, list[Row]] = {
         **sklearn_meta.tables(_part, _each),
         "LinearRegression": [
             *_each(dense, value),
@@ -339,12 +339,12 @@ def _tables() -> dict[str, list[Row]]:
         "DummyClassifier": _each(dense, classes, *({"strategy": item} for item in ("most_frequent", "prior"))),
         "DummyRegressor": [*_each(dense, value, {}, {"strategy": "median"}), *_each(dense, values)],
     }
-    found["SelfTrainingClassifier"] = _each(dense, partly, {"estimator": logistic()})
-    found["TransformedTargetRegressor"] = [
+    entries["SelfTrainingClassifier"] = _each(dense, partly, {"estimator": logistic()})
+    entries["TransformedTargetRegressor"] = [
         *_each(dense, above, {"regressor": ridge(), "func": np.log, "inverse_func": np.exp}),
         *_each(dense, value, {"regressor": ridge(), "transformer": _part("StandardScaler")}),
     ]
-    return found
+    return entries
 
 
 def configured() -> Iterator[Configured]:

@@ -131,9 +131,9 @@ def values(x: Any) -> np.ndarray:
 
 def partly(x: Any) -> np.ndarray:
     """Three classes, a third of the rows without one (-1)."""
-    found = classes(x)
-    found[::3] = -1
-    return found
+    result = classes(x)
+    result[::3] = -1
+    return result
 
 
 def nothing(x: Any) -> None:

@@ -55,9 +55,9 @@ def frame():
     rng = np.random.default_rng(0)
     words = pandas.Categorical(np.array(["w", "x", "y", "zz"], object)[rng.integers(0, 4, 300)])
     numbers = pandas.Categorical(rng.integers(5, 9, 300))
-    found = pandas.DataFrame(
+    result = pandas.DataFrame(
         {"a": rng.normal(size=300).astype(np.float32), "word": words, "number": numbers, "i": rng.integers(0, 9, 300)}
     )
-    y = found.a + found.word.cat.codes + 2 * (found.number == 7) + found.i / 5
-    found.loc[::7, "word"] = np.nan
-    return found, y.to_numpy()
+    y = result.a + result.word.cat.codes + 2 * (result.number == 7) + result.i / 5
+    result.loc[::7, "word"] = np.nan
+    return result, y.to_numpy()

@@ -55,8 +55,8 @@ def test_float32_linear_classifier_is_one_operator(columns: int, labels: str, me
     converted = onnxport.convert(model, inputs=x[:5], methods=list(methods))
     assert _operators(converted) == ["Sub", "LinearClassifier"]
     for rows in (x, x[:1], 50 * x):
-        found = converted(rows)
-        for method, got in zip(methods, found if len(methods) > 1 else [_only(found)], strict=True):
+        result = converted(rows)
+        for method, got in zip(methods, result if len(methods) > 1 else [_only(result)], strict=True):
             expected = getattr(model, method)(rows)
             if method == "predict":
                 assert got.tolist() == expected.tolist()
@@ -191,5 +191,5 @@ def test_means_of_trees(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     np.testing.assert_allclose(_only(onnxport.convert(values, inputs=x[:5])(x)), values.predict(x), rtol=1e-12)
 
 
-def _only(found: Any) -> Any:
-    return found[0] if isinstance(found, (tuple, list)) else found
+def _only(values: Any) -> Any:
+    return values[0] if isinstance(values, (tuple, list)) else values

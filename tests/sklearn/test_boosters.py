@@ -26,8 +26,8 @@ def thresholds(model):
         return np.concatenate([np.asarray(item, np.float64) for item in model.get_borders().values()])
     if hasattr(model, "booster_"):
         lines = model.booster_.model_to_string().splitlines()
-        found = [np.array(line[10:].split(), np.float64) for line in lines if line.startswith("threshold=")]
-        return np.concatenate([*found, [0.0]])
+        parts = [np.array(line[10:].split(), np.float64) for line in lines if line.startswith("threshold=")]
+        return np.concatenate([*parts, [0.0]])
     booster = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]["gradient_booster"]
     trees = booster.get("gbtree", booster)["model"].get("trees", [])
     return np.concatenate([*(np.asarray(tree["split_conditions"], np.float64) for tree in trees), [0.0]])
@@ -35,13 +35,13 @@ def thresholds(model):
 
 def rows_for(model, gaps=0.15):
     """The rows of training and rows of numbers on and beside thresholds and beside zero."""
-    found = thresholds(model)
-    found = found[np.abs(found) < 1e30]
-    narrow = found.astype(np.float32)
+    result = thresholds(model)
+    result = result[np.abs(result) < 1e30]
+    narrow = result.astype(np.float32)
     beside = [np.nextafter(narrow, np.float32(side)) for side in (-np.inf, np.inf)]
-    fine = [np.nextafter(found, side) for side in (-np.inf, np.inf)]
+    fine = [np.nextafter(result, side) for side in (-np.inf, np.inf)]
     zero = [0.0, -0.0, 1e-36, -1e-36, float(np.float32(1e-35)), -float(np.float32(1e-35)), 2e-35]
-    edges = np.concatenate([found, narrow, *beside, *fine, zero]).astype(np.float64)
+    edges = np.concatenate([result, narrow, *beside, *fine, zero]).astype(np.float64)
     rng = np.random.default_rng(1)
     rows = rng.choice(edges, size=(1000, 6))
     rows[rng.random(rows.shape) < gaps] = np.nan

@@ -28,8 +28,8 @@ from onnxport.request import Request  # noqa: E402
 @settings(max_examples=60, deadline=None)
 def test_draws_are_numpys(seed, bound, counts, opset):
     op = OpBuilder(opset)
-    found = integers_below(op, seed, bound, op.input("count", ir.DataType.INT64, [1]))
-    graph = op.graph([found.value], name="draws", output_names=["draws"])
+    result = integers_below(op, seed, bound, op.input("count", ir.DataType.INT64, [1]))
+    graph = op.graph([result.value], name="draws", output_names=["draws"])
     proto = ir.to_proto(ir.Model(graph, ir_version=8))
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     for count in counts:

@@ -75,9 +75,9 @@ def test_case(name, method, case, opset):
     if isinstance(rows, list):
         return  # an empty list has no columns
     empty = converted(rows[:0])
-    found = dict(zip(converted.output_names, empty if isinstance(empty, tuple) else [empty], strict=True))
-    found.pop("decision_path_n_nodes_ptr", None)  # the same for any rows
-    assert {len(item) for item in found.values()} == {0}
+    result = dict(zip(converted.output_names, empty if isinstance(empty, tuple) else [empty], strict=True))
+    result.pop("decision_path_n_nodes_ptr", None)  # the same for any rows
+    assert {len(item) for item in result.values()} == {0}
 
 
 def test_labels_and_probabilities():

@@ -105,12 +105,12 @@ def test_numbers_and_types_are_numpys(name, kind):
     model = FunctionTransformer(function).fit(rows)
     converted = onnxport.convert(model, inputs=rows[:5], validate=False)
     for given in (rows, rows[:1], rows[:0]):
-        expected, found = function(given), converted(given)
-        assert found.dtype == expected.dtype
-        assert found.shape == expected.shape
+        expected, result = function(given), converted(given)
+        assert result.dtype == expected.dtype
+        assert result.shape == expected.shape
         scale = float(np.max(np.abs(given.astype(float)), initial=0.0, where=np.isfinite(given)))
         digits = 8 * np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 0.0
-        np.testing.assert_allclose(found, expected, rtol=digits, atol=digits * scale)
+        np.testing.assert_allclose(result, expected, rtol=digits, atol=digits * scale)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int64, np.int32, np.uint8])

@@ -128,9 +128,9 @@ def test_what_asks_for_other_rows_or_for_pandas_itself_is_refused(function, name
 def test_whole_numbers_hold_nothing_to_replace():
     rows = np.arange(12).reshape(4, 3)
     model = FunctionTransformer(lambda x: np.column_stack([np.nan_to_num(x), x**2][: np.ndim(x)])).fit(rows)
-    found = onnxport.convert(model, inputs=rows)(rows)
-    np.testing.assert_array_equal(found, model.transform(rows))
-    assert found.dtype == np.int64
+    result = onnxport.convert(model, inputs=rows)(rows)
+    np.testing.assert_array_equal(result, model.transform(rows))
+    assert result.dtype == np.int64
 
 
 def test_what_numpy_does_not_hand_on_is_refused_with_the_way_out():
@@ -153,5 +153,5 @@ def test_what_numpy_does_not_hand_on_is_refused_with_the_way_out():
 )
 def test_missing_values_across_columns_go_pandas_way_and_those_of_arrays_numpys(function):
     model = FunctionTransformer(function).fit(HOUSES)
-    found = onnxport.convert(model, inputs=HOUSES[NUMBERS + ["town"]])(HOUSES)
-    np.testing.assert_allclose(found, np.asarray(model.transform(HOUSES), float), rtol=1e-12)
+    result = onnxport.convert(model, inputs=HOUSES[NUMBERS + ["town"]])(HOUSES)
+    np.testing.assert_allclose(result, np.asarray(model.transform(HOUSES), float), rtol=1e-12)

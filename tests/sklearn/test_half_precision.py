@@ -41,10 +41,10 @@ def test_rows_of_half_precision(model):
         ):
             continue  # of other columns than the rows'
         expected = np.asarray(getattr(model, name)(given))
-        found = onnxport.convert(model, inputs=given, methods=[name], validate=False)(given)
-        assert found.dtype == expected.dtype
+        result = onnxport.convert(model, inputs=given, methods=[name], validate=False)(given)
+        assert result.dtype == expected.dtype
         # a power, standardized, is rounded three times
         unit = 2 * np.finfo(np.float16).eps if expected.dtype == np.float16 else 1e-9
         np.testing.assert_allclose(
-            found.astype(float), expected.astype(float), rtol=0, atol=unit * np.max(np.abs(expected))
+            result.astype(float), expected.astype(float), rtol=0, atol=unit * np.max(np.abs(expected))
         )

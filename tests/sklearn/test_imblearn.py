@@ -43,8 +43,8 @@ def labels(classes, text=False):
     """Few rows of the first class, most of the last."""
     noise = np.random.default_rng(1).normal(size=300)
     score = rows() @ [1.0, -2.0, 0.5, 1.5, 0.0] + 0.5 * noise
-    found = np.digitize(score, [-2.0] if classes == 2 else [-3.0, 0.0])
-    return np.array(["rare", "some", "many"])[found] if text else found
+    result = np.digitize(score, [-2.0] if classes == 2 else [-3.0, 0.0])
+    return np.array(["rare", "some", "many"])[result] if text else result
 
 
 def compare(model, given, methods=METHODS):

@@ -39,8 +39,8 @@ MODELS = {
 def beside(fitted):
     """The fitted numbers, their neighbours, and numbers beyond them."""
     flat = np.concatenate([fitted.ravel(), [-1e30, 1e30, 0.0, -0.0]])
-    found = np.concatenate([flat, np.nextafter(flat, np.inf), np.nextafter(flat, -np.inf)])
-    return RNG.permutation(found)[: len(found) // 2 * 2].reshape(-1, 2)
+    result = np.concatenate([flat, np.nextafter(flat, np.inf), np.nextafter(flat, -np.inf)])
+    return RNG.permutation(result)[: len(result) // 2 * 2].reshape(-1, 2)
 
 
 @pytest.mark.parametrize("opset", [13, 15, 21])

@@ -239,8 +239,8 @@ KNOWN = by_frequency("abcdefghijklmnopqrstuvwxyz 0123456789ABCDEFGHIJKLMNOPQRSTU
 def spelling():
     onnxruntime = pytest.importorskip("onnxruntime", reason="the graph is run by onnxruntime")
     op = OpBuilder(21)
-    found = letters(op, op.input("x", ir.DataType.STRING, ["n"]), KNOWN)
-    graph = op.graph([found], name="g", output_names=["found"])
+    result = letters(op, op.input("x", ir.DataType.STRING, ["n"]), KNOWN)
+    graph = op.graph([result], name="g", output_names=["found"])
     file = ir.serde.serialize_model(ir.Model(graph, ir_version=10)).SerializeToString()
     return onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
@@ -248,8 +248,8 @@ def spelling():
 @given(st.lists(st.text(st.sampled_from(KNOWN + "?\U0001f600"), max_size=40), min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_words_are_spelled_as_the_numbers_of_their_characters(spelling, words):
-    (found,) = spelling.run(None, {"x": np.array(words, object)})
-    for word, row in zip(words, found.tolist(), strict=True):
+    (result,) = spelling.run(None, {"x": np.array(words, object)})
+    for word, row in zip(words, result.tolist(), strict=True):
         runs = re.findall(f"[{re.escape(KNOWN)}]|[^{re.escape(KNOWN)}]+", word)
         expected = [KNOWN.find(run) + 1 if run in KNOWN else len(KNOWN) + 1 for run in runs]
         assert row == expected + [0] * (len(row) - len(expected))
@@ -274,8 +274,8 @@ def test_hashed_terms_fall_in_scikit_learns_columns(options):
         "a",
         "Donaudampfschifffahrtsgesellschaft's 12-34",
     ]
-    found = onnxport.convert(model, inputs=texts, validate=False)(np.array(texts, object))
-    np.testing.assert_allclose(found, model.transform(texts).toarray(), rtol=1e-12)
+    result = onnxport.convert(model, inputs=texts, validate=False)(np.array(texts, object))
+    np.testing.assert_allclose(result, model.transform(texts).toarray(), rtol=1e-12)
 
 
 def test_a_model_of_a_million_hashed_columns_makes_no_matrix_of_them():
@@ -310,9 +310,9 @@ def test_a_wide_vocabulary_gives_scikit_learns_matrix(model):
     model.fit(CORPUS)
     converted = onnxport.convert(model, inputs=NEW, validate=False)
     expected = model.transform(NEW).toarray()
-    found = converted(np.array(NEW, object))
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-9 if expected.dtype != np.float32 else 1e-6)
+    result = converted(np.array(NEW, object))
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-9 if expected.dtype != np.float32 else 1e-6)
     assert converted(np.array([], object)).shape == (0, expected.shape[1])
 
 
@@ -334,8 +334,8 @@ def test_a_wide_vocabulary_gives_scikit_learns_matrix(model):
 def test_a_model_of_a_wide_vocabulary_gives_scikit_learns_numbers(model, method):
     model.fit(CORPUS, RNG.integers(0, 3, len(CORPUS)))
     converted = onnxport.convert(model, inputs=NEW, methods=[method], validate=False)
-    found, expected = converted(np.array(NEW, object)), getattr(model, method)(NEW)
-    np.testing.assert_allclose(found, expected, rtol=1e-9 if found.dtype == np.float64 else 1e-5, atol=1e-13)
+    result, expected = converted(np.array(NEW, object)), getattr(model, method)(NEW)
+    np.testing.assert_allclose(result, expected, rtol=1e-9 if result.dtype == np.float64 else 1e-5, atol=1e-13)
     # a matrix of zeros is written only where something but a product reads it
     nodes = {node.op_type for node in converted.model.graph.all_nodes()}
     assert ("ConstantOfShape" in nodes) == any(isinstance(step, MaxAbsScaler) for _, step in model.steps)
