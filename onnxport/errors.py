@@ -94,7 +94,7 @@ class TracingError(OnnxportError):
 
 
 class InvalidModelError(OnnxportError, ValueError):
-    """A file or object is not the model it is said to be: corrupt, truncated, of another kind."""
+    """A file or object is not the model that it claims to be: corrupt, truncated, of another kind."""
 
 
 class InvalidInputError(OnnxportError, ValueError):

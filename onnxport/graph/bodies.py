@@ -9,15 +9,15 @@ import onnx_ir as ir
 
 def bodies(node: ir.Node) -> list[ir.Graph]:
     """The graphs that a node holds as attributes."""
-    found: list[ir.Graph] = []
+    graphs: list[ir.Graph] = []
     for item in node.attributes.values():
         if item.is_ref():
             continue
         if item.type == ir.AttributeType.GRAPH:
-            found.append(item.as_graph())
+            graphs.append(item.as_graph())
         elif item.type == ir.AttributeType.GRAPHS:
-            found.extend(item.as_graphs())
-    return found
+            graphs.extend(item.as_graphs())
+    return graphs
 
 
 def all_initializers(model: ir.Model) -> Iterator[ir.Value]:

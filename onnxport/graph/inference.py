@@ -1,4 +1,4 @@
-"""Types and shapes of a node's outputs, as the node is made."""
+"""Types and shapes of a node's outputs, as the node is written."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def map_weights(model: ir.Model, folder: str | os.PathLike[str] | None = None) -
 
     Args:
         model: the model to change.
-        folder: where the data files stand; by default where each tensor says.
+        folder: where the data files stand; by default the folder of each tensor.
 
     Raises:
         InvalidModelError: a data file is missing, too short, or not a file.

@@ -49,11 +49,11 @@ def new_file(target: Path, mode: int) -> tuple[int, Path]:
 def new_folder(target: Path, mode: int) -> Iterator[Path]:
     """A new locked folder beside `target`; what stands under its name when the block ends is removed."""
 
-    def made(path: Path) -> int:
+    def create(path: Path) -> int:
         path.mkdir(mode)
         return os.open(path, os.O_RDONLY)
 
-    handle, path = _new(target, made)
+    handle, path = _new(target, create)
     try:
         yield path
     finally:

@@ -92,11 +92,11 @@ def padded(rows: Sequence[Any]) -> np.ndarray:
         raise InvalidInputError(
             'lists of strings of different lengths have "" beyond their end, so that none may have it itself'
         )
-    found = np.full((len(rows), width), "", object)
+    table = np.full((len(rows), width), "", object)
     for index, row in enumerate(rows):
         items = sorted(row) if isinstance(row, (set, frozenset)) else list(row)
-        found[index, : len(items)] = items
-    return found
+        table[index, : len(items)] = items
+    return table
 
 
 def plain(values: object) -> np.ndarray:

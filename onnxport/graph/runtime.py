@@ -279,5 +279,5 @@ def _ort_dtype(text: str) -> np.dtype | None:
         return None
     if text in _BITS:
         return np.dtype(_BITS[text].numpy())
-    found = _ORT_DTYPES.get(text[len("tensor(") : -1])
-    return np.dtype(found) if found is not None else None
+    dtype = _ORT_DTYPES.get(text[len("tensor(") : -1])
+    return np.dtype(dtype) if dtype is not None else None

@@ -114,7 +114,7 @@ def allowed_dtypes(domain: str, op_type: str, opset: int, index: int = 0) -> tup
 
 @cache
 def default_output_count(schema: defs.OpSchema) -> int:
-    """How many outputs a node has when nothing is said: those that are not optional, at least one."""
+    """How many outputs a node has where nothing asks for another number: those that are not optional, at least one."""
     return max(1, sum(item.option == _SINGLE for item in schema.outputs))
 
 

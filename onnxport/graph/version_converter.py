@@ -21,10 +21,10 @@ for text in order["models"]:
     try:
         model = onnx.load_model_from_string(base64.b64decode(text))
         result = onnx.version_converter.convert_version(model, order["opset"])
-        found = {"model": base64.b64encode(result.SerializeToString()).decode()}
+        answer = {"model": base64.b64encode(result.SerializeToString()).decode()}
     except Exception as error:
-        found = {"error": str(error)}
-    print(json.dumps(found), flush=True)
+        answer = {"error": str(error)}
+    print(json.dumps(answer), flush=True)
 """
 
 

@@ -11,7 +11,7 @@ _EXAMPLE = '{"x": {0: "batch"}}'
 
 
 def by_path(given: object, roots: Sequence[str]) -> dict[str, Any]:
-    """What is said of each tensor by its path (``x``, ``past.0.key``), not looked into yet.
+    """The description of each tensor by its path (``x``, ``past.0.key``), not looked into yet.
 
     Args:
         given: by name or in order, nested as the inputs are; of a tensor a dict from axis to dimension, or a list with one
@@ -19,7 +19,7 @@ def by_path(given: object, roots: Sequence[str]) -> dict[str, Any]:
         roots: names of the inputs, for what is given in order.
 
     Raises:
-        InvalidInputError: it is neither, or says something of more inputs than there are.
+        InvalidInputError: it is neither, or describes more inputs than there are.
     """
     if isinstance(given, Mapping):
         items = [(str(name), item) for name, item in given.items()]
@@ -50,7 +50,7 @@ def _leaves(path: str, item: object) -> Iterator[tuple[str, Any]]:
 
 
 def axes(path: str, item: object, rank: int) -> dict[int, Any]:
-    """What is said of a tensor by axis, counted from the front: a name, a size, or an object of the framework's.
+    """The description of a tensor by axis, counted from the front: a name, a size, or an object of the framework's.
 
     Args:
         path: the tensor's.
@@ -58,7 +58,7 @@ def axes(path: str, item: object, rank: int) -> dict[int, Any]:
         rank: of the tensor.
 
     Raises:
-        InvalidInputError: it has no such axis, or a list says too much or too little.
+        InvalidInputError: it has no such axis, or a list is too long or too short.
     """
     if isinstance(item, Mapping):
         pairs: Iterable[tuple[Any, Any]] = item.items()

@@ -192,12 +192,12 @@ def default_dims(call: Call) -> Dims:
     return Dims(_spec_tree(call, leaf_spec), names)
 
 
-def given_dims(call: Call, said: object, input_names: Sequence[str] | None) -> Dims:
-    """What the user said in torch.export's notation; a plain string names a dimension.
+def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) -> Dims:
+    """The dynamic dimensions that the user gave in torch.export's notation; a plain string names a dimension.
 
     Args:
         call: the call.
-        said: by parameter (or by one of the user's input names), or positional.
+        notation: by parameter (or by one of the user's input names), or positional.
         input_names: the user's names of the graph's inputs.
 
     Raises:
@@ -206,7 +206,7 @@ def given_dims(call: Call, said: object, input_names: Sequence[str] | None) -> D
     tensors = _tensors(call)
     given = {
         _tensor_path(path, call, tensors, input_names): item
-        for path, item in dimensions.by_path(said, list(call.combined)).items()
+        for path, item in dimensions.by_path(notation, list(call.combined)).items()
     }
     names: dict[tuple[str, int], str] = {}
 

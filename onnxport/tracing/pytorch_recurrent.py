@@ -1,7 +1,7 @@
 """Recurrent layers while tracing, so that batch and time stay dynamic.
 
 torch runs LSTM, GRU and RNN on its traced (fake) tensors step by step, which fixes the number of steps. Inside `kept_whole`
-the layers call an operator of our own instead that computes the same and says its shapes without running. The cells fix the
+the layers call an operator of our own instead that computes the same and has its shapes without running. The cells fix the
 batch, in a check; there they are computed from their formulas (torch.nn.LSTMCell, GRUCell, RNNCell).
 """
 

@@ -99,7 +99,7 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
     Without an example: one float32 matrix ``X`` of as many columns as the estimator was fitted on.
 
     Raises:
-        InvalidInputError: nothing says how many columns there are.
+        InvalidInputError: the number of columns is not known.
     """
     if isinstance(inputs, tuple) and len(inputs) == 1:
         inputs = inputs[0]

@@ -51,7 +51,7 @@ class LightGBMBooster(_Booster):
         return int(self.booster.num_feature())
 
     def predict(self, rows: Any) -> Any:
-        """What the booster predicts for rows [N, F], [N] or [N, K]: values, probabilities or scores, as its objective says."""
+        """The prediction for rows [N, F], [N] or [N, K]: values, probabilities or scores, by the objective."""
         return self.booster.predict(rows)
 
 
@@ -73,7 +73,7 @@ class XGBoostBooster(_Booster):
         return 0, self.booster.num_boosted_rounds()
 
     def predict(self, rows: Any) -> Any:
-        """What the booster predicts for rows [N, F], [N] or [N, K]: values, probabilities or scores, as its objective says."""
+        """The prediction for rows [N, F], [N] or [N, K]: values, probabilities or scores, by the objective."""
         from xgboost import DMatrix
 
         own = {"feature_names": self.booster.feature_names, "feature_types": self.booster.feature_types}

@@ -129,12 +129,12 @@ def _function_of(model: object, signature: str | None) -> Any:
             f"signature={signature!r}: the SavedModel has {', '.join(sorted(signatures))}; choose one"
         )
     if signature is not None:
-        found = getattr(model, signature, None)
-        if not callable(found):
+        chosen = getattr(model, signature, None)
+        if not callable(chosen):
             raise InvalidInputError(
                 f"signature={signature!r}: {type(model).__qualname__} has no such signature or method"
             )
-        return found
+        return chosen
     if hasattr(model, "structured_input_signature") or hasattr(model, "get_concrete_function"):
         return model
     if callable(model):

@@ -50,7 +50,7 @@ def traced(
 
     Raises:
         TracingError: the user's code or TensorFlow fails while tracing.
-        InvalidInputError: there are no arguments and it needs some; `hint` says what to do.
+        InvalidInputError: there are no arguments and it needs some; `hint` is the way out.
     """
     try:
         return function.get_concrete_function(*args, **kwargs)

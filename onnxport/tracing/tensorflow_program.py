@@ -115,10 +115,10 @@ def dtype_of(dtype: tf.DType) -> ir.DataType:
     Raises:
         InvalidModelError: ONNX has none (quantized types).
     """
-    found = _DTYPES.get(dtype.name)
-    if found is None:
+    known = _DTYPES.get(dtype.name)
+    if known is None:
         raise InvalidModelError(f"the TensorFlow type {dtype.name} has no ONNX form")
-    return found
+    return known
 
 
 _DTYPES: dict[str, ir.DataType] = {

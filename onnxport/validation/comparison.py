@@ -268,7 +268,7 @@ class _Tally:
     Attributes:
         unlike: how many differ in NaN or infinity; `unlike_at`: where the first one lies in the whole output.
         beyond: how many lie beyond the budget or are unlike.
-        excused: how many may differ and do; `saturated`: as `_saturated` says.
+        excused: how many may differ and do; `saturated`: as in `lowest_for_infinity`.
         all_nan: all of the source's elements are NaN.
         differences: absolute, where both sides are finite.
         judged: the greatest error that was judged; `use`: how much of its budget the worst element takes, `allowed`: that budget.

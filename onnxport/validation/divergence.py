@@ -83,7 +83,7 @@ def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: 
     feeds = {item.name or "": known[item.name or ""] for item in inputs if item.name in known}
     try:
         (result,) = Session(segment_model(model, nodes, inputs, value, feeds)).run(feeds)
-    except OnnxportError:  # a part that can't stand alone says nothing
+    except OnnxportError:  # a part that can't stand alone shows nothing
         return None
     if not isinstance(result, np.ndarray) or result.dtype != expected.dtype:
         return None

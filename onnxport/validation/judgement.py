@@ -101,13 +101,13 @@ class Trial:
     def of(cls, parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> Trial:
         """A trial on the source's values in the form that the other side's type system gives them."""
         same = not (parties.source.own_dtypes or parties.converted.own_dtypes)
-        found = []
+        moved = []
         for pair in pairs:
             expected = _comparable(parties, pair, same)
             if parties.source.dtypes_vary or pair.name == "inverse_transform":
                 expected = _as_floating(expected, pair.result)
-            found.append(replace(pair, expected=expected))
-        return cls(parties, item, own, tuple(found), same)
+            moved.append(replace(pair, expected=expected))
+        return cls(parties, item, own, tuple(moved), same)
 
     def verdict(self, pair: Pair, evidence: Evidence | None = None) -> OutputReport:
         """The verdict on one output, part by part where it is a sequence or map."""
@@ -187,7 +187,7 @@ class Trial:
     def _gap_of_means(self, pair: Pair) -> float:
         """How far the sums of a random output lie apart over many runs, in standard errors (Welch's t).
 
-        0 where a seed gives the source the same numbers on every run: nothing can be said of its mean.
+        0 where a seed gives the source the same numbers on every run: its mean is not known.
         """
         runs = [(self.parties.source.run(self.own), self.parties.converted.run(self.item.leaves)) for _ in range(_RUNS)]
         ours = [float(np.sum(source[pair.index][1])) for source, _ in runs]

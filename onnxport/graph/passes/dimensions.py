@@ -23,7 +23,7 @@ def relax(model: ir.Model, dimensions: Dimensions) -> None:
     where a size became a name, since they may follow from it; ONNX's inference finds them anew.
 
     Raises:
-        InvalidInputError: two names for dimensions that the model says are of one size.
+        InvalidInputError: two names for dimensions that are of one size in the model.
     """
     inputs = {value.name: value for value in model.graph.inputs}
     renamed: dict[str, str | int] = {}
@@ -70,10 +70,10 @@ def fix(model: ir.Model, dimensions: Dimensions) -> None:
     _replace(model, sizes)
 
 
-def _same(found: dict[str, str | int], symbol: str, dim: str | int) -> None:
-    if found.setdefault(symbol, dim) != dim:
+def _same(names: dict[str, str | int], symbol: str, dim: str | int) -> None:
+    if names.setdefault(symbol, dim) != dim:
         raise InvalidInputError(
-            f"dynamic_shapes: {found[symbol]!r} and {dim!r} are one dimension in the model, {symbol!r}: say the same of both"
+            f"dynamic_shapes: {names[symbol]!r} and {dim!r} are one dimension in the model, {symbol!r}: say the same of both"
         )
 
 

@@ -19,8 +19,8 @@ class RemoveIdentityPass(InPlacePass):
 
     def call(self, model: ir.Model) -> PassResult:
         """The model without needless Identity nodes."""
-        found = [node for node in model.graph.all_nodes() if node.op_type == "Identity" and node.domain == ""]
-        removed = [_remove(node) for node in found]
+        identities = [node for node in model.graph.all_nodes() if node.op_type == "Identity" and node.domain == ""]
+        removed = [_remove(node) for node in identities]
         return PassResult(model, modified=any(removed))
 
 

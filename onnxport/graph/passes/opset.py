@@ -115,7 +115,7 @@ def _step(model: ir.Model, old: int, new: int, names: set[str | None], refused: 
 
 
 def _refusal(node: ir.Node, old: int, new: int) -> str:
-    """Why a node has no form at the next opset, as far as its operator's definition says."""
+    """Why a node has no form at the next opset, as far as its operator's definition shows."""
     first, second = find(node.op_type, old), find(node.op_type, new)
     if first is None:
         return f"there is no such operator at opset {old}"
@@ -137,7 +137,7 @@ def _unsupported(node: ir.Node, reason: str) -> Unsupported:
 
 
 def _reason(message: str) -> str:
-    """What the converter's error says, without its place in C++."""
+    """The reason in the converter's error, without its place in C++."""
     return message.rpartition("failed: ")[2].strip().partition("\n")[0] or "the version converter refuses it"
 
 

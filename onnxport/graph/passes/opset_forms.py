@@ -24,7 +24,7 @@ _MEANING_CHANGED = frozenset(
         ("GridSample", 20),
     }
 )
-# Forms that the version converter leaves as they are, though an operand is laid out in another way.
+# Forms that the version converter leaves as they are, though an operand has another layout.
 _MISCONVERTED = {
     ("GroupNormalization", 21): "from opset 21 on its scale and bias have a value a channel, before one a group"
 }
@@ -65,7 +65,7 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
 
 
 def _has_sizes(node: ir.Node) -> bool:
-    """Whether a Split says how long its parts are: only without does it mean something else since opset 18."""
+    """Whether a Split holds the lengths of its parts: without them its meaning changed with opset 18."""
     return node.op_type == "Split" and len(node.inputs) > 1 and node.inputs[1] is not None
 
 

@@ -32,7 +32,7 @@ class Defect:
         applies: a further condition on the node.
         link: where the defect is written down in public.
         domain: the operators' domain.
-        misread: onnxruntime loads the operator and gives something else than ONNX says, so that it can't say what a source means.
+        misread: onnxruntime loads the operator and gives other results than its definition: a source with it can't be run there.
     """
 
     operators: tuple[str, ...]

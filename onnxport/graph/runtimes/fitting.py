@@ -60,7 +60,7 @@ def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
 
 
 def misread(model: ir.Model) -> str:
-    """Why onnxruntime can't say what a graph means: an operator that it runs otherwise than ONNX says; empty where it can."""
+    """Why onnxruntime's results are not the graph's: an operator that it does not run by its definition; empty without one."""
     opset = model.opset_imports.get("", ALL_OPSETS.stop - 1)
     for node in model.graph.all_nodes():
         for defect in _BY_OPERATOR.get((node.domain, node.op_type), ()):
@@ -96,7 +96,7 @@ class _Fitting:
         with self._op.instead_of(node):
             written = defect.write(inner, node)
             results = written if isinstance(written, tuple) else (written,)
-            own = {value for made in inner.nodes for value in made.outputs}
+            own = {value for item in inner.nodes for value in item.outputs}
             results = tuple(value if value in own else inner.identity(value) for value in results)
         graph.insert_before(node, inner.nodes)
         for old, new in zip(node.outputs, results, strict=True):

@@ -1,4 +1,4 @@
-"""Products of matrices, kept from what a runtime says wrongly of them."""
+"""Products of matrices, written so that no optimisation of onnxruntime changes their numbers."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def _spread(node: ir.Node, graph: ir.Graph) -> None:
 
 def _before(node: ir.Node, op_type: str, inputs: list[ir.Value], dtype: ir.DataType) -> ir.Value:
     name = f"{node.name}/{op_type}"
-    made = ir.Node("", op_type, inputs, name=name, metadata_props=dict(node.metadata_props))
-    made.outputs[0].name, made.outputs[0].type = name, ir.TensorType(dtype)
+    copy = ir.Node("", op_type, inputs, name=name, metadata_props=dict(node.metadata_props))
+    copy.outputs[0].name, copy.outputs[0].type = name, ir.TensorType(dtype)
     if node.graph is not None:
-        node.graph.insert_before(node, made)
-    return made.outputs[0]
+        node.graph.insert_before(node, copy)
+    return copy.outputs[0]

@@ -1,4 +1,4 @@
-"""One look over an ONNX model before anything is made of it: what would break a reader is refused by name and place.
+"""One look over an ONNX model before anything reads it: what would break a reader is refused by name and place.
 
 ONNX's own checker reads a file again from disk, stops at what runs nowhere else either, and lets through tensors without data,
 cycles of functions and unknown attribute types; it is also recursive in C++. This pass is linear, and checks

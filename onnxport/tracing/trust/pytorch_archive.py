@@ -89,9 +89,9 @@ def _json(title: str, reader: Any, name: str) -> Any:
         ) from error
 
 
-def _check_payloads(title: str, config: str, found: object, records: dict[str, int], allow_pickle: bool) -> int:
+def _check_payloads(title: str, config: str, content: object, records: dict[str, int], allow_pickle: bool) -> int:
     """How many bytes the tensors of one table take."""
-    entries = found.get("config") if isinstance(found, dict) else None
+    entries = content.get("config") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
         raise InvalidModelError(f"{title} is damaged: the record {config!r} lists no tensors")
     total = 0

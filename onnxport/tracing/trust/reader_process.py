@@ -9,7 +9,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Reads what standard input says; the exit code is not 0 where that fails."""
+    """Reads the file that standard input names; the exit code is not 0 where that fails."""
     order = json.load(sys.stdin)
     sys.path[:] = order["search"]
     _bound_memory(order["bytes"])

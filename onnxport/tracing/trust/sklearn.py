@@ -25,7 +25,7 @@ _ACTING = frozenset(
 
 
 def is_trusted(name: str) -> bool:
-    """Whether what a name says may be loaded.
+    """Whether the object of a name may be loaded.
 
     >>> is_trusted("numpy.clip"), is_trusted("numpy.load"), is_trusted("numpy.testing._private.utils.measure")
     (True, False, False)

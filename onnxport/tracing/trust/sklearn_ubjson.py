@@ -69,7 +69,7 @@ class _Reader:
         raise ValueError(f"byte {self._at} is no type of a value: {kind!r}")
 
     def _sized(self) -> tuple[bytes | None, int | None]:
-        """Type and number of a container's values, where they are said before."""
+        """Type and number of a container's values, where they are declared before."""
         kind = None
         if self._next() == b"$":
             self._take(1)

@@ -334,13 +334,13 @@ def _ancestors(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
 
 def _asset_files(meta: tf.compat.v1.MetaGraphDef) -> list[tuple[str, str]]:
     """Tensor and file name of each asset."""
-    found = [(item.tensor_info.name, item.filename) for item in meta.asset_file_def]
+    files = [(item.tensor_info.name, item.filename) for item in meta.asset_file_def]
     if "saved_model_assets" in meta.collection_def:  # where TensorFlow 1 lists them
         for item in meta.collection_def["saved_model_assets"].any_list.value:
             asset = AssetFileDef()
             item.Unpack(asset)
-            found.append((asset.tensor_info.name, asset.filename))
-    return found
+            files.append((asset.tensor_info.name, asset.filename))
+    return files
 
 
 def _assets_of(meta: tf.compat.v1.MetaGraphDef) -> frozenset[str]:

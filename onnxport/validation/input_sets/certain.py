@@ -43,7 +43,7 @@ def _ends(model: ir.Model) -> dict[int, tuple[float, float]]:
     Empty where the graph makes no random choice, or one whose probability is not an input.
     """
     inputs = {value: place for place, value in enumerate(own_inputs(model))}
-    found: dict[int, tuple[float, float]] = {}
+    ends_by_input: dict[int, tuple[float, float]] = {}
     for node in model.graph.all_nodes():
         if not is_random(node):
             continue
@@ -52,8 +52,8 @@ def _ends(model: ir.Model) -> dict[int, tuple[float, float]]:
             if origin not in inputs:
                 return {}
             place = inputs[origin]
-            found[place] = _UNIT_ENDS if _UNIT_ENDS in (ends, found.get(place)) else ends
-    return found
+            ends_by_input[place] = _UNIT_ENDS if _UNIT_ENDS in (ends, ends_by_input.get(place)) else ends
+    return ends_by_input
 
 
 def _probabilities(node: ir.Node) -> Iterator[tuple[ir.Value | None, tuple[float, float]]]:

@@ -121,13 +121,13 @@ def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
         ("two rows, length 1", 2, unit),
         ("no rows", 0, given if rows else []),
     ):
-        found: list[dict[str, int]] = []
+        distinct: list[dict[str, int]] = []
         for choice in choices:
             plan = {name: count if name in batch else choice[name] for name in sizes}
-            if plan != sizes and plan not in found:
-                found.append(plan)
-        if found:
-            yield Plan(words, tuple(found))
+            if plan != sizes and plan not in distinct:
+                distinct.append(plan)
+        if distinct:
+            yield Plan(words, tuple(distinct))
 
 
 def _shorter(size: int, place: int) -> int:

@@ -15,7 +15,7 @@ from onnxport.graph.runtime import Session
 from onnxport.graph.segments import segment, segment_model
 from onnxport.validation.input_sets.base import own_inputs
 
-# Columns beyond these many are not told apart; graphs with more weights are not run in parts.
+# Columns beyond these many are not distinguished; graphs with more weights are not run in parts.
 _MOST_COLUMNS, _MOST_WEIGHTS = 1024, 1 << 28
 # How far, as a share, a column may be off a line: a wrong converter's may be rounded to float16.
 _LINEAR = 1e-2
@@ -82,7 +82,7 @@ def columns_of(graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features
     if read.ndim != 2 or len(read) != 1 + 2 * len(places):
         return {}
     once, twice = read[1::2] - read[0], read[2::2] - read[0]
-    found = {}
+    columns = {}
     for column in range(read.shape[1]):
         drivers = np.flatnonzero((once[:, column] != 0) | (twice[:, column] != 0))
         if len(drivers) != 1:
@@ -90,8 +90,8 @@ def columns_of(graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features
         row = int(drivers[0])
         step = float(once[row, column])
         if np.isfinite(step) and step and np.isclose(twice[row, column], 2 * step, rtol=_LINEAR):
-            found[column] = _column(probes, read, column, row, places[row])
-    return found
+            columns[column] = _column(probes, read, column, row, places[row])
+    return columns
 
 
 def _probes(leaves: Sequence[Any], places: Sequence[tuple[int, int]]) -> list[np.ndarray]:

@@ -24,7 +24,7 @@ _MOST_SPLITS, _FEW_SPLITS, _MOST_STARTS = 4000, 512, 8
 # How far beside a threshold a row lies where what is computed before the trees can't be followed, in shares of the column's
 # spread; between which numbers, as a share of them, a computed column is searched for the threshold, and in how many halvings.
 _BESIDE, _AROUND, _HALVINGS = 1e-3, 2.0**-6, 18
-# How far beside a threshold that was found so a row lies: these many roundings to float32, which trees read.
+# How far a row lies beside a threshold that bisection gave: these many roundings to float32, which trees read.
 _ROUNDINGS = 16 * 2.0**-23
 
 
@@ -203,7 +203,7 @@ class Goal:
 def _approach(
     blocks: Sequence[list[np.ndarray]], goals: Sequence[Goal], spread: Mapping[int, float], features: Reader
 ) -> None:
-    """Moves rows of computed columns to just beside where the column itself passes the threshold, found by bisection.
+    """Moves rows of computed columns to just beside where the column itself passes the threshold, by bisection.
 
     The line that a column was taken for is as good as the roundings on the way: the search does not depend on it.
     """

@@ -50,7 +50,7 @@ class Binding:
         structured: the graph has an output that is no tensor (a sequence, map or optional): results are not flattened.
         signature: which signature of a SavedModel.
         methods: which methods of an estimator.
-        produced: what the graph itself says of its outputs, in order.
+        produced: the graph's own record of what its outputs are, in order.
     """
 
     inputs: Any = None
@@ -130,7 +130,7 @@ class Runner(ABC):
 
     @property
     def stopped(self) -> str:
-        """What a run that took more memory or time than a file may cost was told; empty where none did."""
+        """The error of a run that took more memory or time than a file may cost; empty where none did."""
         return ""
 
     def stand_in(self) -> bool:
@@ -154,7 +154,7 @@ class Runner(ABC):
         return False
 
     def says_labels(self, name: str) -> bool:
-        """Whether the output `name` says classes, which are equal or not, also where they are floating-point numbers."""
+        """Whether the output `name` holds classes, which are equal or not, also where they are floating-point numbers."""
         return False
 
     def undecided(

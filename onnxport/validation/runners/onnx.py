@@ -56,7 +56,7 @@ class OnnxRunner(Runner):
 
     @property
     def stopped(self) -> str:
-        """What a run that took more memory or time than the guard allows was told."""
+        """The error of a run that took more memory or time than the guard allows."""
         guard = current_guard()
         return guard.stopped if guard is not None else ""
 
@@ -69,7 +69,7 @@ class OnnxRunner(Runner):
         return True
 
     def by_the_specification(self) -> None:
-        """Turns to ONNX's reference evaluator where onnxruntime runs an operator otherwise than ONNX says."""
+        """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition."""
         if self._model is not None and self.session.backend == "onnxruntime" and (reason := misread(self._model)):
             self._turn_to_reference(self._model, reason)
 

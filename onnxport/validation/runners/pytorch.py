@@ -265,7 +265,7 @@ def to_numpy(value: object) -> Any:
 
 
 def to_tensor(leaf: object) -> Any:
-    """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts made tensors."""
+    """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts as tensors."""
     if isinstance(leaf, list):
         return [to_tensor(item) for item in leaf]
     if isinstance(leaf, dict):
@@ -282,16 +282,16 @@ def to_tensor(leaf: object) -> Any:
 def leaves_of(result: object, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
     """Leaves of a result with their paths, in pytree order; dataclasses and mappings that torch does not know by field."""
     pairs, _ = pytree.tree_flatten_with_path(result)
-    found: list[tuple[tuple[str, ...], Any]] = []
+    leaves: list[tuple[tuple[str, ...], Any]] = []
     for path, leaf in pairs:
         names = (*prefix, *(_key(part) for part in path))
         children = _fields(leaf)
-        found += (
+        leaves += (
             [(names, leaf)]
             if children is None
             else [p for key, item in children for p in leaves_of(item, (*names, key))]
         )
-    return found
+    return leaves
 
 
 def _fields(leaf: object) -> list[tuple[str, Any]] | None:

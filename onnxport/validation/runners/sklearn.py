@@ -244,7 +244,7 @@ def bind(model: BaseEstimator, binding: Binding) -> SklearnRunner:
 
 
 def _called(model: BaseEstimator, binding: Binding) -> tuple[str, ...]:
-    """For each output of the graph the name that says which method gives it; the user may have named it otherwise."""
+    """For each output of the graph the name of the method that gives it; the user may have named it otherwise."""
     names = binding.output_names or ()
     if names and all(_known(model, name) for name in names):
         return names

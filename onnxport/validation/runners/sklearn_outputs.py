@@ -1,4 +1,4 @@
-"""What an estimator gives for the outputs that a graph says it has."""
+"""The results of an estimator for the outputs of its graph."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ def produced(estimator: BaseEstimator, outputs: Sequence[Output], table: object)
     finally:
         for recorder in recorders.values():
             recorder.stop()
-    found = []
+    outputs_by_name = []
     for item in outputs:
         result = recorders[item.step].result if item.step else done[item.method]
-        found.append((item.name, _formed(estimator, item, result if item.index is None else result[item.index])))
-    return found
+        outputs_by_name.append(
+            (item.name, _formed(estimator, item, result if item.index is None else result[item.index]))
+        )
+    return outputs_by_name
 
 
 def provider(estimator: BaseEstimator, method: str) -> Any:

@@ -102,7 +102,7 @@ def _compress(scene: Scene, node: ir.Node) -> Values:
 
 
 def _max_unpool(scene: Scene, node: ir.Node) -> Values:
-    """Places count in the tensor of the size that the windows give, whatever the third operand says."""
+    """Places count in the tensor of the size that the windows give, whatever the third operand holds."""
     pooled, out = scene.shape(operand(node, 1)), output_shape(scene, node)
     if pooled is None:
         return {}
