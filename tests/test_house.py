@@ -1,0 +1,82 @@
+"""What keeps the house readable: no import circles, no long files, arguments that have types, facts that have names."""
+
+import ast
+import re
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from tests.test_package import FILES, MODULES, PACKAGE, ROOT, imported
+
+LINES = 450
+WRITTEN_BY_HAND = sorted(path for room in ("onnxport", "tests", "scripts") for path in (ROOT / room).rglob("*.py"))
+
+
+def test_no_modules_import_each_other():
+    """Imports inside of functions count; those that only type checkers read do not."""
+    known = {name.removesuffix(".__init__") for name in MODULES}
+    graph = {}
+    for path, name in zip(FILES, MODULES, strict=True):
+        names = list(imported(path))
+        # `from package import module` names both: the module is what is meant
+        finer = {item.rpartition(".")[0] for item in names if item in known}
+        graph[name.removesuffix(".__init__")] = {item for item in names if item in known and item not in finer}
+    graph["onnxport"] = set()  # its names are looked up when they are asked for
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_files_are_short_enough_to_be_about_one_thing():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in WRITTEN_BY_HAND}
+    assert {name: length for name, length in lengths.items() if length > LINES} == {}
+
+
+def annotations(tree):
+    """The annotation of each argument of each function."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            given = node.args
+            rest = [item for item in (given.vararg, given.kwarg) if item is not None]
+            for item in (*given.posonlyargs, *given.args, *given.kwonlyargs, *rest):
+                if item.annotation is not None:
+                    yield item.annotation
+
+
+def is_any(annotation, aliases):
+    if isinstance(annotation, ast.BinOp):
+        return is_any(annotation.left, aliases) or is_any(annotation.right, aliases)
+    return isinstance(annotation, ast.Name) and annotation.id in aliases
+
+
+def test_few_arguments_are_of_any_type():
+    """`Any` and its aliases: under 8 % of the annotated arguments."""
+    trees = [ast.parse(path.read_text()) for path in FILES]
+    aliases = {"Any"}
+    for tree in trees:
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == "Any":
+                aliases |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    every = [annotation for tree in trees for annotation in annotations(tree)]
+    assert sum(is_any(annotation, aliases) for annotation in every) < 0.08 * len(every)
+
+
+def test_facts_about_values_are_typed():
+    """`ir.Value.meta` is read in one place; PyTorch's nodes have a `meta` of their own."""
+    others = [path.relative_to(PACKAGE).as_posix() for path in FILES]
+    reads = {
+        place: re.findall(r"\w+\.meta\b", (PACKAGE / place).read_text())
+        for place in others
+        if place != "graph/facts.py" and "pytorch" not in place
+    }
+    assert {place: found for place, matches in reads.items() if matches} == {}, "declare a Fact"
+
+
+# What the words of the glossary say better; a handful is left where a sentence needs them.
+DIALECT = ("found", "made", "said", "says", "told", "laid")
+
+
+def test_the_package_keeps_to_the_glossary():
+    text = "\n".join(path.read_text() for path in FILES)
+    assert sum(len(re.findall(rf"\b{word}\b", text)) for word in DIALECT) < 150
