@@ -70,7 +70,7 @@ def test_facts_about_values_are_typed():
         for place in others
         if place != "graph/facts.py" and "pytorch" not in place
     }
-    assert {place: found for place, matches in reads.items() if matches} == {}, "declare a Fact"
+    assert {place: matches for place, matches in reads.items() if matches} == {}, "declare a Fact"
 
 
 # What the words of the glossary say better; a handful is left where a sentence needs them.

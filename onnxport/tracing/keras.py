@@ -91,11 +91,6 @@ def backend() -> str:
     return name
 
 
-def has_signature(model: keras.Layer) -> bool:
-    """Whether the model knows its own inputs: a functional model, or a sequential one that is built."""
-    return _input_structure(model) is not None
-
-
 def _input_structure(model: keras.Layer) -> Any:
     if isinstance(model, keras.Sequential):
         inner = getattr(model, "_functional", None)

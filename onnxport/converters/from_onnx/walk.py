@@ -218,7 +218,6 @@ class Walk:
             wanted=tuple(bool(value.name) for value in outputs),
             input_dtypes=tuple(self._dtype(item, value) for item, value in zip(operands, node.inputs, strict=True)),
             output_dtypes=tuple(value.dtype for value in node.outputs),
-            output_types=tuple(value.type for value in node.outputs),
         )
 
     def _dtype(self, operand: Operand, value: ir.Value | None) -> ir.DataType | None:

@@ -13,8 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
+from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, named, outputs_of
-from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, Unsupported, UnsupportedOperator
+from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, UnsupportedOperator
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.outputs import PRODUCED, Output, written
@@ -29,7 +30,6 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matri
 from onnxport.request import Request
 from onnxport.tracing.sklearn import Column, columns_of
 
-_WAY_OUT = "add a mapping with onnxport.register_to_onnx('sklearn', '<Estimator.method>')"
 _OWN = "sklearn"
 _FAMILIES = "onnxport.opset_maps.to_onnx.sklearn."
 
@@ -106,7 +106,7 @@ class Lowering:
     def __init__(self, op: OpBuilder) -> None:
         self._done: dict[tuple[Any, ...], Any] = {}
         self._kept: list[Any] = []
-        self._refused: list[Unsupported] = []
+        self._refused = Refusals("sklearn", "<Estimator.method>")
         self._met = 0  # how often a result that was refused before was asked for
         self._steps: dict[str, Any] = {}
         op.on_call(self.method)
@@ -150,13 +150,14 @@ class Lowering:
             entry = find(estimator, method)
         except UnsupportedOperator as error:
             entry = None
-            self._refused.append(Unsupported("sklearn", name, str(error), source.where))
+            self._refused.add(name, str(error), source.where)
         else:
             if entry is None:
-                self._refused.append(Unsupported("sklearn", name, where=source.where))
+                self._refused.add(name, where=source.where)
         if entry is None:
             return _Refused(_expected_shape(estimator, method))
         try:
+            entry.require_opset(op.opset)
             with op.at(source):
                 given = entry.function(op, estimator, x)
                 if given is None:
@@ -167,7 +168,7 @@ class Lowering:
             return result
         except UnsupportedOperator as error:
             if not error.operators and not self._follows(before, x):
-                self._refused.append(Unsupported("sklearn", name, str(error), source.where))
+                self._refused.add(name, str(error), source.where)
         except Exception:
             if not self._follows(before, x):
                 raise
@@ -180,8 +181,7 @@ class Lowering:
 
     def raise_refused(self) -> None:
         """One error for everything that was refused."""
-        if self._refused:
-            raise UnsupportedOperator.of(self._refused, way_out=_WAY_OUT)
+        self._refused.raise_all()
 
 
 def _values(result: object) -> Any:

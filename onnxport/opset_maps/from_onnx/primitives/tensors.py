@@ -41,7 +41,6 @@ class Context:
         input_dtypes: ONNX element types of the inputs; None where unknown or no tensor. Element types that the framework
             lacks travel in another one (int4 in int8), so that only this tells them apart.
         output_dtypes: likewise of the outputs, as far as the model and ONNX's inference declare them.
-        output_types: likewise their full types (sequences, optionals).
     """
 
     version: int = 1
@@ -50,7 +49,6 @@ class Context:
     wanted: tuple[bool, ...] = (True,)
     input_dtypes: tuple[ir.DataType | None, ...] = ()
     output_dtypes: tuple[ir.DataType | None, ...] = ()
-    output_types: tuple[ir.TypeProtocol | None, ...] = ()
 
 
 class TensorFamily:
