@@ -201,7 +201,8 @@ class _Ledger:
         for item in candidates:
             size = _bytes(item.leaves)
             expected = self._seconds * (1.0 if item.cheap else max(size / self._first, 0.2))
-            judged = _JUDGEMENT * expected if expected > _QUICK else 0.0
+            # Where nothing is left to chance an output is the source's or it is not: no further run tells.
+            judged = _JUDGEMENT * expected if expected > _QUICK and not item.certain else 0.0
             if (
                 self._spent() + expected > self._end
                 or judged > left_elsewhere()
