@@ -60,6 +60,10 @@ def last_axis(axis: int, rank: int) -> int:
     return to_first(rank)[axis]
 
 
+# Primitives from channels-last tensors to channels-last tensors: a framework that computes so has them beside the others.
+LAST = frozenset(("conv_last", "conv_transpose_last", "max_pool_last", "sum_pool_last"))
+
+
 class ChannelsLast(Namespace):
     """A namespace in which twins stand before the primitives of the class it is mixed into.
 

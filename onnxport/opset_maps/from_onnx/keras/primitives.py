@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, keras_dtype, np_objects, replaced
+from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
 
@@ -116,7 +117,8 @@ class Primitive(keras.layers.Layer):
 
     def __init__(self, function: str, arguments: object, keywords: object, **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
-        if function not in FUNCTIONS and (function.startswith("_") or not hasattr(Namespace, function)):
+        is_primitive = function in LAST or (hasattr(Namespace, function) and not function.startswith("_"))
+        if function not in FUNCTIONS and not is_primitive:
             raise UnsupportedOperator(f"{function!r} is no primitive of onnxport")
         self.function = function
         self.arguments = arguments
