@@ -3,6 +3,7 @@
 import onnx_ir as ir
 
 from onnxport.converters.to_onnx.finish import finish
+from onnxport.converters.to_onnx.refusals import Refusals
 from onnxport.errors import InvalidInputError, Unsupported, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
@@ -18,19 +19,16 @@ def export(model, request):
     op = OpBuilder(request.opset)
     name, *_ = request.input_names or ("x",)
     value = op.input(name, ir.DataType.from_numpy(example.dtype), ["batch", *example.shape[1:]])
-    refused = []
+    refused = Refusals("toy")
     for place, (operator, weights) in enumerate(model.steps):
         entry = to_onnx.find(operator)
         if entry is None:
-            refused.append(Unsupported("toy", operator, where=f"step {place}"))
+            refused.add(operator, where=f"step {place}")
             continue
         with op.at(Source(operator, f"{place}.{operator}")):
             operands = [op.initializer(f"{place}.weight", ir.tensor(weight)) for weight in weights]
             value = entry.function(op, value, *operands)
-    if refused:
-        raise UnsupportedOperator.of(
-            refused, way_out="add a mapping with onnxport.register_to_onnx('toy', '<operator>')"
-        )
+    refused.raise_all()
     notes = []
     finished = finish(op, [value], [*(request.output_names or ("output",))], runtime=request.runtime, notes=notes)
     return OnnxModel(finished, notes=tuple(notes), runtime=request.runs_in)
