@@ -1,8 +1,8 @@
 """Example cases: the evidence that a map entry carries.
 
 A case says what the source framework is asked to compute and on which inputs; the suite converts it, runs both sides and
-compares (`tests/pytorch/test_entries.py`, `tests/*/test_export_cases.py`), and the support tables list what the cases prove. Inputs
-are drawn from a fixed seed.
+compares (`tests/pytorch/test_entries.py`, `tests/*/test_export_cases.py`), and the support tables list what the cases
+prove. Inputs are drawn from a fixed seed.
 """
 
 from __future__ import annotations
