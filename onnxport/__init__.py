@@ -6,7 +6,7 @@ Everything is imported on first use: importing onnxport imports no framework.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from onnxport.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from onnxport.converters.convert import convert

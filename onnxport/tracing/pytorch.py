@@ -41,6 +41,7 @@ from onnxport.tracing.pytorch_inputs import (
 )
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
+from onnxport.tracing.pytorch_nodes import recorded, recorded_inputs
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.streams import kept_back
@@ -259,7 +260,7 @@ _ASSIGNED = re.compile(r"The tensor attributes? (.*?) (?:was|were) assigned duri
 def _takes(program: ExportedProgram, example: Call) -> bool:
     """Whether the sizes that the trace fixed are the example's: it may have seen doubled dimensions."""
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    values = recorded_inputs(program)
     leaves = pytree.tree_leaves((example.args, example.kwargs))
     return all(
         is_dynamic(size) or int(size) == given
@@ -315,7 +316,7 @@ def _drops_ones(program: ExportedProgram) -> bool:
     for node in program.graph.nodes:
         if node.op != "call_function" or "squeeze" not in str(node.target) or "unsqueeze" in str(node.target):
             continue
-        shape = node.args[0].meta["val"].shape
+        shape = recorded(node.args[0]).shape
         axes = node.args[1] if len(node.args) > 1 else range(len(shape))
         axes = [axes] if isinstance(axes, int) else axes
         if any(is_dynamic(shape[axis]) for axis in axes):
@@ -386,7 +387,7 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     notes = ("the model is traced in training mode", *notes) if trained else notes
     paths = input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    values = recorded_inputs(program)
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
     fixed = [
         f"{path}[{axis}]" for (path, axis) in dims.names if path in wanted and not is_dynamic(wanted[path].shape[axis])
@@ -411,7 +412,7 @@ def _with_names(
 
 def _tensor_inputs(program: ExportedProgram, paths: Sequence[str]) -> list[tuple[str, str, torch.Tensor]]:
     """Placeholder, path and traced tensor of each tensor among the inputs."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    values = recorded_inputs(program)
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     return [
         (spec.arg.name, path, values[spec.arg.name])

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import onnx
 import onnx_ir as ir
 
-from onnxport import __version__
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
 from onnxport.graph.runtimes import NEWEST_OPSET, Runtime
 from onnxport.graph.runtimes.fitting import fit
+from onnxport.version import __version__
 
 # Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
 _MAX_IR_VERSION = 10

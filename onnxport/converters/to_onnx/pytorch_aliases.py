@@ -19,6 +19,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scattered_along
+from onnxport.tracing.pytorch_nodes import recorded
 
 # Operators that update statistics without their schema saying so: positions of the running mean and of `training`.
 HIDDEN_STATE: dict[str, tuple[int, int]] = {
@@ -136,7 +137,7 @@ def is_view(node: torch.fx.Node) -> bool:
     """Whether the node's result shares memory with its first argument; operators like reshape do only sometimes."""
     if not _may_alias(node.target) or not node.args or not isinstance(node.args[0], torch.fx.Node):
         return False
-    value, origin = node.meta.get("val"), node.args[0].meta.get("val")
+    value, origin = recorded(node), recorded(node.args[0])
     if isinstance(value, (list, tuple)):
         value = value[0] if value else None
     if not isinstance(value, torch.Tensor) or not isinstance(origin, torch.Tensor):

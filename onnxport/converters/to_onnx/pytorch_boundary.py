@@ -13,6 +13,7 @@ from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.complex_numbers import mark_complex
+from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
 _FOLDABLE = 1024
@@ -53,7 +54,7 @@ class Boundary:
     def bind_inputs(self, names: Mapping[str, str]) -> None:
         """Declares the graph's inputs, named by placeholder."""
         self.input_names = dict(names)
-        values = {node.name: node.meta.get("val") for node in self._program.graph.nodes if node.op == "placeholder"}
+        values = recorded_inputs(self._program)
         for placeholder, name in names.items():
             expected = self._types.expected(values[placeholder])
             if expected is None or expected.shape is None:

@@ -11,6 +11,8 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from onnxport.tracing.pytorch_nodes import recorded
+
 Leaves = Callable[[Sequence[Any], dict[str, Any]], list[Any]]
 
 
@@ -35,9 +37,7 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     function = _decomposition(target)
     if function is None:
         return None
-    traced = pytree.tree_map_only(
-        torch.fx.Node, lambda item: item.meta.get("val"), (list(node.args), dict(node.kwargs))
-    )
+    traced = pytree.tree_map_only(torch.fx.Node, recorded, (list(node.args), dict(node.kwargs)))
     flat, spec = pytree.tree_flatten(traced)
     dynamic = [
         i

@@ -34,6 +34,7 @@ from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_compl
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry
 from onnxport.tracing.pytorch import Traced
+from onnxport.tracing.pytorch_nodes import recorded
 
 # Where tensors lie in memory has no meaning in ONNX.
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
@@ -167,7 +168,7 @@ class Lowering:
                 return self._in_place(op, node, name, env, source, written)
             if is_view(node):
                 parent = env[node.args[0]]
-                if isinstance(parent, Ref) and not isinstance(node.meta["val"], (list, tuple)):
+                if isinstance(parent, Ref) and not isinstance(recorded(node), (list, tuple)):
                     relower = self._relower(op, node, name, env, source)
                     return parent.view(relower, self._writer(op, node, env, source))
         if name in HIDDEN_STATE:
@@ -206,7 +207,7 @@ class Lowering:
     ) -> Callable[[ir.Value, ir.Value], ir.Value]:
         def write(base: ir.Value, new: ir.Value) -> ir.Value:
             args, kwargs = _arguments(node, env)
-            origin = node.args[0].meta["val"]
+            origin = recorded(node.args[0])
             with op.at(source, [self._types.expected(origin)]):
                 result = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
                 return op.typed(result, base.dtype, tuple(base.shape) if base.shape is not None else None)
@@ -250,7 +251,7 @@ class Lowering:
     def _lower(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], source: Source
     ) -> Any:
-        value = node.meta.get("val")
+        value = recorded(node)
         results = self._types.results(value)
         complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results) or holds_complex(
             args, kwargs
@@ -389,6 +390,6 @@ def _checked(
 
 def _used(node: torch.fx.Node) -> Container[int]:
     """Which results of a node are used: torch's decompositions take no care of the others."""
-    if not isinstance(node.meta.get("val"), (list, tuple)):
+    if not isinstance(recorded(node), (list, tuple)):
         return (0,)
     return {user.args[1] for user in node.users if user.target is operator.getitem}

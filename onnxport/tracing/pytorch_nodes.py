@@ -1,0 +1,18 @@
+"""What the tracer recorded about the nodes of a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+
+def recorded(node: torch.fx.Node) -> Any:
+    """A node's result as the tracer saw it: a fake tensor, a number or a nest of them; None where it saw none."""
+    return node.meta.get("val")
+
+
+def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
+    """The tracer's inputs by the names of their nodes; parameters and buffers are among them."""
+    return {node.name: recorded(node) for node in program.graph.nodes if node.op == "placeholder"}
