@@ -82,6 +82,22 @@ def epsilon(dtype: np.dtype) -> float:
     return float(ml_dtypes.finfo(dtype).eps)
 
 
+def smallest_normal(dtype: np.dtype) -> float:
+    """The smallest normal number of a type whose subnormal ones processors may take for zero, else 0.
+
+    Whether they do depends on the processor and on the library's own choice (FTZ and DAZ of x86), so that two right runs may
+    differ by as much. float16 is computed in float32, where its subnormal numbers are normal.
+
+    >>> smallest_normal(np.dtype("float32")), smallest_normal(np.dtype("float16"))
+    (1.1754943508222875e-38, 0.0)
+    """
+    if dtype.kind == "c":
+        return smallest_normal(np.dtype(f"f{dtype.itemsize // 2}"))
+    if dtype.kind != "f" or dtype.itemsize not in (4, 8):
+        return 0.0
+    return float(np.finfo(dtype).smallest_normal)
+
+
 def from_user(rtol: float | None, atol: float | None, source: np.ndarray) -> Budget:
     """The user's tolerances; a missing `atol` is a few units in the last place of the output's scale, a missing `rtol` 0."""
     if atol is None:
@@ -101,7 +117,8 @@ def by_rounding(source: np.ndarray, *, eps: float, length: int = 1, axes: Sequen
         axes: the axes whose slices count; by default all (see `local_max`).
     """
     scale = local_max(_magnitude(source), axes)
-    return Budget(_units(length, eps) * eps * scale, 0.0, f"{_units(length, eps):.3g} units in the last place")
+    absolute = np.maximum(_units(length, eps) * eps * scale, smallest_normal(source.dtype))
+    return Budget(absolute, 0.0, f"{_units(length, eps):.3g} units in the last place")
 
 
 def derived(
@@ -133,7 +150,7 @@ def derived(
     for move in moves:
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)
-    absolute = NOISE_FACTOR * noise + _units(length, eps) * eps * scale
+    absolute = np.maximum(NOISE_FACTOR * noise + _units(length, eps) * eps * scale, smallest_normal(source.dtype))
     against = "its float64 run" if truth is not None else "its own runs under one unit in the last place"
     worst = float(np.max(noise, initial=0.0))
     origin = f"{NOISE_FACTOR:g} x the source's error {worst:.2g} against {against}, per slice"

@@ -162,3 +162,25 @@ def test_another_right_way_passes(name, given):
     source, other = (graph(write, X) for write in RIGHT[name])
     report = onnxport.validate(source, other, inputs=(ROWS,) if given else None)
     assert report.passed, report
+
+
+def tiny(op, x):
+    return op.Mul(op.Mul(x, np.float32(1e-20)), np.float32(1e-20))
+
+
+SMALLEST_NORMAL = np.float32(1.1754944e-38)
+FLUSHED = {
+    "subnormal numbers": (lambda op, y: op.Where(op.Less(op.Abs(y), SMALLEST_NORMAL), np.float32(0), y), "passed"),
+    "numbers above them": (lambda op, y: op.Mul(y, np.float32(0)), "failed"),
+}
+
+
+@pytest.mark.parametrize("what", FLUSHED)
+def test_processors_may_take_subnormal_numbers_for_zero(what):
+    """As x86 does with FTZ, which libraries set or not: softmax of large logits ends there."""
+    flush, verdict = FLUSHED[what]
+    x = ("x", FLOAT, ["N", 4])
+    given = (np.asarray([[1.0, 3.0, -1.0, 100.0]], np.float32),)
+    source = graph(lambda op, x: tiny(op, x) if verdict == "passed" else op.Mul(tiny(op, x), np.float32(1000)), x)
+    other = graph(lambda op, x: flush(op, tiny(op, x)), x)
+    assert onnxport.validate(source, other, inputs=given).verdict == verdict
