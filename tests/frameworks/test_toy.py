@@ -63,7 +63,7 @@ def test_onnx_becomes_a_model_of_it(toyport):
 
 @pytest.mark.pytorch
 def test_it_goes_to_other_frameworks_and_comes_from_them(toyport):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     model = toyport.Toy(*STEPS)
     net = onnxport.convert(model, to="pytorch", inputs=(ROWS,))
     np.testing.assert_allclose(net(torch.from_numpy(ROWS)).detach(), model(ROWS), rtol=1e-6)

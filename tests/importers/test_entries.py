@@ -44,7 +44,7 @@ def wanted(entry, model, inputs):
 def computed(model, framework, inputs):
     converted = onnxport.convert(model, to=framework, inputs=inputs, validate=False)
     if framework == "pytorch":
-        torch = pytest.importorskip("torch")
+        torch = pytest.importorskip("torch", reason="PyTorch is an extra")
         inputs = tuple(torch.tensor(item) for item in inputs)
     result = converted(*inputs)
     return [item.numpy() for item in (result if isinstance(result, tuple) else (result,))]

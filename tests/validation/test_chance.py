@@ -46,7 +46,7 @@ def test_a_draw_by_anything_else_is_unproved(body):
 
 @pytest.mark.pytorch
 def test_a_mask_drawn_in_pytorch_is_proved():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
     class Mask(torch.nn.Module):
         def forward(self, p):
@@ -58,7 +58,7 @@ def test_a_mask_drawn_in_pytorch_is_proved():
 @pytest.mark.pytorch
 def test_bernoulli_of_a_file_is_judged_by_the_specification():
     """onnxruntime runs the body of its schema, which gives 1 with probability 1 - p (onnx 1.23, onnxruntime 1.31)."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     source = model("y = Bernoulli(x)")
     net = onnxport.convert(source, to="pytorch")
     assert net(torch.full((1000, 5), 0.9)).mean() > 0.8
@@ -70,7 +70,7 @@ def test_bernoulli_of_a_file_is_judged_by_the_specification():
 @pytest.mark.pytorch
 def test_a_slow_machine_proves_a_draw_too(monkeypatch):
     """The first set's price holds 128 runs of the draw: times 20 it is more than a file's runs may take."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     monkeypatch.setattr(plan, "_QUICK", 0.0)
     monkeypatch.setattr(plan, "_JUDGEMENT", 1e9)
     report = onnxport.convert(model("y = Bernoulli(x)"), to="pytorch").onnxport_report
