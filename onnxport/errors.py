@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from onnxport.validation.report import Report
-
+from typing import Any, Protocol
 
 _TERMINAL_STYLE = re.compile("\\x1b\\[[0-9;]*m")
 
@@ -137,9 +133,23 @@ class UnprovedWarning(UserWarning):
     """The conversion is neither proved nor refuted: no value of an output could be compared, or its runtime can't load it."""
 
 
-class ValidationError(OnnxportError):
-    """The converted model does not give the source's numbers; `report` says where and by how much."""
+class FailedProof(Protocol):
+    """The part of `onnxport.Report` that an error's reader needs; the class itself stands above this file."""
 
-    def __init__(self, report: Report) -> None:
+    @property
+    def verdict(self) -> str:
+        """``"failed"``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain dicts, lists and numbers."""
+
+    def to_html(self, path: str) -> None:
+        """Writes the report as one page."""
+
+
+class ValidationError(OnnxportError):
+    """The converted model does not give the source's numbers; `report` (`onnxport.Report`) says where and by how much."""
+
+    def __init__(self, report: FailedProof) -> None:
         super().__init__(f"the converted model differs from its source\n{report}")
         self.report = report

@@ -47,17 +47,17 @@ ROOMS = {
 PLAIN = {"errors", "frameworks", "model", "options", "request", "version"}
 
 
-def imported(path):
-    """Modules that a file imports when it runs, in functions too; what only type checkers read does not count."""
+def imported(path, type_checking=False):
+    """Modules that a file imports, in functions too; with `type_checking` also those that only type checkers read."""
     tree = ast.parse(path.read_text())
-    skipped = {
+    skipped = not type_checking and {
         id(node)
         for block in ast.walk(tree)
         if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
         for node in ast.walk(block)
     }
     for node in ast.walk(tree):
-        if id(node) in skipped:
+        if skipped and id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -20,7 +20,7 @@ from onnxport.graph.segments import segment, segment_model
 from onnxport.validation import tolerance
 from onnxport.validation.comparison import is_floating, judge
 from onnxport.validation.numerics import length_of
-from onnxport.validation.report import Divergence
+from onnxport.validation.records import Divergence
 
 # The bits that a rounding difference may take inside one segment beyond the budget for one operator.
 _SEGMENT_FACTOR = 16.0

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
+from onnxport.validation.records import ProofRecord, SetReport
 from onnxport.validation.text import HEADINGS, because, rows
-
-if TYPE_CHECKING:
-    from onnxport.validation.report import Report, SetReport
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --open: #b9770e; --soft: #8881; }
@@ -26,7 +23,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; } 
 """
 
 
-def page(report: Report) -> str:
+def page(report: ProofRecord) -> str:
     """The whole page."""
     title = f"{report.verdict}: {report.converted} against {report.source}"
     return "\n".join(
@@ -53,12 +50,12 @@ def page(report: Report) -> str:
     )
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: ProofRecord) -> str:
     kind = {"passed": "pass", "failed": "fail", "unproved": "unproved"}[report.verdict]
     return f'<span class="{kind}">{report.verdict}</span>'
 
 
-def _why(report: Report) -> list[str]:
+def _why(report: ProofRecord) -> list[str]:
     reasons = [f"{item.name}: {item.error}" for item in report.sets if item.error]
     for item in report.sets:
         for output in item.outputs:
@@ -76,7 +73,7 @@ def _why(report: Report) -> list[str]:
     return [*(f'<p class="why">{escape(text)}</p>' for text in reasons), *open_ends]
 
 
-def _notes(report: Report) -> list[str]:
+def _notes(report: ProofRecord) -> list[str]:
     if not report.notes:
         return []
     return ["<h2>Notes</h2><ul>", *(f"<li>{escape(note)}</li>" for note in report.notes), "</ul>"]

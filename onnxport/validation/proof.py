@@ -24,7 +24,8 @@ from onnxport.validation.input_sets.base import InputSet, specs_of
 from onnxport.validation.input_sets.plan import SourceCannotRun, source_runs
 from onnxport.validation.judgement import judged
 from onnxport.validation.parties import Comparison, Party, Tolerance
-from onnxport.validation.report import Divergence, Report, SetReport, Side
+from onnxport.validation.records import Divergence, SetReport, Side
+from onnxport.validation.report import Report
 from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner

@@ -6,160 +6,17 @@ import dataclasses
 import json
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport
 from onnxport.validation.html import page
+from onnxport.validation.records import ProofRecord
 from onnxport.validation.text import lines
 
-Outcome = Literal["passed", "failed", "unproved"]
 
-
-@dataclass(frozen=True)
-class Side:
-    """One side of the comparison.
-
-    Attributes:
-        framework: ``"pytorch"``, ...
-        title: what ran: class or file name.
-        runtime: what ran it, where that is not the framework itself (``"onnxruntime"``, ``"onnx.reference"``).
-    """
-
-    framework: str
-    title: str
-    runtime: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.framework} {self.title}{f' ({self.runtime})' if self.runtime else ''}"
-
-
-@dataclass(frozen=True)
-class SetReport:
-    """What one set of inputs gave.
-
-    Attributes:
-        name: what kind of set: ``"given"``, ``"other sizes"``, ...
-        inputs: name, element type and shape of each input.
-        outputs: the verdicts, in the order of the outputs.
-        source_seconds: time of the source's run.
-        converted_seconds: time of the converted model's run.
-        error: why one side could not run; empty where both did.
-        certain: random operators had no choice on it.
-    """
-
-    name: str
-    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
-    outputs: tuple[OutputReport, ...]
-    source_seconds: float
-    converted_seconds: float
-    error: str = ""
-    certain: bool = False
-
-    @property
-    def failed(self) -> bool:
-        """Whether the converted model could not run or an output differs."""
-        return bool(self.error) or any(output.verdict == "fail" for output in self.outputs)
-
-    @property
-    def passed(self) -> bool:
-        """Whether every output was compared by value and agrees."""
-        return not self.failed and all(output.verdict == "pass" for output in self.outputs)
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """The first node whose own arithmetic differs, fed with the reference's values.
-
-    Attributes:
-        node: name of the ONNX node.
-        op: its operator.
-        output: the value that differs.
-        error: its greatest error when the node is fed with the reference's inputs.
-        allowed: the budget there.
-        source_op: the operator of the source framework that it came from.
-        where: module path, file and line in the user's code.
-    """
-
-    node: str
-    op: str
-    output: str
-    error: float
-    allowed: float
-    source_op: str = ""
-    where: str = ""
-
-    def __str__(self) -> str:
-        origin = f", from {self.source_op}" if self.source_op else ""
-        place = f" at {self.where}" if self.where else ""
-        size = f"local error {self.error:.3g}, allowed {self.allowed:.3g}"
-        return f"first divergent node: {self.op} {self.node!r}{origin}{place}: {size}"
-
-
-@dataclass(frozen=True)
-class Report:
-    """The outcome of a validation; printing it gives a compact table.
-
-    Attributes:
-        source: the side that counts as right.
-        converted: the side under test.
-        sets: one entry a set of inputs.
-        notes: what else is worth knowing, from the conversion and from the validation.
-        versions: package versions by name.
-        divergence: on failure, the first node that differs by itself, where the search has one.
-        not_loaded: why the runtime that the converted model is for did not run it; empty where it did.
-    """
-
-    source: Side
-    converted: Side
-    sets: tuple[SetReport, ...]
-    notes: tuple[str, ...] = ()
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    divergence: Divergence | None = None
-    not_loaded: str = ""
-
-    @property
-    def verdict(self) -> Outcome:
-        """``"failed"``: something differs; ``"passed"``: every output agreed by value on a set of inputs; else ``"unproved"``."""
-        if any(item.failed for item in self.sets):
-            return "failed"
-        return "unproved" if self.unproved else "passed"
-
-    @property
-    def passed(self) -> bool:
-        """Whether every output was compared by value on at least one set of inputs, and nothing differs."""
-        return self.verdict == "passed"
-
-    @property
-    def unproved(self) -> tuple[tuple[str, str], ...]:
-        """What no set of inputs proves, and why: names of outputs; "" where it is the whole model."""
-        ran = [item for item in self.sets if not item.error]
-        if not ran:
-            return (("", self.notes[-1] if self.notes else "no set of inputs ran"),)
-        missing = [("", self.not_loaded)] if self.not_loaded else []
-        missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
-        for name in dict.fromkeys(output.name for item in ran for output in item.outputs):
-            reports = [output for item in ran for output in item.outputs if output.name == name]
-            # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
-            random = [output for output in reports if output.reason in (RANDOM, STOPPED)]
-            if any(output.name == name and output.verdict == "pass" for s in ran if s.certain for output in s.outputs):
-                continue
-            if random or all(output.verdict == "unproved" for output in reports):
-                missing.append((name, (random or reports)[0].reason))
-        return tuple(missing)
-
-    @property
-    def worst(self) -> OutputReport | None:
-        """The output to look at: a failed one if any, else the one with the greatest difference."""
-        outputs = [output for item in self.sets for output in item.outputs]
-        return max(outputs, key=lambda o: (o.verdict == "fail", o.figures.max_abs if o.figures else 0.0), default=None)
-
-    @property
-    def max_abs(self) -> float:
-        """Greatest absolute difference over all outputs and sets."""
-        return max((o.figures.max_abs for item in self.sets for o in item.outputs if o.figures), default=0.0)
+class Report(ProofRecord):
+    """The outcome of a validation; printing it gives a compact table. Its attributes are those of `ProofRecord`."""
 
     def __str__(self) -> str:
         return "\n".join(lines(self))

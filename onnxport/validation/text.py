@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from onnxport.validation.report import Report
+from onnxport.validation.records import ProofRecord
 
 SHOWN = {"pass": "pass", "fail": "FAIL", "unproved": "unproved"}
 HEADINGS = ("inputs", "output", "verdict", "type", "max |diff|", "allowed", "ulp", "mean", "p99", "cosine", "differ")
 
 
-def rows(report: Report) -> list[tuple[str, ...]]:
+def rows(report: ProofRecord) -> list[tuple[str, ...]]:
     """The table of the report, one row an output and set, under `HEADINGS`."""
     result: list[tuple[str, ...]] = []
     for item in report.sets:
@@ -44,7 +41,7 @@ def because(item: tuple[str, str]) -> str:
     return f"{name}: {reason}" if name else reason
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: ProofRecord) -> list[str]:
     """The report as lines of plain text: a heading, the table, and the reasons for single outputs."""
     result = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
     table = [HEADINGS, *rows(report)]

@@ -11,7 +11,8 @@ import onnxport
 from onnxport.errors import InvalidInputError
 from onnxport.graph.guard.bounds import current
 from onnxport.validation.comparison import RANDOM, OutputReport
-from onnxport.validation.report import Report, SetReport, Side
+from onnxport.validation.records import SetReport, Side
+from onnxport.validation.report import Report
 from onnxport.validation.runners.onnx import OnnxRunner
 from tests.validation.graphs import graph
 

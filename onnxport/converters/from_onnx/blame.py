@@ -14,7 +14,7 @@ from onnxport.converters.from_onnx.blame_runtime import refusal_of_runtime
 from onnxport.errors import InvalidModelError, OnnxportError, first_line
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
-from onnxport.opset_maps.from_onnx.call import Operand, Weight
+from onnxport.opset_maps.from_onnx.operands import Operand, Weight
 from onnxport.opset_maps.from_onnx.values import HostValue, InvalidOperand
 
 # Values up to this size are shown to ONNX's inference, which then judges shapes, axes and repeats too.

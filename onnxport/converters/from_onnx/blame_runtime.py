@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError, first_line
 from onnxport.graph.guard.bounds import current
 from onnxport.graph.runtime import Session
-from onnxport.opset_maps.from_onnx.call import Operand, Weight
+from onnxport.opset_maps.from_onnx.operands import Operand, Weight
 from onnxport.opset_maps.from_onnx.values import HostValue
 
 # Elements of all operands together; a larger node is not tried.

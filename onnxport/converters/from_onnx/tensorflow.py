@@ -20,7 +20,7 @@ from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
 from onnxport.graph.names import NameAuthority
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.call import Operand
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
 from onnxport.opset_maps.from_onnx.tensorflow.namespace import TensorFlowNamespace
 from onnxport.opset_maps.from_onnx.values import HostValue

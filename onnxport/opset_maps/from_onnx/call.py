@@ -6,19 +6,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeAlias, Unpack, get_args, get_origin, get_type_hints
-
-import numpy as np
-import onnx_ir as ir
+from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.operands import Operand, Weight, as_host
 from onnxport.opset_maps.from_onnx.primitives.tensors import Context
-from onnxport.opset_maps.from_onnx.values import HostValue, OperandKind, Tensor
+from onnxport.opset_maps.from_onnx.values import HostValue, OperandKind
 from onnxport.opset_maps.registry import SemanticsEntry
-
-# What stands for an ONNX value while importing: a tensor of the framework, a value known at import, a sequence, nothing.
-Operand: TypeAlias = "Tensor | HostValue | Weight | Refused | list[Operand] | dict[Any, Operand] | None"
 
 
 @dataclass(frozen=True)
@@ -131,39 +126,6 @@ def _in_form(xp: Namespace, item: Operand, kind: OperandKind) -> Any:
         if kind == OperandKind.NUMBER and value.array.size == 1:
             return value.array.item()
     return to_tensor(xp, item)
-
-
-class Refused:
-    """Stands for the result of a node that was refused, so that the walk goes on and meets the others."""
-
-
-@dataclass(frozen=True, eq=False)
-class Weight:
-    """An initializer: read into Python where a host value is asked for, a parameter of the framework elsewhere."""
-
-    value: Any
-
-    @property
-    def host(self) -> HostValue:
-        """Its content."""
-        return tensor_value(self.value.const_value)
-
-
-def tensor_value(tensor: ir.TensorProtocol) -> HostValue:
-    """The content of an ONNX tensor; strings as Python strings."""
-    if tensor.dtype != ir.DataType.STRING:
-        return HostValue(tensor.numpy(), tensor.dtype)
-    array = tensor.numpy()
-    texts = np.empty(array.shape, object)
-    for index in np.ndindex(array.shape):
-        item = array[index]
-        texts[index] = item.decode() if isinstance(item, bytes) else str(item)
-    return HostValue(texts, ir.DataType.STRING)
-
-
-def as_host(item: Operand) -> HostValue | None:
-    """The host value of an operand, None for a tensor."""
-    return item.host if isinstance(item, Weight) else item if isinstance(item, HostValue) else None
 
 
 def to_tensor(xp: Namespace, item: Operand) -> Any:

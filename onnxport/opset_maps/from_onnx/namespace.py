@@ -30,27 +30,44 @@ Conventions, binding for every framework:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.primitives.control import ControlFamily
 from onnxport.opset_maps.from_onnx.primitives.elementwise import ElementwiseFamily
 from onnxport.opset_maps.from_onnx.primitives.indexing import IndexingFamily
 from onnxport.opset_maps.from_onnx.primitives.shapes import ShapeFamily
-from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily
+from onnxport.opset_maps.from_onnx.primitives.tensors import Context, TensorFamily
 from onnxport.opset_maps.from_onnx.primitives.text import TextFamily
 from onnxport.opset_maps.from_onnx.primitives.windows import WindowFamily
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
-
-if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.call import Call, Operand
-
+from onnxport.opset_maps.registry import SemanticsEntry
 
 # What a namespace consists of: a class in `primitives/` describes each family, and a framework has one class for each that it
 # computes itself, in a file of the same name. Defaults of shapes and indexing compute with the families before them.
 FAMILIES = (TensorFamily, ElementwiseFamily, ShapeFamily, IndexingFamily, TextFamily, WindowFamily, ControlFamily)
+
+
+class NodeCall(Protocol):
+    """An ONNX node ready to be computed in a namespace; `from_onnx.call.Call` is the one kind there is."""
+
+    @property
+    def entry(self) -> SemanticsEntry:
+        """What the operator means."""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Keyword arguments of the entry's function."""
+
+    @property
+    def context(self) -> Context:
+        """What the function may ask about its node."""
+
+    def __call__(self, xp: Namespace, operands: Sequence[Operand], /) -> Any:
+        """The node's results."""
 
 
 class Namespace(IndexingFamily, TextFamily, WindowFamily, ControlFamily):
@@ -73,7 +90,7 @@ class Namespace(IndexingFamily, TextFamily, WindowFamily, ControlFamily):
         """Forgets what was traced since `mark`; frameworks that drop unused nodes need not."""
 
     def defer(
-        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
-        """Operator `call` (`from_onnx.call.Call`) put off until the model runs; by default it is refused with `error`."""
+        """Operator `call` put off until the model runs; by default it is refused with `error`."""
         raise UnsupportedOperator(str(error)) from error

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 import keras
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.keras import recognised
 from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.namespace import Namespace, NodeCall
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.values import (
     Axes,
     GroupedStrides,
@@ -33,13 +33,11 @@ class KerasArrays(KerasControlFamily):
 
     Attributes:
         deferred: how many operators were refused for want of a value that only the running model has.
-        products: products to which a bias may still be added, by their results' ids: the result, and what makes the layer anew.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.deferred = 0
-        self.products: dict[int, tuple[Any, Callable[[Parameter], Any]]] = {}
         self._used_once: set[int] = set()
         self._permuted: dict[int, tuple[Any, Any, tuple[int, ...]]] = {}
 
@@ -87,10 +85,11 @@ class KerasArrays(KerasControlFamily):
     # -- what Keras has layers for -------------------------------------------------------------------------------------
 
     def elementwise(self, name: str, *xs: KerasValue | complex) -> KerasValue:
-        result = recognised.elementwise(self, name, xs)
+        result = self._with_bias(*xs) if name == "Add" else None
+        result = recognised.elementwise(self, name, xs) if result is None else result
         return self.record("elementwise", name, *xs) if result is None else result
 
-    def with_bias(self, a: KerasValue, b: KerasValue) -> Any:
+    def _with_bias(self, a: KerasValue | complex, b: KerasValue | complex) -> Any:
         """A product that is used for nothing else with a bias added: one layer. None where it is not that."""
         for x, bias in ((a, b), (b, a)):
             if id(x) in self._used_once and isinstance(bias, Parameter):
@@ -155,7 +154,7 @@ class KerasArrays(KerasControlFamily):
         return x
 
     def defer(
-        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
         self.deferred += 1
         return super().defer(call, operands, outputs, error)

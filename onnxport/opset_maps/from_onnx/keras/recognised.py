@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
+from typing import Any, TypeGuard, Unpack
 
 import keras
 import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
 from onnxport.opset_maps.from_onnx.values import Axes, GroupedStrides, Pads, known
-
-if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.keras.namespace import KerasArrays
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _ACTIVATIONS = {
@@ -72,7 +70,7 @@ def _fill(layer: keras.layers.Layer, *weights: np.ndarray[Any, Any] | None) -> N
     layer.set_weights([weight for weight in weights if weight is not None])
 
 
-def elementwise(xp: KerasArrays, name: str, xs: Sequence[Any]) -> Any:
+def elementwise(xp: KerasTensorFamily, name: str, xs: Sequence[Any]) -> Any:
     """Activations, and merges of two tensors of one shape."""
     x = xs[0]
     if len(xs) == 1 and xp.is_symbolic(x) and x.dtype in _FLOATS:
@@ -81,10 +79,6 @@ def elementwise(xp: KerasArrays, name: str, xs: Sequence[Any]) -> Any:
         if name in _ACTIVATIONS:
             function = _ACTIVATIONS[name]
             return xp.apply(keras.layers.Activation(function, name=xp.layer_name(function), dtype=x.dtype), x)
-    if len(xs) == 2 and name == "Add":
-        result = xp.with_bias(*xs)
-        if result is not None:
-            return result
     if len(xs) == 2 and name in _MERGES and all(xp.is_symbolic(item) for item in xs):
         a, b = xs
         # Sizes that are not known may differ, one of them being 1: rows of a batch alone are surely as many.
@@ -94,7 +88,7 @@ def elementwise(xp: KerasArrays, name: str, xs: Sequence[Any]) -> Any:
     return None
 
 
-def reshape(xp: KerasArrays, x: keras.KerasTensor, shape: Sequence[int]) -> Any:
+def reshape(xp: KerasTensorFamily, x: keras.KerasTensor, shape: Sequence[int]) -> Any:
     """A reshape that leaves the batch alone."""
     if list(x.shape[1:]) == list(shape):
         return x
@@ -103,7 +97,7 @@ def reshape(xp: KerasArrays, x: keras.KerasTensor, shape: Sequence[int]) -> Any:
     return xp.apply(keras.layers.Reshape(tuple(shape), name=xp.layer_name("reshape"), dtype=policy(x)), x)
 
 
-def global_pool(xp: KerasArrays, kind: str, x: keras.KerasTensor, axis: Axes, keepdims: bool) -> Any:
+def global_pool(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, axis: Axes, keepdims: bool) -> Any:
     """A mean or greatest element over all axes between batch and channels."""
     if not xp.is_symbolic(x) or axis is None or x.dtype not in _FLOATS:
         return None
@@ -115,7 +109,7 @@ def global_pool(xp: KerasArrays, kind: str, x: keras.KerasTensor, axis: Axes, ke
     return xp.apply(layer, x)
 
 
-def dense(xp: KerasArrays, x: keras.KerasTensor, kernel: KerasValue, bias: KerasValue | None = None) -> Any:
+def dense(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: KerasValue, bias: KerasValue | None = None) -> Any:
     """A product with a matrix of weights on the last axis."""
     if not xp.is_symbolic(x) or not _is_weight(kernel) or len(kernel.shape) != 2 or x.dtype not in _FLOATS:
         return None
@@ -144,7 +138,7 @@ def dense(xp: KerasArrays, x: keras.KerasTensor, kernel: KerasValue, bias: Keras
     return result
 
 
-def embedding(xp: KerasArrays, table: KerasValue, indices: KerasValue, axis: int) -> Any:
+def embedding(xp: KerasTensorFamily, table: KerasValue, indices: KerasValue, axis: int) -> Any:
     """Rows of a matrix of weights."""
     if not _is_weight(table) or len(table.shape) != 2 or axis != 0 or not xp.is_symbolic(indices):
         return None
@@ -178,7 +172,7 @@ def same_pads(n: int | None, kernel: int, stride: int, dilation: int) -> tuple[i
 
 
 def _padded(
-    xp: KerasArrays,
+    xp: KerasTensorFamily,
     x: keras.KerasTensor,
     pads: Pads,
     kernel: Sequence[int],
@@ -202,7 +196,7 @@ def _padded(
 
 
 def convolution(
-    xp: KerasArrays,
+    xp: KerasTensorFamily,
     x: keras.KerasTensor,
     weight: KerasValue,
     bias: KerasValue | None,
@@ -262,7 +256,7 @@ def convolution(
 
 
 def transposed_convolution(
-    xp: KerasArrays,
+    xp: KerasTensorFamily,
     x: keras.KerasTensor,
     weight: KerasValue,
     bias: KerasValue | None,
@@ -304,7 +298,12 @@ def transposed_convolution(
 
 
 def max_pooling(
-    xp: KerasArrays, x: keras.KerasTensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
+    xp: KerasTensorFamily,
+    x: keras.KerasTensor,
+    kernel: Sequence[int],
+    *,
+    strides: Sequence[int],
+    dilations: Sequence[int],
 ) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
     if not xp.is_symbolic(x) or x.dtype not in ("float32", "float64") or len(kernel) not in (1, 2, 3):

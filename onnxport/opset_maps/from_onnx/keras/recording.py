@@ -27,6 +27,7 @@ class KerasRecording(Namespace):
         eager: the namespace of Keras' backend.
         names: names of layers taken so far.
         anchor: an input of the model, on which what has no operand of its own is called.
+        products: products to which a bias may still be added, by their results' ids: the result, and what makes the layer anew.
     """
 
     framework = "keras"
@@ -36,6 +37,7 @@ class KerasRecording(Namespace):
         self.eager = backend_arrays()
         self.names = NameAuthority()
         self.anchor: KerasValue | None = None
+        self.products: dict[int, tuple[Any, Callable[[Parameter], Any]]] = {}
         self._made: list[Any] = []
         self._order: dict[int, int] = {}
         self._weights: dict[Any, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -14,13 +14,11 @@ from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example, merged
 from onnxport.opset_maps.from_onnx.values import Int
-
-if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 
 # Retraces of a loop body until the types of its carried values are stable; each can only forget.
 _MOST_TRACES = 4
@@ -30,7 +28,7 @@ class _Traceable:
     """A body traced in a graph of its own: its module, what it captures, what is known of its outputs."""
 
     def __init__(
-        self, xp: TorchNamespace, name: str, body: Callable[..., Any], inputs: Sequence[tuple[Any, bool]]
+        self, xp: TorchTensorFamily, name: str, body: Callable[..., Any], inputs: Sequence[tuple[Any, bool]]
     ) -> None:
         outer = xp.recorder
         assert outer is not None
@@ -99,7 +97,7 @@ class Cond(nn.Module):
         return self.then_branch(*then_values) if bool(condition) else self.else_branch(*else_values)
 
 
-def cond(xp: TorchNamespace, condition: TorchTensor | None, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
+def cond(xp: TorchTensorFamily, condition: TorchTensor | None, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
     """The results of one branch."""
     if not isinstance(condition, Traced):
         return (then_branch if bool(condition) else else_branch)()
@@ -199,7 +197,7 @@ def _stacked(items: list[Any], empty: tuple[tuple[int, ...], torch.dtype]) -> An
 
 
 def loop(
-    xp: TorchNamespace,
+    xp: TorchTensorFamily,
     trip_count: Int | None,
     condition: TorchTensor | None,
     carried: Sequence[Any],

@@ -7,21 +7,21 @@ attribute's value is known no earlier; the traced graph then calls a `RunTimeOpe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 import torch
 from torch import nn
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.call import Call, Operand, to_tensor
+from onnxport.opset_maps.from_onnx.call import to_tensor
+from onnxport.opset_maps.from_onnx.namespace import NodeCall
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import example, leaves
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
-
-if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 
 # Operators whose result has one type, whatever they are given.
 _RESULT_TYPES = {"SequenceLength": torch.int64, "OptionalHasElement": torch.bool}
@@ -35,7 +35,7 @@ class RunTimeOperator(nn.Module):
         namespace: torch as the semantics see it; without a recorder it executes.
     """
 
-    def __init__(self, call: Call, namespace: type[TorchNamespace]) -> None:
+    def __init__(self, call: NodeCall, namespace: type[TorchTensorFamily]) -> None:
         super().__init__()
         self.call = call
         self.namespace = namespace
@@ -54,7 +54,11 @@ class RunTimeOperator(nn.Module):
 
 
 def defer(
-    xp: TorchNamespace, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+    xp: TorchTensorFamily,
+    call: NodeCall,
+    operands: Sequence[Operand],
+    outputs: Sequence[ir.Value],
+    error: UnknownUntilRun,
 ) -> Any:
     """The traced outputs of an operator that is put off until the model runs."""
     if any(isinstance(item, Body) for item in call.attributes.values()):

@@ -8,7 +8,8 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.call import Call, Operand
+from onnxport.opset_maps.from_onnx.namespace import NodeCall
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch import control, deferred
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
@@ -73,7 +74,7 @@ class TorchNamespace(
             self.recorder.rollback(mark)
 
     def defer(
-        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
         if self.recorder is None:
             raise UnsupportedOperator(str(error)) from error

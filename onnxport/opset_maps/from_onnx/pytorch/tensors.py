@@ -16,6 +16,7 @@ import torch
 from onnxport.errors import InvalidModelError
 from onnxport.graph import limits
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.operands import tensor_value
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
@@ -162,8 +163,6 @@ class TorchTensorFamily(Namespace):
             tensor = value.const_value
             assert tensor is not None
             if ir.DataType(tensor.dtype) == ir.DataType.STRING:
-                from onnxport.opset_maps.from_onnx.call import tensor_value
-
                 result = tensor_value(tensor).array
             else:
                 result = self._root.parameter(value)

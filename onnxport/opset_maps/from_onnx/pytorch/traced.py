@@ -9,21 +9,33 @@ model runs) are in no world, and asking about them raises `UnknownUntilRun`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import fx
+from torch.fx.proxy import TracerBase
 
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
-
-if TYPE_CHECKING:
-    from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 
 # What a value is in one world: a meta tensor, a Python number, a device, or a tuple or list of such.
 World: TypeAlias = "torch.Tensor | torch.device | float | tuple[World, ...] | list[World]"
 Worlds: TypeAlias = tuple[World, World]
 TensorWorlds: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+
+class CallRecorder(TracerBase):
+    """What a traced value asks of the recorder that made it (`tracing.Recorder`).
+
+    Attributes:
+        ranks: ranks of the tensors that the recorded nodes give.
+    """
+
+    ranks: dict[fx.Node, int]
+
+    def record(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Records a call and gives its result."""
+        raise NotImplementedError
 
 
 class Traced(fx.Proxy):
@@ -37,7 +49,7 @@ class Traced(fx.Proxy):
     worlds: Worlds | None
     opaque: bool
 
-    def __init__(self, node: fx.Node, recorder: Recorder, worlds: Worlds | None, opaque: bool = False) -> None:
+    def __init__(self, node: fx.Node, recorder: CallRecorder, worlds: Worlds | None, opaque: bool = False) -> None:
         super().__init__(node, recorder)
         self.recorder = recorder
         self.worlds = worlds

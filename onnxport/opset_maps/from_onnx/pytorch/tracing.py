@@ -9,17 +9,16 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.proxy import TracerBase
 
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, Worlds, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, leaves
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 _ABSENT = object()
 
 
-class Recorder(TracerBase):
+class Recorder(CallRecorder):
     """Writes one torch.fx graph.
 
     Args:

@@ -8,8 +8,9 @@ from typing import Any
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.call import Call, Operand
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
+from onnxport.opset_maps.from_onnx.namespace import NodeCall
+from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.control import TensorFlowControlFamily
 from onnxport.opset_maps.from_onnx.tensorflow.elementwise import TensorFlowElementwiseFamily
 from onnxport.opset_maps.from_onnx.tensorflow.indexing import TensorFlowIndexingFamily
@@ -56,7 +57,7 @@ class TensorFlowArrays(
     # -- what only the running model knows ------------------------------------------------------------------------------
 
     def defer(
-        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
         self.deferred += 1
         return super().defer(call, operands, outputs, error)

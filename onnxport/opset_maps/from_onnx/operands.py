@@ -1,0 +1,47 @@
+"""What stands for an ONNX value while a model is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
+
+# A tensor of the framework, a value known at import, a sequence, nothing.
+Operand: TypeAlias = "Tensor | HostValue | Weight | Refused | list[Operand] | dict[Any, Operand] | None"
+
+
+class Refused:
+    """Stands for the result of a node that was refused, so that the walk goes on and meets the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """An initializer: read into Python where a host value is asked for, a parameter of the framework elsewhere."""
+
+    value: Any
+
+    @property
+    def host(self) -> HostValue:
+        """Its content."""
+        return tensor_value(self.value.const_value)
+
+
+def tensor_value(tensor: ir.TensorProtocol) -> HostValue:
+    """The content of an ONNX tensor; strings as Python strings."""
+    if tensor.dtype != ir.DataType.STRING:
+        return HostValue(tensor.numpy(), tensor.dtype)
+    array = tensor.numpy()
+    texts = np.empty(array.shape, object)
+    for index in np.ndindex(array.shape):
+        item = array[index]
+        texts[index] = item.decode() if isinstance(item, bytes) else str(item)
+    return HostValue(texts, ir.DataType.STRING)
+
+
+def as_host(item: Operand) -> HostValue | None:
+    """The host value of an operand, None for a tensor."""
+    return item.host if isinstance(item, Weight) else item if isinstance(item, HostValue) else None
