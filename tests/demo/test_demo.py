@@ -24,11 +24,11 @@ def test_every_cell_of_a_source_passes_or_says_why_not(train, tmp_path):
     assert trained.title.split()[0] in (tmp_path / "report.html").read_text()
 
 
-OPSETS = (13, 17, 21, 23, 26)
+OPSETS = (13, 21, 26)  # scripts/conformance/runtimes.py takes 17 and 23 too
 
 
 @pytest.mark.parametrize("train", models.ALL, ids=[train.__name__ for train in models.ALL])
-def test_every_source_converts_at_every_opset_and_to_the_same_bytes(train):
+def test_every_source_converts_at_old_and_new_opsets_and_to_the_same_bytes(train):
     import onnx
 
     import onnxport

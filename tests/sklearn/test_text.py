@@ -123,6 +123,7 @@ def title(options):
     return ", ".join(f"{key}={getattr(value, '__name__', value)}" for key, value in options.items())
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("options", ANALYZERS, ids=title)
 def test_every_analyzer_gives_scikit_learns_terms(options):
     model = CountVectorizer(**options).fit([*LEARNED, "ab a x  yz", "Tab\tand\n\nbreaks"])
@@ -305,6 +306,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("model", WIDE, ids=str)
 def test_a_wide_vocabulary_gives_scikit_learns_matrix(model):
     model.fit(CORPUS)
