@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,9 @@ Verdict = Literal["pass", "fail", "unproved"]
 NO_ELEMENTS = "no elements: nothing was compared"
 RANDOM = "random: the source gives other values each time; only type and shape were compared"
 STOPPED = "not decided: the runs that tell what rounding costs the source were stopped; give inputs="
+DOUBTFUL = (
+    "not decided: its float64 run is far from the source, and no run under one unit in the last place bears it out"
+)
 ALL_NAN = "NaN on both sides: nothing was compared"
 _EXCUSED = "{} elements differ within the margin of the scores"
 _SATURATED = (
@@ -113,9 +116,17 @@ def judge(
         return OutputReport(name, "fail", f"shape {list(b.shape)} instead of {list(a.shape)}", **about)
     if not _dtypes_agree(a.dtype, b.dtype, same_dtype):
         return OutputReport(name, "fail", f"type {b.dtype} instead of {a.dtype}", **about)
-    others = [item for item in others if item.shape == a.shape]
+    believed = others = [item for item in others if item.shape == a.shape]
+    if budget.doubtful is not None:  # what the float64 run gives there excuses nothing
+        others = [np.where(budget.doubtful, a, item) for item in others]
     if is_floating(a.dtype) and is_floating(b.dtype):
-        return _judge_floats(name, a, b, budget, about, others, _mask(exempt, a))
+        report = _judge_floats(name, a, b, budget, about, others, _mask(exempt, a))
+        if report.verdict == "fail" and budget.believing is not None:
+            believing = judge(
+                name, source, converted, budget.believing, same_dtype=same_dtype, exempt=exempt, others=believed
+            )
+            return replace(report, verdict="unproved", reason=DOUBTFUL) if believing.verdict == "pass" else report
+        return report
     if others:
         exempt = _mask(exempt, a) | np.any([_equal(item, b) for item in others], axis=0)
     return _judge_exact(name, a, b, exempt, {**about, "budget": "exact"})

@@ -15,7 +15,7 @@ numbers beside one of large numbers has a small budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ _HALF_LENGTH = 16
 # A move that is larger than the square root of the type's epsilon is a jump, as across a threshold, unless the float64 run
 # shows an error of this part of it.
 _JUMP_FACTOR = 64.0
+_FLOAT64_RUN, _OWN_RUNS = "its float64 run", "its own runs under one unit in the last place"
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,16 @@ class Budget:
         relative: allowed error relative to the source's value.
         origin: in words, where it came from.
         truth: the values that errors are measured against; by default the source's result.
+        believing: the budget if the float64 run is right where none of the moved runs bears it out; None where they all do.
+        doubtful: those elements.
     """
 
     absolute: Any = 0.0
     relative: float = 0.0
     origin: str = "exact"
     truth: np.ndarray | None = None
+    believing: Budget | None = None
+    doubtful: np.ndarray | None = None
 
     def limit(self, magnitude: np.ndarray) -> np.ndarray:
         """The allowed error for elements of the given magnitude."""
@@ -141,7 +146,33 @@ def derived(
         axes: the axes whose slices count; by default all (see `local_max`).
     """
     moves = [_error(item, source) for item in moved if item.shape == source.shape]
-    reference, error = _against(truth, source, moves, eps, axes)
+    if truth is None or truth.shape != source.shape:
+        return _from_error(source, source, np.zeros(source.shape), moves, eps, length, axes, _OWN_RUNS)
+    error = _error(source, truth)
+    jump, doubtful = _unexplained(error, source, moves, eps, axes)
+    believing = _from_error(
+        source, np.where(jump, source, truth), np.where(jump, 0.0, error), moves, eps, length, axes, _FLOAT64_RUN
+    )
+    if not doubtful.any():
+        return believing
+    unknown = jump | doubtful
+    strict = _from_error(
+        source, np.where(unknown, source, truth), np.where(unknown, 0.0, error), moves, eps, length, axes, _FLOAT64_RUN
+    )
+    return replace(strict, believing=believing, doubtful=doubtful)
+
+
+def _from_error(
+    source: np.ndarray,
+    reference: np.ndarray,
+    error: np.ndarray,
+    moves: Sequence[np.ndarray],
+    eps: float,
+    length: int,
+    axes: Sequence[int] | None,
+    against: str,
+) -> Budget:
+    """The budget where the source's own `error`, measured against `reference`, is known."""
     scale = local_max(_magnitude(reference), axes)
     own = local_max(error, axes)
     # Beside a slice of zeros alone, as distances to oneself, every move would count as a jump.
@@ -151,29 +182,25 @@ def derived(
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)
     absolute = np.maximum(NOISE_FACTOR * noise + _units(length, eps) * eps * scale, smallest_normal(source.dtype))
-    against = "its float64 run" if truth is not None else "its own runs under one unit in the last place"
     worst = float(np.max(noise, initial=0.0))
     origin = f"{NOISE_FACTOR:g} x the source's error {worst:.2g} against {against}, per slice"
-    return Budget(absolute, 0.0, origin, reference if truth is not None else None)
+    return Budget(absolute, 0.0, origin, reference if against == _FLOAT64_RUN else None)
 
 
-def _against(
-    truth: np.ndarray | None, source: np.ndarray, moves: Sequence[np.ndarray], eps: float, axes: Sequence[int] | None
+def _unexplained(
+    error: np.ndarray, source: np.ndarray, moves: Sequence[np.ndarray], eps: float, axes: Sequence[int] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What errors are measured against, and the source's own error.
+    """Where a large error against the float64 run is no rounding: where the source jumps, and where that run is in doubt.
 
-    The float64 run is the truth but where it jumps: an error that is large, that some of the source's moved runs show and
-    most do not is another side of a threshold, not rounding.
+    An error that some of the source's moved runs show and most do not is another side of a threshold. One that none of them
+    shows comes of a source that computes something else in float64.
     """
-    if truth is None or truth.shape != source.shape:
-        return source, np.zeros(source.shape)
-    error = _error(source, truth)
     if not moves:
-        return truth, error
+        return np.zeros(source.shape, bool), np.zeros(source.shape, bool)
     steady = local_max(np.median(moves, axis=0), axes)
     large = (error > np.sqrt(eps) * local_max(_magnitude(source), axes)) & (error > _JUMP_FACTOR * steady)
-    jump = large & (NOISE_FACTOR * np.max(moves, axis=0) >= error)
-    return np.where(jump, source, truth), np.where(jump, 0.0, error)
+    shown = NOISE_FACTOR * np.max(moves, axis=0) >= error
+    return large & shown, large & ~shown
 
 
 def _usual(error: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -184,3 +184,23 @@ def test_processors_may_take_subnormal_numbers_for_zero(what):
     source = graph(lambda op, x: tiny(op, x) if verdict == "passed" else op.Mul(tiny(op, x), np.float32(1000)), x)
     other = graph(lambda op, x: flush(op, tiny(op, x)), x)
     assert onnxport.validate(source, other, inputs=given).verdict == verdict
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(("factor", "verdict"), [(1, "passed"), (1.002, "unproved"), (1.05, "unproved"), (3, "failed")])
+def test_a_float64_run_that_computes_something_else_widens_no_budget(factor, verdict):
+    """A difference as large as that of the float64 run can't be told from rounding: it is not decided, and never passed."""
+    torch = pytest.importorskip("torch")
+
+    class Typed(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x) * (1.1 if x.dtype == torch.float64 else 1.0)
+
+    class Wrong(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x) * factor
+
+    x = torch.linspace(-2, 2, 24).reshape(4, 6)
+    wrong = onnxport.convert(Wrong().eval(), inputs=(x,), validate=False)
+    report = onnxport.validate(Typed().eval(), wrong, inputs=(x,))
+    assert report.verdict == verdict
