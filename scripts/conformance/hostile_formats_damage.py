@@ -164,14 +164,14 @@ def in_message(path: Path, data: bytes, rng: random.Random) -> bytes:
             field, value = rng.choice(fields)
             inner = [value] if field.message_type and not hasattr(value, "__len__") else []
             if field.message_type and hasattr(value, "__len__"):
-                inner = [*value.values()] if hasattr(value, "values") else [*value]
+                inner = [value[key] for key in sorted(value)] if hasattr(value, "values") else [*value]
             inner = [item for item in inner if hasattr(item, "ListFields")]
             if inner and rng.random() < 0.93:
                 owner = rng.choice(inner)
                 continue
             field_changed(owner, field, value, rng)
             break
-    return bytes(message.SerializeToString())
+    return bytes(message.SerializeToString(deterministic=True))
 
 
 def field_changed(owner: Any, field: Any, value: Any, rng: random.Random) -> None:

@@ -78,6 +78,17 @@ def restores(canary: Path) -> Callable[[Any], Any]:
 ACTS = [writes, reads, lists, prints, calls, lines, restores]
 
 
+def test_a_constant_of_another_type_than_its_node_is_refused(tmp_path: Path) -> None:
+    """TensorFlow 2.21 aborts on it where the shape of a result follows from the constant."""
+    path = frozen(tmp_path, lambda x: tf.transpose(x, [1, 0]))
+    graph = tf.compat.v1.GraphDef.FromString(path.read_bytes())
+    (node,) = (node for node in graph.node if node.name.endswith("perm"))
+    node.attr["value"].tensor.dtype = tf.float32.as_datatype_enum
+    path.write_bytes(graph.SerializeToString())
+    with pytest.raises(InvalidModelError, match="not of the type that the node gives"):
+        onnxport.convert(path)
+
+
 @pytest.mark.parametrize("kind", [saved, frozen])
 @pytest.mark.parametrize("act", ACTS)
 def test_operators_that_act_are_refused_by_name(tmp_path: Path, act: Any, kind: Any) -> None:

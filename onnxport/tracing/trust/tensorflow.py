@@ -224,6 +224,12 @@ class _Library:
             )
 
     def _check_constant(self, node: tf.compat.v1.NodeDef, function: str) -> None:
+        # TensorFlow 2.21 ends the process where a shape function reads a constant of another type than the node's.
+        named = {name: attribute for name, attribute in node.attr.items() if name in ("dtype", "value")}
+        if len(named) == 2 and named["dtype"].type != named["value"].tensor.dtype:
+            raise InvalidModelError(
+                f"{self.title!r} is damaged: the constant of node {_where(node, function)} is not of the type that the node gives"
+            )
         for attribute in node.attr.values():
             for tensor in (attribute.tensor, *attribute.list.tensor):
                 if not tensor.dtype:
