@@ -14,112 +14,69 @@ from onnxport.errors import MapEntryError, UnsupportedOperator
 from onnxport.graph import schema as schemas
 from onnxport.graph.protos import has_map, set_type
 
-# Operators whose result is like their operand, and whose result is like their operands broadcast: most nodes of a graph, told
-# without ONNX's inference, which takes as long as all else that a node costs.
-_LIKE_OPERAND = frozenset(
-    "Abs Ceil Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu "
-    "Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh".split()
-)
-_LIKE_BOTH = frozenset(("Add", "And", "Div", "Mul", "Or", "Sub"))
-_COMPARE_BOTH = frozenset(("Equal", "Greater", "Less"))
-
-
 Known = Mapping[str, onnx.TensorProto]
+Dims = Iterable[int | ir.SymbolicDim | None]
+# Gives the shape of a node's first result from that of its first operand, whose type is known; None where it can't.
+Rule = Callable[[ir.Node, ir.Value, ir.Shape, Known], Dims | None]
 
 
-def _typed_operand(schema: defs.OpSchema, node: ir.Node) -> ir.Value | None:
-    """The first operand, where type and rank are known and the schema takes the type."""
-    value = node.inputs[0]
-    if value is None or not isinstance(value.type, ir.TensorType) or value.shape is None:
+def _like_operand(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    return shape if len(node.inputs) == 1 else None
+
+
+def _like_both(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    second = node.inputs[1]
+    if second is None or second.type != value.type or second.shape is None:
         return None
-    return value if value.type.dtype in schemas.parameter(schema, 0).dtypes else None
+    return _broadcast(shape, second.shape)
 
 
-def _told_as(node: ir.Node, dtype: ir.DataType | None, shape: Iterable[int | ir.SymbolicDim | None]) -> bool:
-    node.outputs[0].type = ir.TensorType(dtype or ir.DataType.UNDEFINED)
-    node.outputs[0].shape = ir.Shape(shape)
-    return True
+def _reshaped(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    sizes = node.inputs[1] if len(node.inputs) == 2 else None
+    if sizes is None or not sizes.name or sizes.name not in known:
+        return None
+    wanted = [int(n) for n in onnx.numpy_helper.to_array(known[sizes.name])]
+    if not shape.is_static():
+        return [None] if wanted == [-1] else None
+    return wanted if min(wanted, default=1) > 0 and prod(wanted) == prod(shape.numpy()) else None
 
 
-def _told_of_operand(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value = _typed_operand(schema, node) if len(node.inputs) == 1 else None
-    return value is not None and value.shape is not None and _told_as(node, value.dtype, value.shape)
+def _compressed(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    flags = node.inputs[1]
+    if flags is None or flags.dtype != ir.DataType.BOOL or flags.shape is None or flags.shape.rank() != 1:
+        return None
+    return _along_axis(node, shape, [None]) if "axis" in node.attributes else [None]
 
 
-def _told_of_both(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    first, second = _typed_operand(schema, node), node.inputs[1]
-    if first is None or second is None or second.type != first.type or schema.since_version < 7:
-        return False
-    if first.shape is None or second.shape is None:
-        return False
-    shape = _broadcast(first.shape, second.shape)
-    dtype = ir.DataType.BOOL if node.op_type in _COMPARE_BOTH else first.dtype
-    return shape is not None and _told_as(node, dtype, shape)
+def _transposed(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    perm = node.attributes.get_ints("perm")
+    return None if perm is None or len(perm) != shape.rank() else [shape[i] for i in perm]
 
 
-def _told_of_reshape(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value, sizes = _typed_operand(schema, node), node.inputs[1] if len(node.inputs) == 2 else None
-    if value is None or sizes is None or not sizes.name or sizes.name not in known or value.shape is None:
-        return False
-    shape = [int(n) for n in onnx.numpy_helper.to_array(known[sizes.name])]
-    if not value.shape.is_static():
-        return shape == [-1] and _told_as(node, value.dtype, [None])
-    return min(shape, default=1) > 0 and prod(shape) == prod(value.shape.numpy()) and _told_as(node, value.dtype, shape)
+def _gathered(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    index = node.inputs[1]
+    if index is None or index.shape is None or index.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+        return None
+    return None if index.name in known and value.name in known else _along_axis(node, shape, index.shape)
 
 
-def _told_of_compress(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value, flags = _typed_operand(schema, node), node.inputs[1]
-    if value is None or value.shape is None or flags is None or flags.dtype != ir.DataType.BOOL:
-        return False
-    if flags.shape is None or flags.shape.rank() != 1:
-        return False
-    if "axis" not in node.attributes:
-        return _told_as(node, value.dtype, [None])
-    rank, axis = value.shape.rank(), node.attributes["axis"].as_int()
-    if not -rank <= axis < rank:
-        return False
-    axis %= rank
-    return _told_as(node, value.dtype, [*value.shape[:axis], None, *value.shape[axis + 1 :]])
+def _along_axis(node: ir.Node, shape: ir.Shape, new: Dims) -> Dims | None:
+    """The operand's shape with other axes in the place of one."""
+    rank, axis = shape.rank(), node.attributes.get_int("axis", 0)
+    return [*shape[: axis % rank], *new, *shape[axis % rank + 1 :]] if -rank <= axis < rank else None
 
 
-def _told_of_transpose(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value = _typed_operand(schema, node)
-    perm = node.attributes.get("perm")
-    if value is None or value.shape is None or perm is None or len(perm.as_ints()) != value.shape.rank():
-        return False
-    return _told_as(node, value.dtype, [value.shape[i] for i in perm.as_ints()])
-
-
-def _told_of_gather(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value, index = _typed_operand(schema, node), node.inputs[1]
-    if value is None or value.shape is None or index is None or index.shape is None:
-        return False
-    if index.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
-        return False
-    rank, axis = value.shape.rank(), node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-    if not -rank <= axis < rank or (index.name in known and value.name in known):
-        return False
-    axis %= rank
-    return _told_as(node, value.dtype, [*value.shape[:axis], *index.shape, *value.shape[axis + 1 :]])
-
-
-def _told_of_split_strings(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
-    value = _typed_operand(schema, node)
-    if value is None or value.shape is None or len(node.outputs) != 2:
-        return False
+def _split_strings(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
+    if len(node.outputs) != 2:
+        return None
     node.outputs[1].type = ir.TensorType(ir.DataType.INT64)
-    node.outputs[1].shape = ir.Shape(value.shape)
-    return _told_as(node, value.dtype, [*value.shape, None])
+    node.outputs[1].shape = ir.Shape(shape)
+    return [*shape, None]
 
 
-def _told_of_labels(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+def _labels(node: ir.Node, value: ir.Value, shape: ir.Shape, known: Known) -> Dims | None:
     # whose keys and values would be written as a proto for the schema's own function to read
-    value = _typed_operand(schema, node)
-    kinds = [kind for name, kind in _LABEL_VALUES.items() if name in node.attributes]
-    if value is None or value.shape is None or len(kinds) != 1:
-        return False
-    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(kinds[0]), value.shape.copy()
-    return True
+    return shape if len(_LABEL_VALUES.keys() & node.attributes.keys()) == 1 else None
 
 
 _LABEL_VALUES = {
@@ -127,16 +84,41 @@ _LABEL_VALUES = {
     "values_strings": ir.DataType.STRING,
     "values_floats": ir.DataType.FLOAT,
 }
-_TOLD: dict[str, Callable[[defs.OpSchema, ir.Node, Known], bool]] = {
-    **dict.fromkeys(_LIKE_OPERAND, _told_of_operand),
-    **dict.fromkeys(_LIKE_BOTH | _COMPARE_BOTH, _told_of_both),
-    "Compress": _told_of_compress,
-    "Gather": _told_of_gather,
-    "LabelEncoder": _told_of_labels,
-    "Reshape": _told_of_reshape,
-    "StringSplit": _told_of_split_strings,
-    "Transpose": _told_of_transpose,
+_COMPARE_BOTH = frozenset(("Equal", "Greater", "Less"))
+# By operator, most nodes of a graph: ONNX's inference takes as long as all else that a node costs.
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        "Abs Ceil Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu "
+        "Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh".split(),
+        _like_operand,
+    ),
+    **dict.fromkeys(("Add", "And", "Div", "Mul", "Or", "Sub", *_COMPARE_BOTH), _like_both),
+    "Compress": _compressed,
+    "Gather": _gathered,
+    "LabelEncoder": _labels,
+    "Reshape": _reshaped,
+    "StringSplit": _split_strings,
+    "Transpose": _transposed,
 }
+
+
+def _inferred_by_rule(schema: defs.OpSchema, node: ir.Node, known: Known) -> bool:
+    """Whether a rule gives the result's type and shape, which are set then; the schema must take the operand's type."""
+    rule, value = _RULES.get(node.op_type), node.inputs[0] if node.inputs else None
+    if rule is None or value is None or not isinstance(value.type, ir.TensorType) or value.shape is None:
+        return False
+    dtype = value.type.dtype
+    if dtype not in schemas.parameter(schema, 0).dtypes or (rule is _like_both and schema.since_version < 7):
+        return False
+    shape = rule(node, value, value.shape, known)
+    if shape is None:
+        return False
+    if node.op_type in _COMPARE_BOTH:
+        dtype = ir.DataType.BOOL
+    elif rule is _labels:
+        dtype = next(kind for name, kind in _LABEL_VALUES.items() if name in node.attributes)
+    node.outputs[0].type, node.outputs[0].shape = ir.TensorType(dtype), ir.Shape(shape)
+    return True
 
 
 def _broadcast(a: ir.Shape, b: ir.Shape) -> ir.Shape | None:
@@ -174,7 +156,7 @@ def infer_outputs(
         UnsupportedOperator: the operator does not take the inputs' element types at this version.
         MapEntryError: the inputs contradict the schema.
     """
-    if node.op_type in _TOLD and _TOLD[node.op_type](schema, node, known):
+    if _inferred_by_rule(schema, node, known):
         return
     if node.op_type in _INFERRED_AS and schema.since_version < 16:
         schema = schemas.require_schema("", _INFERRED_AS[node.op_type], schema.since_version)

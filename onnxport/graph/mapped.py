@@ -21,7 +21,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
-from onnxport.graph.bodies import bodies
+from onnxport.graph.bodies import all_initializers
 
 T = TypeVar("T")
 
@@ -39,13 +39,14 @@ class Slot:
 
 def tensors_in(model: ir.Model) -> Iterator[Slot]:
     """Every tensor of a model: initializers of all its graphs, and tensors among the nodes' attributes."""
-    for top in (model.graph, *(function.graph for function in model.functions.values())):
-        yield from _initializers(top)
-        for node in ir.traversal.RecursiveGraphIterator(top):
+    for value in all_initializers(model):
+        if value.const_value is not None:
+            yield Slot(value.const_value, partial(setattr, value, "const_value"))
+    tops: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for top in tops:
+        for node in top.all_nodes():
             for attribute in list(node.attributes.values()):
                 yield from _in_attribute(node, attribute)
-            for body in bodies(node):
-                yield from _initializers(body)
 
 
 def map_weights(model: ir.Model, folder: str | os.PathLike[str] | None = None) -> None:
@@ -123,12 +124,6 @@ class MappedFile:
     def _now(self) -> tuple[int, int]:
         status = os.fstat(self._handle)
         return status.st_size, status.st_mtime_ns
-
-
-def _initializers(graph: ir.Graph) -> Iterator[Slot]:
-    for value in graph.initializers.values():
-        if value.const_value is not None:
-            yield Slot(value.const_value, partial(setattr, value, "const_value"))
 
 
 def _in_attribute(node: ir.Node, attribute: ir.Attr) -> Iterator[Slot]:

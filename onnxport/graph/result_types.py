@@ -40,7 +40,12 @@ def refined_shape(value: ir.Value, source: ir.Shape) -> ir.Shape:
     )
     if clash:
         raise MapEntryError(f"value {value.name!r} has shape {list(inferred)}, the source says {list(source)}")
-    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(inferred, source, strict=True)])
+    return merged_shape(inferred, source)
+
+
+def merged_shape(known: ir.Shape, other: ir.Shape) -> ir.Shape:
+    """The sizes of `known`, and where it has none the dimensions of another shape of the same rank."""
+    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(known, other, strict=True)])
 
 
 def set_types_from_bodies(node: ir.Node) -> None:

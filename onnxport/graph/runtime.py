@@ -23,6 +23,7 @@ from onnxport.graph.guard.requests import RemoteModel, stored
 from onnxport.graph.protos import from_proto, to_proto
 from onnxport.graph.rows import is_lists, padded, plain
 from onnxport.graph.runtimes import Runtime
+from onnxport.graph.schema import TENSOR_TYPES
 
 _IN_MEMORY_LIMIT = 64 << 20
 
@@ -250,34 +251,14 @@ def _ort_errors() -> tuple[type[Exception], ...]:
     return (*own, RuntimeError, TypeError, ValueError)
 
 
-_ORT_DTYPES: dict[str, Any] = {
-    "float": np.float32,
-    "double": np.float64,
-    "float16": np.float16,
-    "string": np.object_,
-    "bool": np.bool_,
-    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
-}
-
-
 # Types whose bits onnxruntime hands out, and those that it packs several to a byte.
 _BITS = {
-    f"tensor({dtype.name.lower()})": dtype
-    for dtype in (
-        ir.DataType.BFLOAT16,
-        ir.DataType.FLOAT8E4M3FN,
-        ir.DataType.FLOAT8E4M3FNUZ,
-        ir.DataType.FLOAT8E5M2,
-        ir.DataType.FLOAT8E5M2FNUZ,
-    )
+    text: dtype
+    for text, dtype in TENSOR_TYPES.items()
+    if dtype == ir.DataType.BFLOAT16 or text.startswith(("tensor(float8e4m3", "tensor(float8e5m2"))
 }
 _PACKED = frozenset(f"tensor({name})" for name in ("int4", "uint4", "int2", "uint2", "float4e2m1"))
 
 
 def _ort_dtype(text: str) -> np.dtype | None:
-    if not text.startswith("tensor("):
-        return None
-    if text in _BITS:
-        return np.dtype(_BITS[text].numpy())
-    dtype = _ORT_DTYPES.get(text[len("tensor(") : -1])
-    return np.dtype(dtype) if dtype is not None else None
+    return np.dtype(TENSOR_TYPES[text].numpy()) if text in TENSOR_TYPES else None

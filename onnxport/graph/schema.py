@@ -70,13 +70,12 @@ def require_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema:
     raise MapEntryError(f"ONNX opset {opset} has no operator {name}")
 
 
+# Element types by what a schema, and onnxruntime, call a tensor of them.
+TENSOR_TYPES = {f"tensor({dtype.name.lower()})": dtype for dtype in ir.DataType if dtype != ir.DataType.UNDEFINED}
+
+
 def _dtypes(type_strings: Sequence[str]) -> tuple[ir.DataType, ...]:
-    named = {f"tensor({_spelling(dtype)})": dtype for dtype in ir.DataType if dtype != ir.DataType.UNDEFINED}
-    return tuple(named[text] for text in sorted(type_strings) if text in named)
-
-
-def _spelling(dtype: ir.DataType) -> str:
-    return dtype.name.lower()
+    return tuple(TENSOR_TYPES[text] for text in sorted(type_strings) if text in TENSOR_TYPES)
 
 
 @cache

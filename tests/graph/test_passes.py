@@ -41,6 +41,19 @@ def test_baking_keeps_the_numbers(bias, final):
     np.testing.assert_allclose(baked(given), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_baking_keeps_a_scalar_a_scalar():
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x, weight = op.input("x", FLOAT, [2]), op.initializer("weight", ir.tensor(np.float32(3)))
+    baked = OnnxModel(bake(finish(op, [op.Add(x, op.Unsqueeze(op.Neg(weight), op.axes(0)))], ["y"])))
+    assert all(value.const_value.shape == value.shape for value in baked.model.graph.initializers.values())
+    np.testing.assert_array_equal(baked(np.float32([3, 4])), [0, 1])
+    op = OpBuilder(21)
+    op.names.reserve("y")
+    x, weight = op.input("x", FLOAT, []), op.initializer("weight", ir.tensor(np.float32(3)))
+    assert OnnxModel(bake(finish(op, [op.Add(x, op.Neg(weight))], ["y"])))(np.float32(4)).shape == ()
+
+
 @pytest.mark.parametrize(("runtime", "drawn"), [("onnxruntime", "RandomUniformLike"), ("reference", "Bernoulli")])
 def test_equal_random_nodes_stay_two(runtime, drawn):
     op = OpBuilder(21)

@@ -9,6 +9,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnxport.graph import limits
 from onnxport.graph.folding import fold
+from onnxport.graph.passes.rewriting import add_weight, replace_value
 
 
 def bake(model: ir.Model) -> ir.Model:
@@ -66,30 +67,23 @@ def _merge(graph: ir.Graph, norm: ir.Node) -> bool:
     conv = source.producer() if source is not None else None
     if source is None or conv is None or conv.op_type != "Conv" or conv.domain or conv.graph is not graph:
         return False
-    training = norm.attributes.get("training_mode")
     parameters = [*norm.inputs[1:5], *conv.inputs[1:]]
-    if (training is not None and training.as_int()) or len(source.uses()) != 1 or source.is_graph_output():
+    if norm.attributes.get_int("training_mode", 0) or len(source.uses()) != 1 or source.is_graph_output():
         return False
     if any(value is None or not _is_weight(value, graph) for value in parameters):
         return False
     scale, shift, mean, variance, weight, *bias = [
         _array(value).astype(np.float64) for value in parameters if value is not None
     ]
-    epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
-    factor = scale / np.sqrt(variance + epsilon)
+    factor = scale / np.sqrt(variance + norm.attributes.get_float("epsilon", 1e-5))
     dtype = _array(parameters[4]).dtype if parameters[4] is not None else weight.dtype
     new_weight = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(dtype)
     new_bias = (((bias[0] if bias else 0.0) - mean) * factor + shift).astype(dtype)
     stem = norm.outputs[0].name
-    values = [_initializer(graph, f"{stem}.weight", new_weight), _initializer(graph, f"{stem}.bias", new_bias)]
     conv.resize_inputs(3)
-    conv.replace_input_with(1, values[0])
-    conv.replace_input_with(2, values[1])
-    result = norm.outputs[0]
-    name, is_output = result.name, result.is_graph_output()
-    ir.convenience.replace_all_uses_with(result, source, replace_graph_outputs=True)
-    if is_output:
-        source.name = name
+    conv.replace_input_with(1, add_weight(graph, f"{stem}.weight", new_weight))
+    conv.replace_input_with(2, add_weight(graph, f"{stem}.bias", new_bias))
+    replace_value(norm.outputs[0], source)
     graph.remove(norm, safe=True)
     return True
 
@@ -107,11 +101,4 @@ def _array(value: ir.Value) -> np.ndarray:
 def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
     name = value.name or ""
     value.name = f"{name}.folded"
-    ir.convenience.replace_all_uses_with(value, _initializer(graph, name, array))
-
-
-def _initializer(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
-    tensor = ir.tensor(np.ascontiguousarray(array), name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-    graph.register_initializer(value)
-    return value
+    ir.convenience.replace_all_uses_with(value, add_weight(graph, name, array))

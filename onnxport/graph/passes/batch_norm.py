@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
 from onnxport.graph.names import NameAuthority
+from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
 
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16})
 
@@ -74,58 +75,34 @@ class RecogniseBatchNormPass(InPlacePass):
         ]
 
     def _replace(self, node: ir.Node, parts: _Parts, vectors: list[ir.Value | None], axis: int) -> None:
-        graph, result, x = node.graph, node.outputs[0], parts.x
+        graph, x = node.graph, parts.x
         if graph is None or x.shape is None:
             return
         n = x.shape.rank()
-        first, last = [0, n - 1, *range(1, n - 1)], [0, *range(2, n), 1]
         nodes: list[ir.Node] = []
 
-        def append(
-            op_type: str, inputs: list[ir.Value | None], attributes: list[ir.Attr], perm: list[int] | None
-        ) -> ir.Value:
+        def append(op_type: str, inputs: list[ir.Value | None], attribute: ir.Attr, axes: Sequence[int]) -> ir.Value:
             name = self._names.unique(f"{node.name}/{op_type}")
             source = inputs[0].shape if inputs[0] is not None else None
-            shape = ir.Shape([source[i] for i in perm]) if source is not None and perm is not None else source
-            value = ir.Value(name=name, type=x.type, shape=shape)
-            nodes.append(
-                ir.Node(
-                    "",
-                    op_type,
-                    inputs,
-                    attributes,
-                    outputs=[value],
-                    name=name,
-                    metadata_props=dict(node.metadata_props),
-                )
-            )
-            return value
+            shape = [source[i] for i in axes] if source is not None else None
+            nodes.append(node_from(node, op_type, inputs, [attribute], name=name, type=x.type, shape=shape))
+            return nodes[-1].outputs[0]
 
-        y = x if axis == 1 else append("Transpose", [x], [ir.AttrInt64s("perm", first)], first)
-        y = append("BatchNormalization", [y, *vectors], [ir.AttrFloat32("epsilon", parts.epsilon)], None)
-        y = y if axis == 1 else append("Transpose", [y], [ir.AttrInt64s("perm", last)], last)
+        def transposed(value: ir.Value, perm: list[int]) -> ir.Value:
+            return value if axis == 1 else append("Transpose", [value], ir.AttrInt64s("perm", perm), perm)
+
+        y = transposed(x, [0, n - 1, *range(1, n - 1)])
+        y = append("BatchNormalization", [y, *vectors], ir.AttrFloat32("epsilon", parts.epsilon), range(n))
+        y = transposed(y, [0, *range(2, n), 1])
         graph.insert_after(node, nodes)
-        replace_value(result, y)
+        replace_value(node.outputs[0], y)
         graph.remove(node, safe=True)
 
     def _filled(self, main: ir.Graph, count: int, number: float, dtype: ir.DataType) -> ir.Value:
         """A vector of equal numbers, one for each use of it."""
-        name = self._names.unique("ones" if number else "zeros")
-        tensor = ir.Tensor(np.full(count, number, dtype.numpy()), dtype=dtype, name=name)
-        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape([count]), const_value=tensor)
-        main.register_initializer(value)
-        return value
-
-
-def replace_value(old: ir.Value, new: ir.Value) -> None:
-    """Makes everything that reads `old` read `new`; a graph output keeps its name."""
-    name, is_output = old.name, old.is_graph_output()
-    if new.shape is None or (old.shape is not None and not new.shape.is_static()):
-        new.shape = old.shape
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    if is_output:
-        old.name = None
-        new.name = name
+        return add_weight(
+            main, self._names.unique("ones" if number else "zeros"), np.full(count, number, dtype.numpy())
+        )
 
 
 def _producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.passes.rewriting import replace_value
+
 
 class RemoveIdentityPass(InPlacePass):
     """Removes ``y = Identity(x)``:
@@ -32,12 +34,6 @@ def _remove(node: ir.Node) -> bool:
         producer = source.producer()
         if producer is None or producer.graph is not graph or source.is_graph_output():
             return False
-        name = result.name
-        ir.convenience.replace_all_uses_with(result, source, replace_graph_outputs=True)
-        source.name = name
-    else:
-        ir.convenience.replace_all_uses_with(result, source)
-    if source.shape is None:
-        source.shape = result.shape
+    replace_value(result, source)
     graph.remove(node, safe=True)
     return True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
 from onnxport.graph.names import NameAuthority
-from onnxport.graph.passes.batch_norm import replace_value
+from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
 
 _UNARY = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
@@ -55,7 +55,7 @@ class PushTransposesPass(InPlacePass):
 
 
 class _Walk:
-    """One graph's nodes in order. `self.node` is the node being moved below the transpose of its operands."""
+    """One graph's nodes in order. A rewrite gets a node whose first operand is transposed, the original and the order of axes."""
 
     def __init__(self, graph: ir.Graph, main: ir.Graph, names: NameAuthority) -> None:
         self.graph = graph
@@ -70,28 +70,18 @@ class _Walk:
         return modified
 
     def _visit(self, node: ir.Node) -> bool:
-        if node.op_type == "Transpose":
-            return self._compose(node)
         if not any(_transposed(value) is not None for value in node.inputs):
             return False
         if node.op_type == "Add" and self._is_bias(node):
             return True
-        if node.op_type in _UNARY:
-            return self._push(node, node.inputs[:1])
         if node.op_type in _BROADCAST:
             return self._broadcast(node)
-        if node.op_type in _REDUCTIONS:
-            return self._reduce(node)
-        rewrite = _REWRITES.get(node.op_type)
-        return rewrite(self, node) if rewrite is not None else False
+        rewrite, transposed = _REWRITES.get(node.op_type), _transposed(node.inputs[0])
+        return rewrite is not None and transposed is not None and rewrite(self, node, *transposed)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
-    def _compose(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        if transposed is None:
-            return False
-        source, inner = transposed
+    def _compose(self, node: ir.Node, source: ir.Value, inner: list[int]) -> bool:
         perm = [inner[i] for i in _perm(node)]
         if perm == list(range(len(perm))):
             if node.outputs[0].is_graph_output() and (source.producer() is None or source.is_graph_output()):
@@ -103,73 +93,39 @@ class _Walk:
         node.attributes["perm"] = ir.AttrInt64s("perm", perm)
         return True
 
-    def _push(
-        self,
-        node: ir.Node,
-        operands: Sequence[ir.Value | None],
-        *,
-        perms: Sequence[Sequence[int]] | None = None,
-        inputs: Sequence[ir.Value | None] | None = None,
-        attributes: dict[str, ir.Attr] | None = None,
-    ) -> bool:
-        """The node on the originals of its transposed operands, each of its results transposed.
-
-        Args:
-            node: the node.
-            operands: those of its inputs that decide the order of axes, the first of them transposed.
-            perms: the order of each result, by default that of the first operand.
-            inputs: all inputs of the new node; by default the originals of transposed operands, the rest as it is.
-            attributes: changed attributes.
-        """
-        transposed = _transposed(operands[0])
-        if transposed is None:
-            return False
-        perms = perms or [transposed[1]] * len(node.outputs)
-        if inputs is None:
-            inputs = [source[0] if (source := _transposed(value)) is not None else value for value in node.inputs]
+    def _push(self, node: ir.Node, inputs: Sequence[ir.Value | None], perm: Sequence[int], *changed: ir.Attr) -> bool:
+        """The node on `inputs`, its attributes `changed`, and each of its results transposed by `perm`."""
         outputs = []
-        for result, perm in zip(node.outputs, perms, strict=True):
+        for result in node.outputs:
+            shape = ir.Shape(result.shape[i] for i in _inverse(perm)) if result.shape is not None else None
             name = self.names.unique(f"{result.name}/pushed")
-            shape = (
-                ir.Shape([result.shape[perm.index(i)] for i in range(len(perm))]) if result.shape is not None else None
-            )
             outputs.append(ir.Value(name=name, type=result.type, shape=shape))
-        changed = {**node.attributes, **(attributes or {})}
+        attributes = {**node.attributes, **{item.name: item for item in changed}}
         moved = ir.Node(
             "",
             node.op_type,
             inputs,
-            list(changed.values()),
+            list(attributes.values()),
             outputs=outputs,
             name=node.name,
             metadata_props=dict(node.metadata_props),
         )
-        nodes = [moved]
-        finals = []
-        for value, perm, result in zip(outputs, perms, node.outputs, strict=True):
-            if list(perm) == list(range(len(perm))):
-                finals.append(value)
-                continue
-            name = self.names.unique(f"{result.name}/Transpose")
-            final = ir.Value(name=name, type=result.type, shape=result.shape)
-            attrs = [ir.AttrInt64s("perm", list(perm))]
-            nodes.append(
-                ir.Node(
-                    "",
-                    "Transpose",
-                    [value],
-                    attrs,
-                    outputs=[final],
-                    name=name,
-                    metadata_props=dict(node.metadata_props),
+        nodes, finals = [moved], outputs
+        if list(perm) != list(range(len(perm))):
+            for value, result in zip(outputs, node.outputs, strict=True):
+                name, order = self.names.unique(f"{result.name}/Transpose"), ir.AttrInt64s("perm", list(perm))
+                nodes.append(
+                    node_from(node, "Transpose", [value], [order], name=name, type=result.type, shape=result.shape)
                 )
-            )
-            finals.append(final)
+            finals = [item.outputs[0] for item in nodes[1:]]
         self.graph.insert_after(node, nodes)
         for result, final in zip(node.outputs, finals, strict=True):
             replace_value(result, final)
         self.graph.remove(node, safe=True)
         return True
+
+    def _unary(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        return self._push(node, [source, *node.inputs[1:]], perm)
 
     def _is_bias(self, node: ir.Node) -> bool:
         """An Add of a vector to a transposed convolution that has no bias: the vector becomes the bias."""
@@ -197,11 +153,9 @@ class _Walk:
     def _broadcast(self, node: ir.Node) -> bool:
         perm = next(transposed[1] for value in node.inputs if (transposed := _transposed(value)) is not None)
         inputs: list[ir.Value | None] = []
-        first: ir.Value | None = None
         for value in node.inputs:
             transposed = _transposed(value)
             if transposed is not None and transposed[1] == perm:
-                first = first or value
                 inputs.append(transposed[0])
             elif value is None or (aligned := self._aligned(node, value, perm)) is None:
                 return False
@@ -209,7 +163,7 @@ class _Walk:
                 inputs.append(aligned)
         if node.op_type == "PRelu" and _transposed(node.inputs[0]) is None:
             return False
-        return self._push(node, [first], inputs=inputs)
+        return self._push(node, inputs, perm)
 
     def _aligned(self, node: ir.Node, value: ir.Value, perm: Sequence[int]) -> ir.Value | None:
         """An operand of a broadcast with its axes in the originals' order, provided that this moves no data to speak of."""
@@ -219,189 +173,124 @@ class _Walk:
         if len(sizes) > n:
             return None
         if all(size == 1 for size in sizes):
-            return value if len(sizes) < 2 else self._made(node, "Reshape", value, self._constant([1] * n), [1] * n)
+            return value if len(sizes) < 2 else self._reshaped(node, value, [1] * n)
         full = [1] * (n - len(sizes)) + sizes
-        order = [list(perm).index(i) for i in range(n)]
+        order = _inverse(perm)
         new = [full[i] for i in order]
         wide = [i for i, size in enumerate(full) if size != 1]
         unknown = sum(not isinstance(size, int) for size in full)
         if unknown <= 1 and 0 not in full and [i for i in order if i in wide] == wide:  # only axes of size 1 move
-            sizes_then = [int(size) if isinstance(size, int) else -1 for size in new]
-            return self._made(node, "Reshape", value, self._constant(sizes_then), new)
+            return self._reshaped(node, value, new)
         if len(sizes) < n or (not value.is_initializer() and len([i for i in wide if i]) > 1):
             return None
-        name = self.names.unique(f"{node.name}/aligned")
-        final = ir.Value(name=name, type=value.type, shape=ir.Shape(new))
-        attrs = [ir.AttrInt64s("perm", order)]
-        self._insert(
-            node,
-            ir.Node(
-                "", "Transpose", [value], attrs, outputs=[final], name=name, metadata_props=dict(node.metadata_props)
-            ),
-        )
-        return final
+        return self._before(node, "Transpose", [value], new, ir.AttrInt64s("perm", order))
 
-    def _made(
-        self, node: ir.Node, op_type: str, value: ir.Value, other: ir.Value, shape: Sequence[int | ir.SymbolicDim]
+    def _reshaped(self, node: ir.Node, value: ir.Value, shape: Sequence[int | ir.SymbolicDim]) -> ir.Value:
+        sizes = self._constant([size if isinstance(size, int) else -1 for size in shape])
+        return self._before(node, "Reshape", [value, sizes], shape)
+
+    def _before(
+        self,
+        node: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value],
+        shape: Iterable[int | ir.SymbolicDim],
+        *attributes: ir.Attr,
     ) -> ir.Value:
+        """The result of another node, written before `node`."""
         name = self.names.unique(f"{node.name}/aligned")
-        final = ir.Value(name=name, type=value.type, shape=ir.Shape(shape))
-        self._insert(
-            node,
-            ir.Node("", op_type, [value, other], outputs=[final], name=name, metadata_props=dict(node.metadata_props)),
-        )
-        return final
-
-    def _insert(self, before: ir.Node, node: ir.Node) -> None:
-        self.graph.insert_before(before, [node])
+        other = node_from(node, op_type, inputs, attributes, name=name, type=inputs[0].type, shape=shape)
+        self.graph.insert_before(node, [other])
+        return other.outputs[0]
 
     def _constant(self, numbers: Sequence[int]) -> ir.Value:
         """An INT64 vector among the main graph's initializers."""
-        name = self.names.unique("axes")
-        tensor = ir.Tensor(np.asarray(numbers, np.int64), name=name)
-        value = ir.Value(
-            name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([len(numbers)]), const_value=tensor
-        )
-        self.main.register_initializer(value)
-        return value
+        return add_weight(self.main, self.names.unique("axes"), np.asarray(numbers, np.int64))
 
-    def _reduce(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        if transposed is None:
-            return False
-        perm = transposed[1]
+    def _reduce(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
         attribute = node.attributes.get("axes")
         given = (
             attribute.as_ints() if attribute is not None else _numbers(node.inputs[1]) if len(node.inputs) > 1 else []
         )
-        keep = node.attributes["keepdims"].as_int() if "keepdims" in node.attributes else 1
         if given is None or not given:
             return False  # all axes: the order does not matter to the numbers but to nothing else either
-        axes = [int(axis) % len(perm) for axis in given]
-        moved = sorted(perm[axis] for axis in axes)
-        inputs: list[ir.Value | None] = [transposed[0]]
-        attributes = {}
+        moved, left = _without(perm, given)
+        result = perm if node.attributes.get_int("keepdims", 1) else left
         if attribute is not None:
-            attributes["axes"] = ir.AttrInt64s("axes", moved)
-        else:
-            inputs.append(self._constant(moved))
-        result = list(perm) if keep else _squeezed([p for i, p in enumerate(perm) if i not in axes])
-        return self._push(node, node.inputs[:1], perms=[result], inputs=inputs, attributes=attributes)
+            return self._push(node, [source], result, ir.AttrInt64s("axes", moved))
+        return self._push(node, [source, self._constant(moved)], result)
 
-    def _concat(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        if transposed is None:
-            return False
-        perm = transposed[1]
-        if any((other := _transposed(value)) is None or other[1] != perm for value in node.inputs):
-            return False
-        axis = perm[node.attributes["axis"].as_int() % len(perm)]
-        return self._push(node, node.inputs[:1], attributes={"axis": ir.AttrInt64("axis", axis)})
-
-    def _split(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        if transposed is None:
-            return False
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-        return self._push(
-            node, node.inputs[:1], attributes={"axis": ir.AttrInt64("axis", transposed[1][axis % len(transposed[1])])}
-        )
-
-    def _pad(self, node: ir.Node) -> bool:
-        transposed, pads = _transposed(node.inputs[0]), _numbers(node.inputs[1])
-        if transposed is None or pads is None or len(node.inputs) > 3:
-            return False
-        perm, n = transposed[1], len(transposed[1])
-        order = [perm.index(i) for i in range(n)]
-        moved = [*(pads[i] for i in order), *(pads[n + i] for i in order)]
-        return self._push(node, node.inputs[:1], inputs=[transposed[0], self._constant(moved), *node.inputs[2:]])
-
-    def _slice(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        if transposed is None or len(node.inputs) < 4:
-            return False
-        axes = _numbers(node.inputs[3])
+    def _squeeze(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        axes = _numbers(node.inputs[1]) if len(node.inputs) > 1 else None
         if axes is None:
             return False
-        moved = self._constant([transposed[1][axis % len(transposed[1])] for axis in axes])
-        return self._push(node, node.inputs[:1], inputs=[transposed[0], *node.inputs[1:3], moved, *node.inputs[4:]])
+        moved, left = _without(perm, axes)
+        return self._push(node, [source, self._constant(moved)], left)
 
-    def _squeeze(self, node: ir.Node) -> bool:
-        transposed = _transposed(node.inputs[0])
-        axes = _numbers(node.inputs[1]) if len(node.inputs) > 1 else None
-        if transposed is None or axes is None:
+    def _concat(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        others = [_transposed(value) for value in node.inputs[1:]]
+        if any(other is None or other[1] != perm for other in others):
             return False
-        perm = transposed[1]
-        dropped = {axis % len(perm) for axis in axes}
-        result = _squeezed([p for i, p in enumerate(perm) if i not in dropped])
-        moved = self._constant(sorted(perm[axis] for axis in dropped))
-        return self._push(node, node.inputs[:1], perms=[result], inputs=[transposed[0], moved])
+        return self._along(node, [source, *(other[0] for other in others if other is not None)], perm)
 
-    def _unsqueeze(self, node: ir.Node) -> bool:
-        transposed, axes = _transposed(node.inputs[0]), _numbers(node.inputs[1])
-        if transposed is None or axes is None or len(axes) != 1:
+    def _split(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        return self._along(node, [source, *node.inputs[1:]], perm)
+
+    def _gather(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        index = node.inputs[1]
+        if index is None or _transposed(index) is not None or index.shape is None or len(index.shape) != 1:
             return False
-        perm = transposed[1]
-        n = len(perm) + 1
+        return self._along(node, [source, index], perm)
+
+    def _along(self, node: ir.Node, inputs: Sequence[ir.Value | None], perm: list[int]) -> bool:
+        axis = perm[node.attributes.get_int("axis", 0) % len(perm)]
+        return self._push(node, inputs, perm, ir.AttrInt64("axis", axis))
+
+    def _pad(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        pads, n = _numbers(node.inputs[1]), len(perm)
+        if pads is None or len(node.inputs) > 3:
+            return False
+        order = _inverse(perm)
+        moved = [*(pads[i] for i in order), *(pads[n + i] for i in order)]
+        return self._push(node, [source, self._constant(moved), *node.inputs[2:]], perm)
+
+    def _slice(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        axes = _numbers(node.inputs[3]) if len(node.inputs) > 3 else None
+        if axes is None:
+            return False
+        moved = self._constant([perm[axis % len(perm)] for axis in axes])
+        return self._push(node, [source, *node.inputs[1:3], moved, *node.inputs[4:]], perm)
+
+    def _unsqueeze(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
+        axes, n = _numbers(node.inputs[1]), len(perm) + 1
+        if axes is None or len(axes) != 1:
+            return False
         at = axes[0] % n
-        if at == 0:
-            new = 0
-        elif at == n - 1:
-            new = n - 1
-        else:  # before the axis that follows it in the transposed order
-            new = perm[at]
+        # at either end it stays there, else it comes before the axis that follows it in the transposed order
+        new = at if at in (0, n - 1) else perm[at]
         result = [p + (p >= new) for p in perm]
         result.insert(at, new)
-        return self._push(node, node.inputs[:1], perms=[result], inputs=[transposed[0], self._constant([new])])
+        return self._push(node, [source, self._constant([new])], result)
 
-    def _gather(self, node: ir.Node) -> bool:
-        transposed, index = _transposed(node.inputs[0]), node.inputs[1]
-        if (
-            transposed is None
-            or index is None
-            or _transposed(index) is not None
-            or index.shape is None
-            or len(index.shape) != 1
-        ):
-            return False
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-        moved = ir.AttrInt64("axis", transposed[1][axis % len(transposed[1])])
-        return self._push(node, node.inputs[:1], inputs=[transposed[0], index], attributes={"axis": moved})
-
-    def _shape(self, node: ir.Node) -> bool:
+    def _shape(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
         """The shape of a transposed value from that of the original, so that nothing else keeps the transpose."""
-        transposed = _transposed(node.inputs[0])
-        if transposed is None or transposed[0].shape is None:
+        wanted = perm[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(perm))]
+        if source.shape is None or not wanted:
             return False
-        perm, n = transposed[1], len(transposed[1])
-        start = node.attributes["start"].as_int() if "start" in node.attributes else 0
-        end = node.attributes["end"].as_int() if "end" in node.attributes else n
-        wanted = list(perm)[slice(start, end)]
-        if not wanted:
-            return False
-        name = self.names.unique(f"{node.name}/original")
-        whole = ir.Value(name=name, type=node.outputs[0].type, shape=ir.Shape([n]))
-        final = ir.Value(
-            name=self.names.unique(f"{node.name}/Gather"), type=node.outputs[0].type, shape=node.outputs[0].shape
-        )
-        props = dict(node.metadata_props)
-        inner = ir.Node("", "Shape", [transposed[0]], outputs=[whole], name=name, metadata_props=props)
-        outer = ir.Node(
-            "",
-            "Gather",
-            [whole, self._constant(wanted)],
-            [ir.AttrInt64("axis", 0)],
-            outputs=[final],
-            name=final.name,
-            metadata_props=props,
-        )
-        self.graph.insert_after(node, [inner, outer])
-        replace_value(node.outputs[0], final)
+        old = node.outputs[0]
+        name, final = (self.names.unique(f"{node.name}/{what}") for what in ("original", "Gather"))
+        whole = node_from(node, "Shape", [source], name=name, type=old.type, shape=[len(perm)])
+        inputs, axis = [whole.outputs[0], self._constant(wanted)], ir.AttrInt64("axis", 0)
+        part = node_from(node, "Gather", inputs, [axis], name=final, type=old.type, shape=old.shape)
+        self.graph.insert_after(node, [whole, part])
+        replace_value(old, part.outputs[0])
         self.graph.remove(node, safe=True)
         return True
 
 
-_REWRITES: dict[str, Callable[[_Walk, ir.Node], bool]] = {
+_REWRITES: dict[str, Callable[[_Walk, ir.Node, ir.Value, list[int]], bool]] = {
+    **dict.fromkeys(_UNARY, _Walk._unary),
+    **dict.fromkeys(_REDUCTIONS, _Walk._reduce),
     "Concat": _Walk._concat,
     "Gather": _Walk._gather,
     "Pad": _Walk._pad,
@@ -409,6 +298,7 @@ _REWRITES: dict[str, Callable[[_Walk, ir.Node], bool]] = {
     "Slice": _Walk._slice,
     "Split": _Walk._split,
     "Squeeze": _Walk._squeeze,
+    "Transpose": _Walk._compose,
     "Unsqueeze": _Walk._unsqueeze,
 }
 
@@ -437,7 +327,13 @@ def _numbers(value: ir.Value | None) -> list[int] | None:
     return [int(item) for item in tensor.numpy().ravel()]
 
 
-def _squeezed(perm: Sequence[int]) -> list[int]:
-    """The order of the axes that are left, numbered anew."""
-    ranks = {axis: i for i, axis in enumerate(sorted(perm))}
-    return [ranks[axis] for axis in perm]
+def _inverse(perm: Sequence[int]) -> list[int]:
+    return sorted(range(len(perm)), key=perm.__getitem__)
+
+
+def _without(perm: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The originals of some axes, ascending, and the order of those that are left, numbered anew."""
+    dropped = {int(axis) % len(perm) for axis in axes}
+    left = [axis for i, axis in enumerate(perm) if i not in dropped]
+    ranks = {axis: i for i, axis in enumerate(sorted(left))}
+    return sorted(perm[axis] for axis in dropped), [ranks[axis] for axis in left]

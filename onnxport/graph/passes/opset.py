@@ -7,7 +7,6 @@ custom domains, metadata, data files) stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -55,7 +54,7 @@ def convert_opset(model: ir.Model, opset: int) -> None:
     """
     before = model.graph.opset_imports.get("", 1)
     steps = list(pairwise([*range(before, opset, 1 if opset > before else -1), opset]))
-    InlinePass(lambda function: any(_rewritten(node, *step) for node in every_node(function) for step in steps))(model)
+    InlinePass(lambda function: any(_rewritten(node, *step) for node in function.all_nodes() for step in steps))(model)
     names = {value.name for value in every_value(model.graph)}
     refused: dict[ir.Node, Unsupported] = {}
     for old, new in steps:
@@ -71,14 +70,6 @@ def convert_opset(model: ir.Model, opset: int) -> None:
             function.opset_imports[""] = opset
 
 
-def every_node(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """The nodes of a graph and of the bodies that they hold."""
-    for node in graph:
-        yield node
-        for body in bodies(node):
-            yield from every_node(body)
-
-
 def _rewritten(node: ir.Node, old: int, new: int) -> bool:
     """Whether a node changes from one opset to the next."""
     if node.domain not in ("", "ai.onnx"):
@@ -90,7 +81,7 @@ def _rewritten(node: ir.Node, old: int, new: int) -> bool:
 def _step(model: ir.Model, old: int, new: int, names: set[str | None], refused: dict[ir.Node, Unsupported]) -> None:
     """Rewrites the nodes that change from an opset to the one before or after it; adds to `refused` what can't be."""
     lone: dict[ir.Node, _Lone] = {}
-    for node in every_node(model.graph):
+    for node in model.graph.all_nodes():
         if node in refused or not _rewritten(node, old, new):
             continue
         reason = _refusal(node, old, new)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.defect import Defect, Write, Written
+from onnxport.graph.runtimes.defect import ALL_OPSETS, NO_KERNEL, Defect, Write, Written
 
 _T = ir.DataType
 SMALL = frozenset({_T.INT8, _T.UINT8, _T.INT16, _T.UINT16})
@@ -26,58 +26,47 @@ def again(
     return result
 
 
-def through(wide: ir.DataType, dtypes: frozenset[ir.DataType], operands: Sequence[int] | None = None) -> Write:
-    """Computes a node in `wide`: operands of `dtypes` are cast to it, and results of `dtypes` back."""
+def _converted(
+    into: Callable[[OpBuilder, ir.Value], ir.Value],
+    back: Callable[[OpBuilder, ir.Value, ir.DataType], ir.Value],
+    dtypes: frozenset[ir.DataType],
+) -> Write:
+    """Computes a node on its operands of `dtypes` brought `into` another type, and brings results of `dtypes` `back`."""
 
     def write(op: OpBuilder, node: ir.Node) -> Written:
-        inputs = [
-            op.cast(value, wide)
-            if value is not None and value.dtype in dtypes and (operands is None or index in operands)
-            else value
-            for index, value in enumerate(node.inputs)
-        ]
+        inputs = [into(op, value) if value is not None and value.dtype in dtypes else value for value in node.inputs]
         results = again(op, node, inputs)
-        results = results if isinstance(results, tuple) else (results,)
         return tuple(
-            op.cast(result, old.dtype) if old.dtype in dtypes and old.dtype != result.dtype else result
-            for old, result in zip(node.outputs, results, strict=True)
+            back(op, result, old.dtype) if old.dtype in dtypes and old.dtype != result.dtype else result
+            for old, result in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True)
         )
 
     return write
 
 
-def ordered(op: OpBuilder, node: ir.Node) -> Written:
-    """Computes a node on UINT64 in INT64, shifted by 2**63: the shift keeps the order."""
-
-    def shifted(value: ir.Value) -> ir.Value:
-        return op.Add(op.cast(value, _T.INT64), _LEAST)
-
-    inputs = [shifted(value) if value is not None and value.dtype == _T.UINT64 else value for value in node.inputs]
-    results = again(op, node, inputs)
-    results = results if isinstance(results, tuple) else (results,)
-    return tuple(
-        op.cast(op.Add(result, _LEAST), _T.UINT64) if old.dtype == _T.UINT64 else result
-        for old, result in zip(node.outputs, results, strict=True)
-    )
+# Computes a node on UINT64 in INT64, shifted by 2**63: the shift keeps the order.
+ordered = _converted(
+    lambda op, value: op.Add(op.cast(value, _T.INT64), _LEAST),
+    lambda op, result, dtype: op.cast(op.Add(result, _LEAST), dtype),
+    frozenset({_T.UINT64}),
+)
 
 
-def _cast_row(
+def cast_row(
     operators: str,
     dtypes: Sequence[ir.DataType],
     wide: ir.DataType,
+    reason: str = NO_KERNEL,
     *,
     operands: tuple[int, ...] | None = None,
-    opsets: range = range(13, 27),
+    opsets: range = ALL_OPSETS,
+    applies: Callable[[ir.Node], bool] | None = None,
 ) -> Defect:
+    """A row for operators that are computed in `wide`: operands of `dtypes` are cast to it, and results of `dtypes` back."""
     kinds = frozenset(dtypes)
-    return Defect(
-        tuple(operators.split()),
-        through(wide, kinds, operands),
-        f"{wide.name.lower()} between casts",
-        dtypes=kinds,
-        operands=operands,
-        opsets=opsets,
-    )
+    write = _converted(lambda op, value: op.cast(value, wide), OpBuilder.cast, kinds)
+    instead = f"{wide.name.lower()} between casts"
+    return Defect(tuple(operators.split()), write, instead, reason, kinds, operands, opsets, applies)
 
 
 # Without a kernel for BFLOAT16 in 1.21 or 1.31; results are rounded to it after each operator, as the frameworks do.
@@ -99,46 +88,35 @@ _REDUCTIONS = (
 )
 
 CASTS = (
-    _cast_row(_NO_BFLOAT16, [_T.BFLOAT16], _T.FLOAT),
-    _cast_row(
+    cast_row(_NO_BFLOAT16, [_T.BFLOAT16], _T.FLOAT),
+    cast_row(
         f"{_ARITHMETIC} ArgMax ArgMin Clip CumSum Einsum Neg NonZero Pad Relu TopK Trilu",
         [_T.INT16, _T.UINT16],
         _T.INT32,
     ),
-    _cast_row("Where", [_T.INT16, _T.UINT16], _T.INT32, operands=(1, 2)),
-    _cast_row(f"{_ARITHMETIC} Einsum NonZero TopK Trilu", [_T.INT8], _T.INT32),
-    _cast_row("Where", [_T.INT8], _T.INT32, operands=(1, 2)),
-    _cast_row(f"{_ARITHMETIC} Einsum TopK Trilu", [_T.UINT8], _T.INT32),
-    _cast_row("Relu", [_T.INT16], _T.INT32),
-    _cast_row("Pow", [_T.INT8, _T.UINT8, _T.INT16, _T.UINT16], _T.INT32, operands=(1,)),
-    _cast_row("Pow", [_T.UINT32], _T.INT64, operands=(1,)),
-    _cast_row("Unique", [_T.UINT8, _T.INT16, _T.UINT16, _T.INT32, _T.UINT32], _T.INT64),
-    _cast_row("Unique", [_T.BOOL], _T.INT8),
-    _cast_row("Trilu", [_T.INT32, _T.UINT32, _T.UINT64], _T.INT64, operands=(0,)),
-    _cast_row(
+    cast_row("Where", [_T.INT16, _T.UINT16], _T.INT32, operands=(1, 2)),
+    cast_row(f"{_ARITHMETIC} Einsum NonZero TopK Trilu", [_T.INT8], _T.INT32),
+    cast_row("Where", [_T.INT8], _T.INT32, operands=(1, 2)),
+    cast_row(f"{_ARITHMETIC} Einsum TopK Trilu", [_T.UINT8], _T.INT32),
+    cast_row("Relu", [_T.INT16], _T.INT32),
+    cast_row("Pow", [_T.INT8, _T.UINT8, _T.INT16, _T.UINT16], _T.INT32, operands=(1,)),
+    cast_row("Pow", [_T.UINT32], _T.INT64, operands=(1,)),
+    cast_row("Unique", [_T.UINT8, _T.INT16, _T.UINT16, _T.INT32, _T.UINT32], _T.INT64),
+    cast_row("Unique", [_T.BOOL], _T.INT8),
+    cast_row("Trilu", [_T.INT32, _T.UINT32, _T.UINT64], _T.INT64, operands=(0,)),
+    cast_row(
         "Add ArgMax ArgMin CumSum Div Einsum Equal Gemm Greater GreaterOrEqual Less LessOrEqual Mul NonZero PRelu "
         f"Sub TopK {_REDUCTIONS}",
         [_T.UINT32],
         _T.INT64,
     ),
-    _cast_row("Where", [_T.UINT32, _T.UINT64], _T.INT64, operands=(1, 2)),
-    _cast_row(
+    cast_row("Where", [_T.UINT32, _T.UINT64], _T.INT64, operands=(1, 2)),
+    cast_row(
         "Add CumSum Einsum Equal Gemm Mul NonZero Sub ReduceProd ReduceSum ReduceSumSquare", [_T.UINT64], _T.INT64
     ),
-    _cast_row("Gemm", [_T.INT32], _T.DOUBLE),
+    cast_row("Gemm", [_T.INT32], _T.DOUBLE),
     Defect(
-        (
-            "ArgMax",
-            "ArgMin",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "ReduceMax",
-            "ReduceMin",
-            "TopK",
-            "Unique",
-        ),
+        tuple("ArgMax ArgMin Greater GreaterOrEqual Less LessOrEqual ReduceMax ReduceMin TopK Unique".split()),
         ordered,
         "int64 between shifts by 2**63",
         dtypes=frozenset({_T.UINT64}),

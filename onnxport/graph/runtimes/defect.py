@@ -15,6 +15,7 @@ Written = ir.Value | tuple[ir.Value, ...]
 Write = Callable[[OpBuilder, ir.Node], Written]
 
 ALL_OPSETS = range(13, 27)
+NO_KERNEL = "onnxruntime has no kernel"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Defect:
     operators: tuple[str, ...]
     write: Write
     instead: str
-    reason: str = "onnxruntime has no kernel"
+    reason: str = NO_KERNEL
     dtypes: frozenset[ir.DataType] = frozenset()
     operands: tuple[int, ...] | None = None
     opsets: range = ALL_OPSETS
@@ -78,26 +79,12 @@ def optional(node: ir.Node, index: int) -> ir.Value | None:
 
 def real(node: ir.Node, name: str, default: float) -> float:
     """An attribute that is a number: a float32, as its default."""
-    item = node.attributes.get(name)
-    return float(np.float32(default)) if item is None else item.as_float()
-
-
-def whole(node: ir.Node, name: str, default: int) -> int:
-    """An attribute that is an integer."""
-    item = node.attributes.get(name)
-    return default if item is None else item.as_int()
+    return node.attributes.get_float(name, float(np.float32(default)))
 
 
 def wholes(node: ir.Node, name: str, default: Sequence[int]) -> list[int]:
     """An attribute that is a list of integers."""
-    item = node.attributes.get(name)
-    return list(default if item is None else item.as_ints())
-
-
-def text(node: ir.Node, name: str, default: str) -> str:
-    """An attribute that is a string."""
-    item = node.attributes.get(name)
-    return default if item is None else item.as_string()
+    return list(node.attributes.get_ints(name, default))
 
 
 def dims(value: ir.Value | None) -> list[int | None] | None:

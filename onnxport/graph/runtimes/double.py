@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
@@ -144,10 +146,6 @@ def _is_small_matrix(node: ir.Node) -> bool:
     return size is not None and 0 < size <= _LARGEST_MATRIX
 
 
-def _row(operator: str, write: Write, instead: str, **more: object) -> Defect:
-    return Defect((operator,), write, instead, **{"dtypes": _DOUBLE, **more})  # type: ignore[arg-type]
-
-
 def _is_transposed(value: ir.Value | None) -> bool:
     """Whether a value is a transposition, or one behind a cast, with which onnxruntime merges a product."""
     node = None if value is None else value.producer()
@@ -162,28 +160,30 @@ def unmerged_product(op: OpBuilder, node: ir.Node) -> ir.Value:
     return op.MatMul(*(op.Sum(value) if _is_transposed(value) else value for value in operands))
 
 
+_row = partial(Defect, dtypes=_DOUBLE)
+
 DOUBLE = (
     _row(
-        "MatMul",
+        ("MatMul",),
         unmerged_product,
         "MatMul of a Sum of the transposed operand alone",
         reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
         applies=lambda node: any(map(_is_transposed, node.inputs)),
         opsets=range(13, 25),
     ),
-    _row("Softplus", softplus, "max(x, 0) + log1p(exp(-|x|))"),
-    _row("Softsign", softsign, "x / (1 + |x|)"),
-    _row("Elu", elu, "alpha expm1(x) below 0"),
-    _row("LeakyRelu", leaky_relu, "alpha x below 0"),
-    _row("PRelu", prelu, "slope x below 0", dtypes=_DOUBLE | {ir.DataType.INT32, ir.DataType.INT64}),
-    _row("ThresholdedRelu", thresholded_relu, "Where"),
-    _row("HardSigmoid", hard_sigmoid, "max(0, min(1, alpha x + beta))"),
-    _row("Mish", mish, "x tanh(softplus(x))"),
-    _row("Tan", tan, "sin(x) / cos(x)"),
-    _row("Cos", cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.21 has no kernel", opsets=range(13, 22)),
-    _row("Mean", mean, "Sum and Div"),
-    _row("InstanceNormalization", instance_normalization, "its definition", applies=_has_rank),
-    _row("GlobalAveragePool", over_space("ReduceMean"), "ReduceMean", applies=_has_rank),
-    _row("GlobalMaxPool", over_space("ReduceMax"), "ReduceMax", applies=_has_rank),
-    _row("Det", determinant, "Gaussian elimination", applies=_is_small_matrix),
+    _row(("Softplus",), softplus, "max(x, 0) + log1p(exp(-|x|))"),
+    _row(("Softsign",), softsign, "x / (1 + |x|)"),
+    _row(("Elu",), elu, "alpha expm1(x) below 0"),
+    _row(("LeakyRelu",), leaky_relu, "alpha x below 0"),
+    _row(("PRelu",), prelu, "slope x below 0", dtypes=_DOUBLE | {ir.DataType.INT32, ir.DataType.INT64}),
+    _row(("ThresholdedRelu",), thresholded_relu, "Where"),
+    _row(("HardSigmoid",), hard_sigmoid, "max(0, min(1, alpha x + beta))"),
+    _row(("Mish",), mish, "x tanh(softplus(x))"),
+    _row(("Tan",), tan, "sin(x) / cos(x)"),
+    _row(("Cos",), cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.21 has no kernel", opsets=range(13, 22)),
+    _row(("Mean",), mean, "Sum and Div"),
+    _row(("InstanceNormalization",), instance_normalization, "its definition", applies=_has_rank),
+    _row(("GlobalAveragePool",), over_space("ReduceMean"), "ReduceMean", applies=_has_rank),
+    _row(("GlobalMaxPool",), over_space("ReduceMax"), "ReduceMax", applies=_has_rank),
+    _row(("Det",), determinant, "Gaussian elimination", applies=_is_small_matrix),
 )

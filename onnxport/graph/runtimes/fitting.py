@@ -11,6 +11,7 @@ from onnx_ir.passes import Sequential
 from onnxport.graph.bodies import bodies
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
+from onnxport.graph.passes.rewriting import replace_value
 from onnxport.graph.runtimes.casts import CASTS
 from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
 from onnxport.graph.runtimes.double import DOUBLE
@@ -100,7 +101,7 @@ class _Fitting:
             results = tuple(value if value in own else inner.identity(value) for value in results)
         graph.insert_before(node, inner.nodes)
         for old, new in zip(node.outputs, results, strict=True):
-            _take_the_place(old, new)
+            replace_value(old, new)
         graph.remove(node, safe=True)
         if not before:
             self._used.setdefault(defect, Counter())[node.op_type] += 1
@@ -116,17 +117,3 @@ class _Fitting:
 
 def _counted(operators: Counter[str]) -> str:
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in operators.items())
-
-
-def _take_the_place(old: ir.Value, new: ir.Value) -> None:
-    """Uses `new` wherever `old` is used, under the name of `old` where that is the user's."""
-    is_output, name = old.is_graph_output(), old.name
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    if is_output:
-        new.name = name
-    if old.shape is not None:
-        new.shape = old.shape if new.shape is None else _known(new.shape, old.shape)
-
-
-def _known(shape: ir.Shape, other: ir.Shape) -> ir.Shape:
-    return ir.Shape([a if isinstance(a, int) else b for a, b in zip(shape, other, strict=True)])

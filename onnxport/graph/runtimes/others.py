@@ -7,8 +7,8 @@ import math
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.casts import again, through
-from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, optional, real, text, whole, wholes
+from onnxport.graph.runtimes.casts import again, cast_row
+from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, optional, real, wholes
 from onnxport.graph.runtimes.whole_numbers import clip
 
 _T = ir.DataType
@@ -80,7 +80,7 @@ def one_hot(op: OpBuilder, node: ir.Node) -> Written:
     """Zeros and ones in INT64, and Where between the two values."""
     index, depth = (op.cast(operand(node, i), _T.INT64) for i in (0, 1))
     depth = depth if (dims(depth) or []) == [] else op.Squeeze(depth, op.axes(0))
-    ones = op.OneHot(index, depth, [0, 1], axis=whole(node, "axis", -1))
+    ones = op.OneHot(index, depth, [0, 1], axis=node.attributes.get_int("axis", -1))
     values = operand(node, 2)
     return op.Where(op.cast(ones, _T.BOOL), op.Gather(values, 1), op.Gather(values, 0))
 
@@ -93,8 +93,8 @@ def _has_no_one_hot(node: ir.Node) -> bool:
 def gemm_of_integers(op: OpBuilder, node: ir.Node) -> Written:
     """alpha A B + beta C by MatMul, Mul and Add."""
     a, b, c = operand(node, 0), operand(node, 1), optional(node, 2)
-    a = op.Transpose(a, perm=[1, 0]) if whole(node, "transA", 0) else a
-    b = op.Transpose(b, perm=[1, 0]) if whole(node, "transB", 0) else b
+    a = op.Transpose(a, perm=[1, 0]) if node.attributes.get_int("transA", 0) else a
+    b = op.Transpose(b, perm=[1, 0]) if node.attributes.get_int("transB", 0) else b
     alpha, beta = real(node, "alpha", 1.0), real(node, "beta", 1.0)
     result = op.MatMul(a, b)
     result = result if alpha == 1 else op.Mul(result, op.const(int(alpha), a.dtype))
@@ -109,14 +109,14 @@ def _has_whole_factors(node: ir.Node) -> bool:
 
 def blocks(op: OpBuilder, node: ir.Node) -> Written:
     """DepthToSpace and SpaceToDepth by Reshape and Transpose (ONNX operator specification)."""
-    x, size = operand(node, 0), whole(node, "blocksize", 1)
+    x, size = operand(node, 0), node.attributes.get_int("blocksize", 1)
     n, c, h, w = (op.dim(x, axis) for axis in range(4))
     if node.op_type == "SpaceToDepth":
         parts = op.Reshape(x, op.shape_vector([n, c, op.Div(h, size), size, op.Div(w, size), size]))
         moved = op.Transpose(parts, perm=[0, 3, 5, 1, 2, 4])
         return op.Reshape(moved, op.shape_vector([n, op.Mul(c, size * size), op.Div(h, size), op.Div(w, size)]))
     depth = op.Div(c, size * size)
-    by_column = text(node, "mode", "DCR") == "CRD"
+    by_column = node.attributes.get_string("mode", "DCR") == "CRD"
     sizes = [n, depth, size, size, h, w] if by_column else [n, size, size, depth, h, w]
     moved = op.Transpose(
         op.Reshape(x, op.shape_vector(sizes)), perm=[0, 1, 4, 2, 5, 3] if by_column else [0, 3, 4, 1, 5, 2]
@@ -160,7 +160,7 @@ def _static(op: OpBuilder, item: int | ir.Value) -> int | ir.Value:
 
 
 def _has_axes(node: ir.Node) -> bool:
-    stretch = text(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
+    stretch = node.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch"
     return "axes" in node.attributes and dims(node.inputs[0]) is not None and stretch
 
 
@@ -187,9 +187,9 @@ def nearest(op: OpBuilder, node: ir.Node) -> Written:
 
 def _is_plain_nearest(node: ir.Node) -> bool:
     x = node.inputs[0]
-    cut = text(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
-    stretch = text(node, "keep_aspect_ratio_policy", "stretch") == "stretch"
-    plain = text(node, "mode", "nearest") == "nearest" and not cut and stretch
+    cut = node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    stretch = node.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch"
+    plain = node.attributes.get_string("mode", "nearest") == "nearest" and not cut and stretch
     return plain and x is not None and x.dtype is not None and x.dtype not in _RESIZED and dims(x) is not None
 
 
@@ -256,13 +256,7 @@ _GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 OTHERS = (
-    Defect(
-        ("Sign",),
-        through(_T.FLOAT, frozenset({_T.FLOAT16}), None),
-        "float between casts",
-        reason="onnxruntime gives 0 for NaN",
-        dtypes=frozenset({_T.FLOAT16}),
-    ),
+    cast_row("Sign", [_T.FLOAT16], _T.FLOAT, "onnxruntime gives 0 for NaN"),
     Defect(("Swish",), swish, "x Sigmoid(alpha x)", opsets=range(24, 27)),
     Defect(("Where",), where_of_booleans, "Or and And", dtypes=_BOOL, operands=(1,)),
     Defect(
@@ -281,12 +275,7 @@ OTHERS = (
         applies=_has_computed_axes,
     ),
     Defect(("Relu",), relu_of_integers, "Where", dtypes=frozenset({_T.INT64})),
-    Defect(
-        ("NonZero",),
-        non_zero,
-        "NonZero of booleans",
-        dtypes=frozenset({_T.DOUBLE}),
-    ),
+    Defect(("NonZero",), non_zero, "NonZero of booleans", dtypes=frozenset({_T.DOUBLE})),
     Defect(("OneHot",), one_hot, "OneHot of int64 and Where", applies=_has_no_one_hot),
     Defect(
         ("Gemm",),

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
-from onnxport.graph.passes.batch_norm import replace_value
+from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
 
 _HALF = ir.DataType.FLOAT16
 # What no transposition is moved through.
@@ -42,8 +42,7 @@ def _stage(node: ir.Node, turned: dict[ir.Value, int]) -> int:
         return 0
     stage = max((turned.get(value, 0) for value in node.inputs if value is not None), default=0)
     if node.op_type == "Transpose":
-        perm = node.attributes.get("perm")
-        return max(stage, int(perm is None or perm.as_ints()[0] != 0))
+        return max(stage, int(node.attributes.get_ints("perm", (1,))[0] != 0))
     return 2 if stage and node.op_type == "Cast" else stage
 
 
@@ -83,14 +82,6 @@ def _widen(node: ir.Node, index: int, axis: int, result_axis: int, main: ir.Grap
 def _node(
     node: ir.Node, op_type: str, index: int, value: ir.Value, axis: int, main: ir.Graph, shape: ir.Shape | None
 ) -> ir.Node:
-    place, name = f"{op_type}/axis.{axis}", f"{node.name}/{op_type}.{index}"
-    if place not in main.initializers:
-        tensor = ir.tensor(np.array([axis]), name=place)
-        main.register_initializer(
-            ir.Value(name=place, type=ir.TensorType(tensor.dtype), shape=ir.Shape([1]), const_value=tensor)
-        )
-    product = ir.Node(
-        "", op_type, [value, main.initializers[place]], name=name, metadata_props=dict(node.metadata_props)
-    )
-    product.outputs[0].name, product.outputs[0].type, product.outputs[0].shape = name, value.type, shape
-    return product
+    place = f"{op_type}/axis.{axis}"
+    axes = main.initializers[place] if place in main.initializers else add_weight(main, place, np.array([axis]))
+    return node_from(node, op_type, [value, axes], name=f"{node.name}/{op_type}.{index}", type=value.type, shape=shape)

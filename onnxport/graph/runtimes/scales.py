@@ -6,6 +6,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
+from onnxport.graph.passes.rewriting import add_weight, node_from
+
 # A row of the scale up to this length stands in the file; a longer one is expanded at run time.
 _LONGEST_ROW = 1 << 12
 # Several powers of two below this exponent multiply to a float32.
@@ -89,21 +91,13 @@ def _spread(node: ir.Node, graph: ir.Graph) -> None:
         return
     last = other.shape[-1] if other.shape is not None and other.shape.rank() else None
     if isinstance(last, int) and 1 < last <= _LONGEST_ROW:
-        row = ir.tensor(np.full(last, factor.const_value.numpy().reshape(())), name=f"{node.name}/scale")
-        value = ir.Value(name=row.name, type=ir.TensorType(row.dtype), shape=ir.Shape([last]), const_value=row)
-        graph.register_initializer(value)
-        node.replace_input_with(index, value)
+        row = np.full(last, factor.const_value.numpy().reshape(()))
+        node.replace_input_with(index, add_weight(graph, f"{node.name}/scale", row))
         return
-    shape = _before(node, "Shape", [other], ir.DataType.INT64)
-    spread = _before(node, "Expand", [factor, shape], ir.DataType.DOUBLE)
-    spread.shape = other.shape
-    node.replace_input_with(index, spread)
-
-
-def _before(node: ir.Node, op_type: str, inputs: list[ir.Value], dtype: ir.DataType) -> ir.Value:
-    name = f"{node.name}/{op_type}"
-    copy = ir.Node("", op_type, inputs, name=name, metadata_props=dict(node.metadata_props))
-    copy.outputs[0].name, copy.outputs[0].type = name, ir.TensorType(dtype)
+    kinds = ir.TensorType(ir.DataType.INT64), ir.TensorType(ir.DataType.DOUBLE)
+    size = node_from(node, "Shape", [other], name=f"{node.name}/Shape", type=kinds[0])
+    inputs = [factor, size.outputs[0]]
+    spread = node_from(node, "Expand", inputs, name=f"{node.name}/Expand", type=kinds[1], shape=other.shape)
     if node.graph is not None:
-        node.graph.insert_before(node, copy)
-    return copy.outputs[0]
+        node.graph.insert_before(node, [size, spread])
+    node.replace_input_with(index, spread.outputs[0])

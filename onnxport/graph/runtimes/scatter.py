@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.casts import through
-from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, text
+from onnxport.graph.runtimes.casts import cast_row
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand
 
 _END = np.iinfo(np.int64).max
 _T = ir.DataType
@@ -21,7 +21,7 @@ def slices(op: OpBuilder, node: ir.Node) -> Written:
         UnsupportedOperator: the rank of what is added to, or the number of axes that the places have, is not known.
     """
     x, indices, updates = operand(node, 0), operand(node, 1), operand(node, 2)
-    reduction = text(node, "reduction", "none")
+    reduction = node.attributes.get_string("reduction", "none")
     count = (dims(indices) or [None])[-1]
     if x.shape is None or count is None:
         raise UnsupportedOperator("scattering with a reduction into a tensor of unknown rank")
@@ -49,7 +49,7 @@ def slices(op: OpBuilder, node: ir.Node) -> Written:
 
 
 def _reduces(node: ir.Node) -> bool:
-    return text(node, "reduction", "none") != "none"
+    return node.attributes.get_string("reduction", "none") != "none"
 
 
 SCATTERS = (
@@ -62,14 +62,13 @@ SCATTERS = (
         applies=_reduces,
     ),
     *(
-        Defect(
-            ("ScatterElements",),
-            through(wide, frozenset({dtype})),
-            f"{wide.name.lower()} between casts",
+        cast_row(
+            "ScatterElements",
+            [dtype],
+            wide,
             "onnxruntime scatters it without a reduction only",
-            frozenset({dtype}),
-            opsets=range(16, 27),
             operands=(0,),
+            opsets=range(16, 27),
             applies=_reduces,
         )
         for dtype, wide in ((_T.FLOAT16, _T.FLOAT), (_T.BFLOAT16, _T.FLOAT), (_T.BOOL, _T.INT32))

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, whole
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand
 
 
 def gather(op: OpBuilder, node: ir.Node) -> Written:
@@ -14,7 +14,7 @@ def gather(op: OpBuilder, node: ir.Node) -> Written:
 
     A transposition around a Gather of the last axis would do too, but onnxruntime's optimiser takes it away again.
     """
-    data, index, axis = operand(node, 0), operand(node, 1), whole(node, "axis", 0)
+    data, index, axis = operand(node, 0), operand(node, 1), node.attributes.get_int("axis", 0)
     assert data.shape is not None
     axis %= data.shape.rank()
     sizes, end = op.shape(data), np.iinfo(np.int64).max
@@ -35,7 +35,7 @@ def gather(op: OpBuilder, node: ir.Node) -> Written:
 def _loses_strings(node: ir.Node) -> bool:
     """Whether rows are more than one string: of what lies behind the axis the kernel copies the first one only."""
     sizes = dims(node.inputs[0])
-    return sizes is not None and any(size != 1 for size in sizes[whole(node, "axis", 0) % len(sizes) + 1 :])
+    return sizes is not None and any(size != 1 for size in sizes[node.attributes.get_int("axis", 0) % len(sizes) + 1 :])
 
 
 STRINGS = (

@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtimes.casts import again
-from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, whole, wholes
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, wholes
 
 _INT64 = ir.DataType.INT64
 _ONLY_INT64 = frozenset({_INT64})
@@ -82,7 +84,7 @@ def reduction(op: OpBuilder, node: ir.Node) -> Written:
     """Upper and lower 32 bits on their own, of each of which the kernels are right."""
     x, *axes = node.inputs
     assert x is not None
-    operator, keepdims = node.op_type, whole(node, "keepdims", 1)
+    operator, keepdims = node.op_type, node.attributes.get_int("keepdims", 1)
     low = op.Mod(x, _WHOLE)
     high = op.Div(op.Sub(x, low), _WHOLE)
 
@@ -107,7 +109,7 @@ def product(op: OpBuilder, node: ir.Node) -> Written:
         nowhere = op.Mul(x, 0)
         ones = op.Add(op.reduce("ReduceSum", nowhere, [axis], keepdims=True), 1)
         x = op.ScatterElements(ones, nowhere, x, axis=axis, reduction="mul")
-    return x if whole(node, "keepdims", 1) or not axes else op.Squeeze(x, op.axes(*axes))
+    return x if node.attributes.get_int("keepdims", 1) or not axes else op.Squeeze(x, op.axes(*axes))
 
 
 def _known_axes(node: ir.Node) -> list[int] | None:
@@ -116,7 +118,7 @@ def _known_axes(node: ir.Node) -> list[int] | None:
         return None
     if given is not None:
         return None if given.const_value is None else [int(axis) for axis in given.const_value.numpy().ravel()]
-    everything = [] if whole(node, "noop_with_empty_axes", 0) else list(range(len(sizes)))
+    everything = [] if node.attributes.get_int("noop_with_empty_axes", 0) else list(range(len(sizes)))
     return wholes(node, "axes", everything)
 
 
@@ -150,10 +152,6 @@ def _is_large_reduction(node: ir.Node) -> bool:
     return not is_moderate(node.inputs[0])
 
 
-def _has_exponent(node: ir.Node) -> bool:
-    return _exponent(node) > 0
-
-
 def _is_product(node: ir.Node) -> bool:
     return _known_axes(node) is not None and _is_large_reduction(node)
 
@@ -161,39 +159,22 @@ def _is_product(node: ir.Node) -> bool:
 _WRONG = "onnxruntime takes the lower 32 bits for signed"
 _ROUNDED = "onnxruntime computes in float64"
 
+_halves = partial(
+    Defect,
+    write=reduction,
+    instead="two halves of 32 bits",
+    dtypes=_ONLY_INT64,
+    operands=(0,),
+    applies=_is_large_reduction,
+)
+
 WHOLE_NUMBERS = (
     Defect(("Max", "Min"), extreme, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
     Defect(("Clip",), clip, "Less and Where", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
     Defect(("Sign",), sign, "Sign of float64", _WRONG, _ONLY_INT64, applies=_is_large, link=_EIGEN),
-    Defect(
-        ("ReduceMax", "ReduceMin"),
-        reduction,
-        "two halves of 32 bits",
-        _WRONG,
-        _ONLY_INT64,
-        operands=(0,),
-        applies=_is_large_reduction,
-        link=_EIGEN,
-    ),
-    Defect(
-        ("ReduceSum",),
-        reduction,
-        "two halves of 32 bits",
-        _ROUNDED,
-        _ONLY_INT64,
-        operands=(0,),
-        applies=_is_large_reduction,
-    ),
-    Defect(
-        ("ReduceProd",),
-        product,
-        "ScatterElements",
-        _ROUNDED,
-        _ONLY_INT64,
-        operands=(0,),
-        opsets=range(16, 27),
-        applies=_is_product,
-    ),
+    _halves(("ReduceMax", "ReduceMin"), reason=_WRONG, link=_EIGEN),
+    _halves(("ReduceSum",), reason=_ROUNDED),
+    Defect(("ReduceProd",), product, "ScatterElements", _ROUNDED, _ONLY_INT64, (0,), range(16, 27), _is_product),
     Defect(
         ("Pow",),
         power,
@@ -201,6 +182,6 @@ WHOLE_NUMBERS = (
         _ROUNDED,
         frozenset({_INT64, ir.DataType.INT32}),
         operands=(0,),
-        applies=_has_exponent,
+        applies=lambda node: _exponent(node) > 0,
     ),
 )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, text, whole, wholes
-
-_DOUBLE = frozenset({ir.DataType.DOUBLE})
+from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optional, wholes
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = Fal
     sizes = (dims(x) or [])[2:]
     count = len(sizes)
     strides, dilations = wholes(node, "strides", [1] * count), wholes(node, "dilations", [1] * count)
-    pads, auto = wholes(node, "pads", [0] * 2 * count), text(node, "auto_pad", "NOTSET")
+    pads, auto = wholes(node, "pads", [0] * 2 * count), node.attributes.get_string("auto_pad", "NOTSET")
     axes = []
     for i, size in enumerate(sizes):
         before, after = pads[i], pads[count + i]
@@ -96,7 +95,7 @@ def convolution(op: OpBuilder, node: ir.Node) -> Written:
     kernel = _kernel(node)
     axes = _axes(node, x, kernel)
     assert axes is not None
-    return _product(op, _windows(op, x, axes), weight, bias, whole(node, "group", 1), len(kernel), "gm")
+    return _product(op, _windows(op, x, axes), weight, bias, node.attributes.get_int("group", 1), len(kernel), "gm")
 
 
 def transposed_convolution(op: OpBuilder, node: ir.Node) -> Written:
@@ -117,7 +116,7 @@ def transposed_convolution(op: OpBuilder, node: ir.Node) -> Written:
         exists = op.And(op.Equal(op.Mul(source, strides[i]), sent), op.Not(op.Less(sent, 0)))
         exists = op.And(exists, op.Less(source, size))
         padded = op.Gather(padded, op.Where(exists, source, size), axis=2 + 2 * i)
-    return _product(op, padded, weight, bias, whole(node, "group", 1), count, "cg")
+    return _product(op, padded, weight, bias, node.attributes.get_int("group", 1), count, "cg")
 
 
 def _product(
@@ -159,7 +158,7 @@ def _transposed_pads(node: ir.Node, x: ir.Value, kernel: Sequence[int]) -> tuple
     """Padding at both ends and what is added to the end (ONNX operator specification, ConvTranspose)."""
     count = len(kernel)
     more = wholes(node, "output_padding", [0] * count)
-    shape, auto = wholes(node, "output_shape", []), text(node, "auto_pad", "NOTSET")
+    shape, auto = wholes(node, "output_shape", []), node.attributes.get_string("auto_pad", "NOTSET")
     if not shape and auto in ("NOTSET", "VALID"):
         return wholes(node, "pads", [0] * 2 * count) if auto == "NOTSET" else [0] * 2 * count, more
     strides, dilations = wholes(node, "strides", [1] * count), wholes(node, "dilations", [1] * count)
@@ -185,7 +184,7 @@ def average_pool(op: OpBuilder, node: ir.Node) -> Written:
     total = op.reduce("ReduceSum", _windows(op, x, axes), taps, keepdims=False)
     if not any(axis.before or axis.after or axis.ceil for axis in axes):
         return op.Div(total, float(prod(axis.kernel for axis in axes)))
-    padding = bool(whole(node, "count_include_pad", 0))
+    padding = bool(node.attributes.get_int("count_include_pad", 0))
     for i, axis in enumerate(axes):
         size = op.Squeeze(op.dim(x, 2 + i), op.axes(0))
         low = 0 if padding else axis.before
@@ -202,7 +201,7 @@ def norm_pool(op: OpBuilder, node: ir.Node) -> Written:
     axes = _pooled(node)
     assert axes is not None
     taps = [3 + 2 * i for i in range(len(axes))]
-    operator = "ReduceL1" if whole(node, "p", 2) == 1 else "ReduceL2"
+    operator = "ReduceL1" if node.attributes.get_int("p", 2) == 1 else "ReduceL2"
     return op.reduce(operator, _windows(op, operand(node, 0), axes), taps, keepdims=False)
 
 
@@ -210,7 +209,7 @@ def _pooled(node: ir.Node) -> list[_Axis] | None:
     x = node.inputs[0]
     if x is None or dims(x) is None:
         return None
-    return _axes(node, x, wholes(node, "kernel_shape", []), ceil=bool(whole(node, "ceil_mode", 0)))
+    return _axes(node, x, wholes(node, "kernel_shape", []), ceil=bool(node.attributes.get_int("ceil_mode", 0)))
 
 
 def _is_known_convolution(node: ir.Node) -> bool:
@@ -219,23 +218,22 @@ def _is_known_convolution(node: ir.Node) -> bool:
         return False
     if node.op_type == "Conv":
         return _axes(node, x, _kernel(node)) is not None
-    fixed = text(node, "auto_pad", "NOTSET") in ("NOTSET", "VALID") and "output_shape" not in node.attributes
+    fixed = (
+        node.attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and "output_shape" not in node.attributes
+    )
     return fixed or None not in (dims(x) or [])[2:]
 
 
 def _is_known_pool(node: ir.Node) -> bool:
-    return _pooled(node) is not None and whole(node, "p", 2) in (1, 2)
+    return _pooled(node) is not None and node.attributes.get_int("p", 2) in (1, 2)
 
+
+_row = partial(Defect, dtypes=frozenset({ir.DataType.DOUBLE}))
 
 WINDOWS = (
-    Defect(("Conv",), convolution, "an Einsum of its windows", dtypes=_DOUBLE, applies=_is_known_convolution),
-    Defect(
-        ("ConvTranspose",),
-        transposed_convolution,
-        "an Einsum of its windows",
-        dtypes=_DOUBLE,
-        applies=_is_known_convolution,
-    ),
-    Defect(("AveragePool",), average_pool, "sums of its windows", dtypes=_DOUBLE, applies=_is_known_pool),
-    Defect(("LpPool",), norm_pool, "norms of its windows", dtypes=_DOUBLE, applies=_is_known_pool),
+    _row(("Conv",), convolution, "an Einsum of its windows", applies=_is_known_convolution),
+    _row(("ConvTranspose",), transposed_convolution, "an Einsum of its windows", applies=_is_known_convolution),
+    _row(("AveragePool",), average_pool, "sums of its windows", applies=_is_known_pool),
+    _row(("LpPool",), norm_pool, "norms of its windows", applies=_is_known_pool),
 )
