@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+
+from onnxport.errors import InvalidInputError
 
 # What constants that a map entry writes are called; further ones have a number behind it.
 CONSTANT = "const"
@@ -28,6 +31,40 @@ def numbered(base: str, taken: set[str | None], first: int = 1) -> str:
         number += 1
     taken.add(name)
     return name
+
+
+def positional(parameters: Sequence[str], count: int) -> list[str]:
+    """Names of `count` positional arguments: the parameters', and numbers for those beyond them.
+
+    >>> positional(["x"], 2)
+    ['x', 'input_1']
+    """
+    return [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(count)]
+
+
+def chosen_names(option: str, own: Sequence[str], chosen: Sequence[str] | None) -> list[str]:
+    """The names that the user gave as `option`, in the place of a model's own.
+
+    Raises:
+        InvalidInputError: their number differs.
+    """
+    if chosen is not None and len(chosen) != len(own):
+        has = ", ".join(own) or "none"
+        raise InvalidInputError(f"{option}: {len(chosen)} are given, the model has {len(own)} ({has})")
+    return list(own if chosen is None else chosen)
+
+
+def check_outputs_apart(inputs: Iterable[str], output_names: Sequence[str] | None) -> None:
+    """Refuses a name that the user gave an output where an input has it.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    both = set(inputs) & set(output_names or ())
+    if both:
+        raise InvalidInputError(
+            f"output_names: {min(both)!r} is the name of an input; a graph tells values apart by their names"
+        )
 
 
 class NameAuthority:

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from onnxport.errors import (
-    InvalidInputError,
-    InvalidModelError,
-    OnnxportError,
-    TracingError,
-    UntrustedFileError,
-    first_line,
-)
+from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
+from onnxport.graph.names import positional
+from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 from onnxport.tracing.trust.keras import check_file, check_weights
 
 if TYPE_CHECKING:
@@ -38,9 +33,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         UntrustedFileError: loading or running it would do more than compute, and the consent is not given.
         InvalidModelError: the file is missing, corrupt, or holds no Keras model.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise InvalidModelError(f"no file {str(path)!r}")
+    place = existing_file(path)
     if place.suffix.lower() not in _SUFFIXES:
         raise InvalidModelError(f"{str(path)!r} is no Keras file: the suffix is none of {', '.join(_SUFFIXES)}")
     try:
@@ -50,13 +43,10 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
     except OnnxportError:
         raise
     except Exception as error:  # Keras lets through what zipfile, h5py and json raise
-        message = first_line(error)
         if not allow_pickle and ("lambda" in str(error).lower() or "safe_mode" in str(error)):
-            raise UntrustedFileError(
-                f"{str(path)!r} holds the code of a Lambda layer, which loading would run; pass allow_pickle=True "
-                "(--allow-pickle) only for files that you trust"
-            ) from error
-        raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {message}") from error
+            fault = "it holds the code of a Lambda layer, which loading would run"
+            raise untrusted(repr(str(path)), fault, ALLOW_PICKLE) from error
+        raise InvalidModelError(f"{str(path)!r} can't be loaded as a Keras model: {first_line(error)}") from error
 
 
 def load_weights(model: keras.Layer, path: Path) -> None:
@@ -162,7 +152,7 @@ def _by_example(
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
-    from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, positional
+    from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments
 
     if inputs is None and not kwargs:
         raise InvalidInputError(
@@ -173,7 +163,7 @@ def _by_example(
     dynamic = Dynamic(dynamic_shapes, [*positional(parameters, len(args)), *named])
     _build(model, args, named)
     specs, named = dynamic.specs(args, named, parameters)
-    names = [*parameters[: len(specs)], *(f"input_{i}" for i in range(len(parameters), len(specs))), *named]
+    names = [*positional(parameters, len(specs)), *named]
 
     def call(*flat: object) -> Any:
         return model(*flat[: len(specs)], **dict(zip(named, flat[len(specs) :], strict=True)), training=False)

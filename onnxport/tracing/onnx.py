@@ -7,11 +7,11 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph.mapped import map_weights, settled
 from onnxport.graph.protos import from_proto
+from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.onnx import check_model
 from onnxport.tracing.trust.onnx_tensors import DataFolder
 
@@ -28,13 +28,9 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
 
 
 def _load(path: str | os.PathLike[str]) -> ir.Model:
-    place = Path(path)
-    if not place.is_file():
-        raise InvalidModelError(f"no file {str(path)!r}")
-    try:
+    place = existing_file(path)
+    with reading(f"{str(path)!r} is truncated or no ONNX model"):
         proto = onnx.load(place, load_external_data=False)
-    except (DecodeError, OSError, ValueError, RuntimeError) as error:
-        raise InvalidModelError(f"{str(path)!r} is truncated or no ONNX model: {error}") from error
     if not proto.HasField("graph") or not proto.ir_version:
         raise InvalidModelError(f"{str(path)!r} is no ONNX model: it holds no graph")
     place = _beside_data(proto, place)

@@ -18,9 +18,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.export.pt2_archive._package import load_pt2  # torch.export.load falls back to pickles; this does not
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
+from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
+from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes
 from onnxport.tracing.pytorch_inputs import (
     Call,
@@ -45,6 +45,7 @@ from onnxport.tracing.pytorch_nodes import recorded, recorded_inputs
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.streams import kept_back
+from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.pytorch_archive import check_archive
 
 
@@ -87,10 +88,8 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         UntrustedFileError: loading or running it would run code of its own, and the consent is not given.
         InvalidModelError: the file is missing or corrupt, or holds no exported program.
     """
-    place = os.fspath(path)
-    if not os.path.isfile(place):
-        raise InvalidModelError(f"no file {place!r}")
-    try:
+    place = str(existing_file(path))
+    with reading(f"{place!r} is truncated or no torch.export program"):
         if allow_code:
             return torch.export.load(place)
         check_archive(place, allow_pickle=allow_pickle)
@@ -98,11 +97,6 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         if program.call_spec.in_spec is None:  # asking raises where the modules that the file tells do not fit
             raise InvalidModelError(f"{place!r} does not tell how its program is called")
         return program
-    except OnnxportError:
-        raise
-    except Exception as error:  # the archive reader raises whatever a broken archive makes of it
-        reason = first_line(error)
-        raise InvalidModelError(f"{place!r} is truncated or no torch.export program: {reason}") from error
 
 
 def trace(
@@ -137,12 +131,14 @@ def trace(
     if dynamic_shapes is not None or examples:
         others = [_call(model, item, kwargs) for item in examples]
         dims = differing_dims(call, others) if examples else given_dims(call, dynamic_shapes, input_names)
-        program, notes = _first([(doubled_ones(call, dims), dims.shapes, ""), *_as_given(call, dims)], model, call)
+        program, notes = _first(_attempts(call, dims), model, call)
         paths = input_paths(program.call_spec.in_spec, _positional(call))
         check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
     dims = default_dims(call)
-    program, notes = _first([*_default_attempts(call, dims)], model, call)
+    reason = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
+    attempts = _attempts(call, dims) if dims.names else []
+    program, notes = _first([*attempts, (call, None, reason)], model, call)
     if has_ones(call, dims) and _drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     return _traced(program, call, dims, notes)
@@ -171,17 +167,10 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
 Attempt = tuple[Call, Any, str]
 
 
-def _default_attempts(call: Call, dims: Dims) -> Iterator[Attempt]:
-    if dims.names:
-        yield doubled_ones(call, dims), dims.shapes, ""
-        if has_ones(call, dims):
-            yield call, dims.shapes, ""
-    yield call, None, "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
-
-
-def _as_given(call: Call, dims: Dims) -> Iterator[Attempt]:
-    if has_ones(call, dims):
-        yield call, dims.shapes, ""
+def _attempts(call: Call, dims: Dims) -> list[Attempt]:
+    """With dimensions of size 1 doubled, then as they are."""
+    calls = [doubled_ones(call, dims), *([call] if has_ones(call, dims) else [])]
+    return [(item, dims.shapes, "") for item in calls]
 
 
 def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
@@ -261,7 +250,7 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
     """Whether the sizes that the trace fixed are the example's: it may have seen doubled dimensions."""
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     values = recorded_inputs(program)
-    leaves = pytree.tree_leaves((example.args, example.kwargs))
+    leaves = example.leaves.values()
     return all(
         is_dynamic(size) or int(size) == given
         for spec, leaf in zip(specs, leaves, strict=True)
@@ -352,10 +341,9 @@ def _of_program(program: ExportedProgram, dynamic_shapes: object) -> Traced:
     names = program.module_call_graph[0].signature
     in_spec = program.call_spec.in_spec
     count = in_spec.children()[0].num_children
-    names_given = list(getattr(names, "forward_arg_names", None) or ())
-    positional = [*names_given, *(f"input_{i}" for i in range(len(names_given), count))][:count]
-    paths = input_paths(in_spec, positional)
-    dims = _program_dims(program, paths, positional, dynamic_shapes) if dynamic_shapes is not None else {}
+    roots = positional(list(getattr(names, "forward_arg_names", None) or ()), count)
+    paths = input_paths(in_spec, roots)
+    dims = _program_dims(program, paths, roots, dynamic_shapes) if dynamic_shapes is not None else {}
     return _with_names(program, paths, dims, ("an exported program as it is",))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
 
 
@@ -34,6 +35,18 @@ class Call:
     def combined(self) -> dict[str, Any]:
         """Inputs by parameter, as torch.export keys its dynamic shapes."""
         return dict(inspect.signature(self.module.forward).bind(*self.args, **self.kwargs).arguments)
+
+    @property
+    def leaves(self) -> dict[str, Any]:
+        """Every leaf of the inputs by its path, in the order of the graph's inputs."""
+        leaves, spec = pytree.tree_flatten((self.args, self.kwargs))
+        names = positional_names(inspect.signature(self.module.forward), len(self.args))
+        return dict(zip(input_paths(spec, names), leaves, strict=True))
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors among the leaves."""
+        return {path: leaf for path, leaf in self.leaves.items() if isinstance(leaf, torch.Tensor)}
 
 
 def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | None) -> Call:
@@ -107,21 +120,15 @@ def positional_names(signature: inspect.Signature, count: int) -> list[str]:
             names.extend(f"{name}.{i}" for i in range(count - len(names)))
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(name)
-    return [*names, *(f"input_{i}" for i in range(len(names), count))][:count]
+    return positional(names, count)
 
 
 def leaf_paths(spec: pytree.TreeSpec, prefix: str = "") -> list[str]:
     """Paths of a structure's leaves, dotted: ``past.0.key``."""
     if spec.is_leaf():
         return [prefix]
-    paths: list[str] = []
-    for key, child in zip(_child_keys(spec), _children(spec), strict=True):
-        paths.extend(leaf_paths(child, f"{prefix}.{key}" if prefix else key))
-    return paths
-
-
-def _children(spec: pytree.TreeSpec) -> list[pytree.TreeSpec]:
-    return list(spec.children())
+    named = zip(_child_keys(spec), spec.children(), strict=True)
+    return [path for key, child in named for path in leaf_paths(child, f"{prefix}.{key}" if prefix else key)]
 
 
 def _child_keys(spec: pytree.TreeSpec) -> list[str]:
@@ -138,13 +145,11 @@ def _child_keys(spec: pytree.TreeSpec) -> list[str]:
 
 def input_paths(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
     """Paths of the leaves of ``(args, kwargs)``; `names` are those of the positional inputs."""
-    args, kwargs = _children(spec)
-    paths: list[str] = []
-    for name, child in zip(names, _children(args), strict=False):
-        paths.extend(leaf_paths(child, name))
-    for key, child in zip(_child_keys(kwargs), _children(kwargs), strict=True):
-        paths.extend(leaf_paths(child, key))
-    return paths
+    args, kwargs = spec.children()
+    named = zip(
+        [*names[: args.num_children], *_child_keys(kwargs)], [*args.children(), *kwargs.children()], strict=True
+    )
+    return [path for name, child in named for path in leaf_paths(child, name)]
 
 
 def output_paths(spec: pytree.TreeSpec) -> list[str]:
@@ -152,10 +157,7 @@ def output_paths(spec: pytree.TreeSpec) -> list[str]:
     if spec.is_leaf():
         return ["output"]
     if isinstance(spec.type, type) and issubclass(spec.type, (tuple, list)) and not hasattr(spec.context, "_fields"):
-        paths: list[str] = []
-        for i, child in enumerate(_children(spec)):
-            paths.extend(leaf_paths(child, f"output_{i}"))
-        return paths
+        return [path for i, child in enumerate(spec.children()) for path in leaf_paths(child, f"output_{i}")]
     return leaf_paths(spec)
 
 
@@ -177,10 +179,7 @@ def default_dims(call: Call) -> Dims:
 
     A 1 beside a larger batch stays 1: it is there to be broadcast.
     """
-    leaves = [
-        leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, torch.Tensor) and leaf.dim()
-    ]
-    batch = leaves[0].shape[0] if leaves else 0
+    batch = next((leaf.shape[0] for leaf in call.tensors.values() if leaf.dim()), 0)
     names: dict[tuple[str, int], str] = {}
 
     def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
@@ -203,7 +202,7 @@ def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) 
     Raises:
         InvalidInputError: it names a parameter or an axis that is not there, or contradicts the example inputs.
     """
-    tensors = _tensors(call)
+    tensors = call.tensors
     given = {
         _tensor_path(path, call, tensors, input_names): item
         for path, item in dimensions.by_path(notation, list(call.combined)).items()
@@ -233,8 +232,8 @@ def differing_dims(call: Call, others: Sequence[Call]) -> Dims:
     Raises:
         InvalidInputError: the examples differ in more than sizes.
     """
-    first = _tensors(call)
-    every = [first, *(_tensors(other) for other in others)]
+    first = call.tensors
+    every = [first, *(other.tensors for other in others)]
     for number, tensors in enumerate(every[1:], start=1):
         if list(tensors) != list(first):
             raise InvalidInputError(
@@ -260,12 +259,6 @@ def differing_dims(call: Call, others: Sequence[Call]) -> Dims:
         return spec or None
 
     return Dims(_spec_tree(call, leaf_spec), names)
-
-
-def _tensors(call: Call) -> dict[str, torch.Tensor]:
-    """The tensors among the inputs by path, in the order of the graph's inputs."""
-    leaves = pytree.tree_leaves((call.args, call.kwargs))
-    return {path: leaf for path, leaf in zip(_paths(call), leaves, strict=True) if isinstance(leaf, torch.Tensor)}
 
 
 def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], input_names: Sequence[str] | None) -> str:
@@ -357,9 +350,8 @@ def doubled_ones(call: Call, dims: Dims) -> Call:
 
     They are doubled, or repeated more often where another dimension has size 2 already and would be taken for the same.
     """
-    paths = iter(_paths(call))
-    leaves = [item for item in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(item, torch.Tensor)]
-    sizes = {size for item in leaves for size in item.shape}
+    paths = iter(call.leaves)
+    sizes = {size for item in call.tensors.values() for size in item.shape}
     times = next(count for count in range(2, len(sizes) + 3) if count not in sizes)
 
     def double(item: Any) -> Any:
@@ -376,17 +368,8 @@ def doubled_ones(call: Call, dims: Dims) -> Call:
 
 def has_ones(call: Call, dims: Dims) -> bool:
     """Some varying dimension has the example size 1."""
-    leaves = pytree.tree_leaves((call.args, call.kwargs))
-    return any(
-        isinstance(leaf, torch.Tensor)
-        and any((path, axis) in dims.names and size == 1 for axis, size in enumerate(leaf.shape))
-        for path, leaf in zip(_paths(call), leaves, strict=True)
-    )
-
-
-def _paths(call: Call) -> list[str]:
-    spec = pytree.tree_flatten((call.args, call.kwargs))[1]
-    return input_paths(spec, positional_names(inspect.signature(call.module.forward), len(call.args)))
+    tensors = call.tensors
+    return any(tensors[path].shape[axis] == 1 for path, axis in dims.names)
 
 
 def is_dynamic(size: object) -> bool:
@@ -405,17 +388,22 @@ def check_apart(placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[
         InvalidInputError: it does.
     """
     seen: dict[str, str] = {}
+    for path, axis, expression in _dynamic_sizes(placeholders):
+        name = dims.get((path, axis))
+        other = seen.setdefault(expression, name) if name is not None else None
+        if other != name:
+            raise InvalidInputError(
+                f"dynamic_shapes: the model needs {other!r} and {name!r} (dimension {axis} of {path!r}) to be of one size: "
+                "give them one name"
+            )
+
+
+def _dynamic_sizes(placeholders: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, int, str]]:
+    """Path, axis and torch's expression of each dimension that varies."""
     for path, value in placeholders:
         for axis, size in enumerate(value.shape):
-            name = dims.get((path, axis))
-            if name is None or not is_dynamic(size):
-                continue
-            other = seen.setdefault(str(size.node.expr), name)
-            if other != name:
-                raise InvalidInputError(
-                    f"dynamic_shapes: the model needs {other!r} and {name!r} (dimension {axis} of {path!r}) to be of one size: "
-                    "give them one name"
-                )
+            if is_dynamic(size):
+                yield path, axis, str(size.node.expr)
 
 
 def symbol_names(
@@ -429,16 +417,11 @@ def symbol_names(
     """
     names: dict[str, str] = {}
     unnamed: dict[str, str] = {}
-    for path, value in placeholders:
-        for axis, size in enumerate(value.shape):
-            if not is_dynamic(size):
-                continue
-            symbol = str(size.node.expr)
-            if not symbol.isidentifier():
-                continue
-            name = dims.get((path, axis))
-            if name is not None:
-                names.setdefault(symbol, name)
-            else:
-                unnamed.setdefault(symbol, f"{path}_dim_{axis}")
+    for path, axis, symbol in _dynamic_sizes(placeholders):
+        if not symbol.isidentifier():
+            continue
+        if (path, axis) in dims:
+            names.setdefault(symbol, dims[path, axis])
+        else:
+            unnamed.setdefault(symbol, f"{path}_dim_{axis}")
     return {**unnamed, **names}

@@ -8,6 +8,7 @@ batch, in a check; there they are computed from their formulas (torch.nn.LSTMCel
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,14 +17,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from onnxport.errors import UnsupportedOperator
-
-_STATE_COUNT = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}
-
-
-def _native(kind: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(torch, kind)
-    return function
-
 
 # Parameters, then options of the layer.
 _Option = list[Tensor] | bool | int | float
@@ -36,7 +29,7 @@ _SCHEMA = (
 
 def _define(kind: str) -> Callable[..., Any]:
     def run(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
-        results = _native(kind)(x, states if kind == "lstm" else states[0], *options)
+        results = getattr(torch, kind)(x, states if kind == "lstm" else states[0], *options)
         return [item.clone() for item in results]
 
     def shapes(x: Tensor, states: list[Tensor], *options: _Option) -> list[Tensor]:
@@ -49,46 +42,40 @@ def _define(kind: str) -> Callable[..., Any]:
     return operator
 
 
-_OPERATORS = {kind: _define(kind) for kind in _STATE_COUNT}
+_OPERATORS = {kind: _define(kind) for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 
 
-def _gates(x: Tensor, h: Tensor, params: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
-    w_ih, w_hh, b_ih, b_hh = (*params, None, None)[:4]
-    if w_ih is None or w_hh is None:
-        raise ValueError("a recurrent cell without weights")
+def _gates(
+    x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     return F.linear(x, w_ih, b_ih), F.linear(h, w_hh, b_hh)
 
 
-def _lstm_cell(x: Tensor, hx: Sequence[Tensor], *params: Tensor | None) -> tuple[Tensor, Tensor]:
+def _lstm_cell(x: Tensor, hx: Sequence[Tensor], *params: Tensor) -> tuple[Tensor, Tensor]:
     h, c = hx
-    of_input, of_state = _gates(x, h, params)
+    of_input, of_state = _gates(x, h, *params)
     i, f, g, o = (of_input + of_state).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def _gru_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
-    of_input, of_state = _gates(x, h, params)
+def _gru_cell(x: Tensor, h: Tensor, *params: Tensor) -> Tensor:
+    of_input, of_state = _gates(x, h, *params)
     (r, z, n), (hr, hz, hn) = of_input.chunk(3, 1), of_state.chunk(3, 1)
     new = torch.tanh(n + torch.sigmoid(r + hr) * hn)
     return (h - new) * torch.sigmoid(z + hz) + new
 
 
-def _rnn_tanh_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
-    of_input, of_state = _gates(x, h, params)
-    return torch.tanh(of_input + of_state)
-
-
-def _rnn_relu_cell(x: Tensor, h: Tensor, *params: Tensor | None) -> Tensor:
-    of_input, of_state = _gates(x, h, params)
-    return torch.relu(of_input + of_state)
+def _rnn_cell(activation: Callable[[Tensor], Tensor], x: Tensor, h: Tensor, *params: Tensor) -> Tensor:
+    of_input, of_state = _gates(x, h, *params)
+    return activation(of_input + of_state)
 
 
 _CELLS: dict[str, Callable[..., Any]] = {
     "lstm_cell": _lstm_cell,
     "gru_cell": _gru_cell,
-    "rnn_tanh_cell": _rnn_tanh_cell,
-    "rnn_relu_cell": _rnn_relu_cell,
+    "rnn_tanh_cell": partial(_rnn_cell, torch.tanh),
+    "rnn_relu_cell": partial(_rnn_cell, torch.relu),
 }
 
 

@@ -10,6 +10,7 @@ import torch
 
 from onnxport.errors import InvalidInputError, InvalidModelError, MissingDependencyError, UntrustedFileError
 from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.faults import reading
 
 
 def load_weights(module: torch.nn.Module, path: Path) -> None:
@@ -33,14 +34,11 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
 
 def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
     try:
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
         raise MissingDependencyError.for_extra("safetensors", "pytorch") from error
-    try:
+    with reading(f"{str(path)!r} is truncated or no safetensors file"):
         return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise InvalidModelError(f"{str(path)!r} is truncated or no safetensors file: {error}") from error
 
 
 def _read_pickle(path: Path) -> dict[str, torch.Tensor]:

@@ -11,9 +11,10 @@ import numpy as np
 import onnx_ir as ir
 from sklearn.utils import get_tags
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, UntrustedFileError
+from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
 from onnxport.tracing import sklearn_boosters
+from onnxport.tracing.trust.faults import existing_file, hostile, reading
 from onnxport.tracing.trust.sklearn_schema import check_skops
 from onnxport.tracing.trust.sklearn_sound import fault_of
 
@@ -36,9 +37,7 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
             neighbours, NumPy and SciPy, or with functions that do more than compute.
         InvalidModelError: the file is missing or corrupt, or its arrays do not fit together.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise InvalidModelError(f"no file {str(path)!r}")
+    place = existing_file(path)
     if place.suffix.lower() == ".skops":
         return _load_skops(place, allow_code)
     if place.suffix.lower() in sklearn_boosters.SUFFIXES:
@@ -50,26 +49,20 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code
         )
     import joblib
 
-    try:
+    with reading(f"{str(path)!r} is truncated or no pickled estimator"):
         return joblib.load(place)
-    except Exception as error:  # unpickling raises whatever the file makes it raise
-        raise InvalidModelError(f"{str(path)!r} is truncated or no pickled estimator: {error}") from error
 
 
 def _load_skops(place: Path, allow_code: bool) -> Any:
     import skops.io
 
-    try:
+    with reading(f"{str(place)!r} is truncated or no skops file"):
         if not allow_code:
             check_skops(place)
         estimator = skops.io.load(place, trusted=skops.io.get_untrusted_types(file=place))
         fault = None if allow_code else fault_of(estimator)
-    except OnnxportError:
-        raise
-    except Exception as error:  # zip and schema errors of a file that is no skops archive
-        raise InvalidModelError(f"{str(place)!r} is truncated or no skops file: {error}") from error
     if fault:
-        raise InvalidModelError(f"{str(place)!r} is damaged or hostile: {fault}")
+        raise hostile(repr(str(place)), fault)
     if not hasattr(estimator, "get_params"):
         raise InvalidModelError(f"{str(place)!r} holds a {type(estimator).__qualname__}, not an estimator")
     return estimator

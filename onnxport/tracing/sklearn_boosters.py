@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from onnxport.errors import InvalidModelError, MissingDependencyError
+from onnxport.tracing.trust.faults import hostile, reading
 from onnxport.tracing.trust.readers import Reader, check_reader
 from onnxport.tracing.trust.sklearn_booster_files import fault_of_lightgbm, fault_of_xgboost
 
@@ -105,12 +106,11 @@ def load(place: Path) -> Any:
         package = import_module(library)
     except ImportError as error:
         raise MissingDependencyError.for_extra(library, library) from error
-    check(library, place.read_bytes(), repr(str(place)))
-    check_reader(_READERS[library], place, repr(str(place)), library=_native(library))
-    try:
+    title = repr(str(place))
+    check(library, place.read_bytes(), title)
+    check_reader(_READERS[library], place, title, library=_native(library))
+    with reading(f"{title} is truncated or no file of {library}'s"):
         return package.Booster(model_file=str(place))
-    except Exception as error:  # the libraries' own errors of a file that they did not write
-        raise InvalidModelError(f"{str(place)!r} is truncated or no file of {library}'s: {error}") from error
 
 
 def _native(library: str) -> str:
@@ -131,4 +131,4 @@ def check(library: str, data: bytes, title: str) -> None:
         reason = f"{type(error).__name__}: {error}"
         raise InvalidModelError(f"{title} is truncated or no file of {library}'s: {reason}") from error
     if fault:
-        raise InvalidModelError(f"{title} is damaged or hostile: {fault}")
+        raise hostile(title, fault)

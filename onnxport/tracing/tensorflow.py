@@ -12,14 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format
-from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, first_line
+from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.graph.mapped import settled
 from onnxport.tracing.tensorflow_functions import concrete, of_concrete
 from onnxport.tracing.tensorflow_graph_def import of_graph_def
 from onnxport.tracing.tensorflow_program import Program, renamed
+from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
 
 
@@ -57,25 +57,18 @@ def _load_saved_model(place: Path, allow_code: bool) -> Any:
     if not binary.exists() and not text.exists():
         raise InvalidModelError(f"the directory {str(place)!r} is no SavedModel: it holds no saved_model.pb")
     saved = _parsed(binary if binary.exists() else text, SavedModel(), "SavedModel")
-    try:
+    with reading(f"the SavedModel {str(place)!r} can't be loaded"):
         if not allow_code:
             check_saved_model(place, saved)
         return tf.saved_model.load(str(place))
-    except OnnxportError:
-        raise
-    except Exception as error:  # TensorFlow raises many types for a damaged file
-        raise InvalidModelError(f"the SavedModel {str(place)!r} can't be loaded: {first_line(error)}") from error
 
 
 def _parsed(place: Path, message: Any, kind: str) -> Any:
-    if not place.is_file():
-        raise InvalidModelError(f"no file {str(place)!r}")
-    try:
+    with reading(f"{str(place)!r} is corrupt or no {kind}"):
+        data = existing_file(place).read_bytes()
         if place.suffix == ".pbtxt":
-            return text_format.Parse(place.read_bytes(), message)
-        message.ParseFromString(place.read_bytes())
-    except (DecodeError, text_format.ParseError, OSError, ValueError) as error:
-        raise InvalidModelError(f"{str(place)!r} is corrupt or no {kind}: {error}") from error
+            return text_format.Parse(data, message)
+        message.ParseFromString(data)
     return message
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, TracingError
-from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of, positional
+from onnxport.graph.names import positional
+from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
 from onnxport.tracing.tensorflow_names import output_name, paths, unique
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 
@@ -92,7 +93,7 @@ def of_concrete(
 def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequence[Any]) -> list[str]:
     args, kwargs = function.structured_input_signature
     parameters = list(function.function_type.parameters)
-    roots = [(parameters[i] if i < len(parameters) else f"input_{i}", item) for i, item in enumerate(args)]
+    roots = list(zip(positional(parameters, len(args)), args, strict=True))
     order = {name: i for i, name in enumerate(parameters)}
     roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
     leaves = [

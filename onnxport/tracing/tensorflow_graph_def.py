@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError, InvalidModelError, first_line
+from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.tracing.tensorflow_inputs import Dynamic
 from onnxport.tracing.tensorflow_program import Port, Program, named_ports
+from onnxport.tracing.trust.faults import reading
 
 
 def of_graph_def(
@@ -31,11 +32,8 @@ def of_graph_def(
         InvalidInputError: it has no tensor of a name.
     """
     graph = tf.Graph()
-    try:
-        with graph.as_default():
-            tf.graph_util.import_graph_def(definition, name="")
-    except Exception as error:  # TensorFlow raises many types for a malformed graph
-        raise InvalidModelError(f"TensorFlow can't import the GraphDef: {first_line(error)}") from error
+    with reading("TensorFlow can't import the GraphDef"), graph.as_default():
+        tf.graph_util.import_graph_def(definition, name="")
     operations = graph.get_operations()
     if input_names is None:
         input_names = [item.name for item in operations if item.type == "Placeholder"]

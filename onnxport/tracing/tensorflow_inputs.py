@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError
+from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
 from onnxport.tracing.tensorflow_names import paths
 
@@ -116,11 +117,6 @@ class Dynamic:
             for item, places in zip(given, located, strict=True)
         ]
         return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
-
-
-def positional(parameters: Sequence[str], count: int) -> list[str]:
-    """Names of `count` positional arguments."""
-    return [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(count)]
 
 
 def is_input(leaf: object) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
+from onnxport.graph.names import NameAuthority
+
 
 def output_name(path: tuple[str, ...]) -> str:
     """The name of an output at a path of the result's structure.
@@ -38,10 +40,10 @@ def paths(structure: object, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tup
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names, repeated ones numbered."""
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}_{seen[name] - 1}")
-    return result
+    """The names, repeated ones numbered.
+
+    >>> unique(["x", "x", "x_1"])
+    ['x', 'x_1', 'x_1_1']
+    """
+    taken = NameAuthority()
+    return [taken.unique(name) for name in names]

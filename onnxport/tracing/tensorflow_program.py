@@ -14,6 +14,7 @@ from tensorflow.python.framework.function_def_to_graph import (
 )  # no public form reads a FunctionDef
 
 from onnxport.errors import InvalidInputError, InvalidModelError
+from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.tracing.tensorflow_inputs import Dynamic
 
 Dims = tuple[int | str | None, ...] | None
@@ -187,22 +188,14 @@ def renamed(program: Program, input_names: Sequence[str] | None, output_names: S
     """The program with the names that the user gave.
 
     Raises:
-        InvalidInputError: their number differs.
+        InvalidInputError: their number differs, or an output would have an input's name.
     """
 
-    def apply(ports: tuple[Port, ...], names: Sequence[str] | None, what: str) -> tuple[Port, ...]:
-        if names is None:
-            return ports
-        if len(names) != len(ports):
-            has = ", ".join(port.name for port in ports)
-            raise InvalidInputError(f"{len(names)} {what} names were given, the model has {len(ports)} ({has})")
+    def apply(option: str, ports: tuple[Port, ...], chosen: Sequence[str] | None) -> tuple[Port, ...]:
+        names = chosen_names(option, [port.name for port in ports], chosen)
         return tuple(replace(port, name=name) for port, name in zip(ports, names, strict=True))
 
-    program.inputs = apply(program.inputs, input_names, "input")
-    program.outputs = apply(program.outputs, output_names, "output")
-    taken = {port.name for port in program.inputs} & set(output_names or ())
-    if taken:
-        raise InvalidInputError(
-            f"output_names: {min(taken)!r} is the name of an input; a graph tells values apart by their names"
-        )
+    program.inputs = apply("input_names", program.inputs, input_names)
+    program.outputs = apply("output_names", program.outputs, output_names)
+    check_outputs_apart((port.name for port in program.inputs), output_names)
     return program

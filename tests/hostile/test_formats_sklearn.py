@@ -288,3 +288,12 @@ def test_trees_of_lightgbm_lead_to_leaves(field: str, value: str, message: str, 
     place.write_text("\n".join(lines))
     with pytest.raises(InvalidModelError, match=message):
         onnxport.convert(place, inputs=X)
+
+
+def test_a_list_of_values_without_a_byte_is_no_ubjson():
+    """``[$Z#L`` and a number: as many nulls as it says, from fourteen bytes."""
+    from onnxport.tracing.trust.sklearn_ubjson import decoded
+
+    assert decoded(b"{i\x01a[#i\x02i\x01Zi\x01b[$i#i\x02\x03\x04}")["a"] == [1, None]
+    with pytest.raises(ValueError, match="without a byte"):
+        decoded(b"[$Z#L" + (1 << 40).to_bytes(8, "big"))

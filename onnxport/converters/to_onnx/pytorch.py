@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
 from onnxport.converters.to_onnx.pytorch_lowering import Lowering, value_of
 from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.pytorch import Traced, trace, trace_static
@@ -69,7 +69,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     op = OpBuilder(request.opset)
     lowering = Lowering(op, traced)
     notes = list(traced.notes)
-    inputs = _named([path for _, path in traced.inputs], request.input_names, "input")
+    inputs = chosen_names("input_names", [path for _, path in traced.inputs], request.input_names)
     program = traced.program
     signature = program.graph_signature
     leaves = dict(zip(_user_outputs(program), traced.outputs, strict=True))
@@ -78,18 +78,13 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     dropped = [leaves[i] for i in leaves if i not in kept]
     if dropped:
         notes.append(f"outputs that are no tensors are left out: {', '.join(dropped)}")
-    outputs = _named([leaves[i] for i in kept], request.output_names, "output")
-    op_names = set(inputs)
-    taken = op_names & set(request.output_names or ())
-    if taken:
-        raise InvalidInputError(
-            f"output_names: {min(taken)!r} is the name of an input; a graph tells values apart by their names"
-        )
+    outputs = chosen_names("output_names", [leaves[i] for i in kept], request.output_names)
+    check_outputs_apart(inputs, request.output_names)
     for name in inputs:
         if inputs.count(name) > 1:
             raise InvalidInputError(f"the input name {name!r} is given twice")
     lowering.boundary.bind_inputs(dict(zip([name for name, _ in traced.inputs], inputs, strict=True)))
-    outputs = _reserved(op, outputs, op_names, notes)
+    outputs = _reserved(op, outputs, inputs, notes)
     lowering.boundary.bind_parameters()
     results = lowering.run(op, program.graph_module, lowering.boundary.arguments)
     values = [value_of(op, results[i]) for i in kept]
@@ -117,17 +112,7 @@ def _is_output(item: Any) -> bool:
     return isinstance(item, (torch.fx.Node, bool, int, float))
 
 
-def _named(names: list[str], expected: Sequence[str] | None, what: str) -> list[str]:
-    if expected is None:
-        return names
-    if len(expected) != len(names):
-        raise InvalidInputError(
-            f"{len(expected)} {what} names are given, the model has {len(names)} {what}s: {', '.join(names)}"
-        )
-    return list(expected)
-
-
-def _reserved(op: OpBuilder, outputs: list[str], inputs: set[str], notes: list[str]) -> list[str]:
+def _reserved(op: OpBuilder, outputs: list[str], inputs: list[str], notes: list[str]) -> list[str]:
     """The output names, taken in the naming authority; one that an input has already gets a number."""
     final: list[str] = []
     for name in outputs:

@@ -101,7 +101,7 @@ class Boundary:
         if kind is InputKind.CONSTANT_TENSOR and tensor.numel() <= _FOLDABLE and tensor.dtype in NUMPY:
             value = self._op.const(tensor.cpu().numpy(), name=name)
         else:
-            value = self._op.initializer(free_name(self._op, name), TorchTensor(tensor, name=name))
+            value = self._op.initializer(name, TorchTensor(tensor, name=name))
         if complex_valued:
             mark_complex(value)
         return value
@@ -113,12 +113,3 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
     if tensor.device.type == "meta" or not tensor.numel():
         return ("tensor", id(tensor))
     return ("data", tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-
-
-def free_name(op: OpBuilder, name: str) -> str:
-    """`name`, or a numbered variant where the user has given it to an input or output."""
-    index, free = 0, name
-    while free in op.names:
-        index += 1
-        free = f"{name}_{index}"
-    return free

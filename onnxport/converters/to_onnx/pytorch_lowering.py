@@ -21,7 +21,7 @@ from onnxport.converters.to_onnx.pytorch_aliases import (
     write_back,
     written_arguments,
 )
-from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary, free_name
+from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
 from onnxport.converters.to_onnx.pytorch_types import Types, holds_complex, stored, typed
@@ -139,11 +139,7 @@ class Lowering:
             item = getattr(item, part)
         if isinstance(item, torch.Tensor):
             item = item.detach()
-            return (
-                op.const(item.cpu().numpy())
-                if item.dtype in NUMPY
-                else op.initializer(free_name(op, target), TorchTensor(item))
-            )
+            return op.const(item.cpu().numpy()) if item.dtype in NUMPY else op.initializer(target, TorchTensor(item))
         return item
 
     def _call(self, op: OpBuilder, target: Any, *args: Any, **kwargs: Any) -> list[Any]:

@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.refusals import Refusals
-from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, named, outputs_of
+from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS, formed, outputs_of
 from onnxport.errors import InvalidInputError, MapEntryError, OnnxportError, UnsupportedOperator
 from onnxport.graph import rows
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.graph.outputs import PRODUCED, Output, written
 from onnxport.graph.provenance import Source
 from onnxport.model import OnnxModel
@@ -49,14 +50,10 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
         raise InvalidInputError(str(error)) from error
     example = request.inputs if request.inputs is not None else request.kwargs or None
     columns = columns_of(example, model)
-    names = named([column.name for column in columns], request.input_names, "input")
+    names = chosen_names("input_names", [column.name for column in columns], request.input_names)
     outputs = outputs_of(model, request.methods, request.options)
-    output_names = named([output.name for output in outputs], request.output_names, "output")
-    both = next((name for name in request.output_names or () if name in names), None)
-    if both is not None:
-        raise InvalidInputError(
-            f"output_names: {both!r} is the name of an input; a graph tells values apart by their names"
-        )
+    output_names = chosen_names("output_names", [output.name for output in outputs], request.output_names)
+    check_outputs_apart(names, request.output_names)
     op = OpBuilder(request.opset)
     values = [
         op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)

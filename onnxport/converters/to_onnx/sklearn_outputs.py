@@ -215,22 +215,6 @@ def _lists_of_classes(model: BaseEstimator) -> int:
     return 0
 
 
-def named(names: list[str], chosen: Sequence[str] | None, what: str) -> list[str]:
-    """The names that the user gave, or `names`.
-
-    Raises:
-        InvalidInputError: there are more or fewer of them, or two are the same.
-    """
-    if chosen is None:
-        return names
-    if len(chosen) != len(names):
-        raise InvalidInputError(f"{len(chosen)} {what} names are given, the model has {len(names)}: {', '.join(names)}")
-    twice = next((name for place, name in enumerate(chosen) if name in chosen[:place]), None)
-    if twice is not None:
-        raise InvalidInputError(f"two of the {what} names are {twice!r}; each needs a name of its own")
-    return list(chosen)
-
-
 # -- in the graph ------------------------------------------------------------------------------------------------------------
 
 

@@ -85,9 +85,12 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     """
     op = OpBuilder(request.opset)
     for port in (*program.inputs, *program.outputs):
-        _check_port(port.name, port.dtype)
+        if port.dtype in PART_TYPES:
+            raise UnsupportedOperator(
+                f"{port.name!r} is {port.dtype.name}: runtimes take no complex tensors; pass real and imaginary part"
+            )
     inputs = {port.tensor.name: op.input(port.name, port.dtype, port.shape) for port in program.inputs}
-    names = _output_names(op, program)
+    names = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
     outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
@@ -97,23 +100,8 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 
-def _check_port(name: str, dtype: ir.DataType) -> None:
-    if dtype in PART_TYPES:
-        raise UnsupportedOperator(
-            f"{name!r} is {dtype.name}: runtimes take no complex tensors; pass real and imaginary part"
-        )
-
-
-def _output_names(op: OpBuilder, program: Program) -> list[str]:
-    """The outputs' names, reserved; one that is an input's name too gets a numbered variant."""
-    return [op.names.unique(port.name) for port in program.outputs]
-
-
-class _Refused:
-    """Stands for the results of an operator that was refused; what uses them is only looked up."""
-
-
-_REFUSED = _Refused()
+# Stands for the results of an operator that was refused; what uses them is only looked up.
+_REFUSED = object()
 
 
 class _Lowering:

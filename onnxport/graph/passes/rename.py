@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.bodies import bodies
-from onnxport.graph.names import numbered
+from onnxport.graph.names import chosen_names, numbered
 
 
 def rename(model: ir.Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
@@ -22,8 +22,8 @@ def rename(model: ir.Model, inputs: Sequence[str] | None, outputs: Sequence[str]
     """
     graph = model.graph
     own = [value for value in graph.inputs if value.name not in graph.initializers]
-    _check_count("input_names", inputs, own)
-    _check_count("output_names", outputs, list(graph.outputs))
+    chosen_names("input_names", [value.name or "" for value in own], inputs)
+    chosen_names("output_names", [value.name or "" for value in graph.outputs], outputs)
     if outputs is not None:
         _set_apart(graph, outputs)
     asked = dict(zip(own, inputs or (), strict=False))
@@ -40,12 +40,6 @@ def rename(model: ir.Model, inputs: Sequence[str] | None, outputs: Sequence[str]
         if value.name in wanted and value not in asked:
             ir.convenience.rename_values(value, numbered(value.name or "", taken))
     ir.convenience.rename_values(list(asked), list(asked.values()))
-
-
-def _check_count(option: str, names: Sequence[str] | None, values: Sequence[ir.Value]) -> None:
-    if names is not None and len(names) != len(values):
-        has = ", ".join(value.name or "" for value in values) or "none"
-        raise InvalidInputError(f"{option}: {len(names)} are given, the model has {len(values)} ({has})")
 
 
 def _set_apart(graph: ir.Graph, names: Sequence[str]) -> None:

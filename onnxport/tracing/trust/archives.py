@@ -7,7 +7,7 @@ import os
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from onnxport.errors import InvalidModelError
+from onnxport.tracing.trust.faults import hostile, reading
 
 _BYTES = 300 << 20
 _RECORDS = 200_000
@@ -29,21 +29,14 @@ def check_zip(title: str, source: Path | bytes, *, packed: int = 1) -> None:
     stream = io.BytesIO(source) if isinstance(source, bytes) else source
     if not zipfile.is_zipfile(stream):
         return
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            records = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
-        raise InvalidModelError(f"{title} is damaged: its archive can't be read: {error}") from error
+    with reading(f"{title} is damaged: its archive can't be read"), zipfile.ZipFile(stream) as archive:
+        records = archive.infolist()
     total = sum(item.file_size for item in records)
     if total > allowed or len(records) > _RECORDS:
-        raise InvalidModelError(
-            f"{title} is damaged or hostile: it unpacks to {total:,} bytes in {len(records):,} parts, the file has {held:,}"
-        )
+        raise hostile(title, f"it unpacks to {total:,} bytes in {len(records):,} parts, the file has {held:,}")
     seen = set[str]()
     for item in records:
         inside = PurePosixPath(item.filename.replace("\\", "/"))
         if inside.is_absolute() or ".." in inside.parts or item.filename in seen:
-            raise InvalidModelError(
-                f"{title} is damaged or hostile: its part {item.filename!r} is out of place or repeated"
-            )
+            raise hostile(title, f"its part {item.filename!r} is out of place or repeated")
         seen.add(item.filename)

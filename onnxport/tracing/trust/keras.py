@@ -20,13 +20,19 @@ from keras.src.backend.common import global_state  # where Keras keeps variables
 from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
-from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
+from onnxport.errors import InvalidModelError, UntrustedFileError
 from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.faults import (
+    ALLOW_CODE,
+    ALLOW_PICKLE,
+    check_bytes,
+    damaged,
+    hostile,
+    most_bytes,
+    reading,
+    untrusted,
+)
 from onnxport.tracing.trust.readers import check_reader
-
-_BYTES = 300 << 20
-_WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
-_LAMBDA_WAY_OUT = "pass allow_pickle=True (--allow-pickle) only for files that you trust"
 
 # Parts of Keras whose classes and functions only compute.
 _PARTS = frozenset(
@@ -68,17 +74,12 @@ def check_file(path: Path, *, allow_pickle: bool) -> None:
         raise InvalidModelError(f"{title} is truncated or no .keras file: it is no zip archive")
     check_zip(title, path, packed=4)
     check_reader("hdf5", path, title)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            config = archive.read("config.json")
-            weights = "model.weights.h5"
-            if weights in archive.namelist():
-                with archive.open(weights) as stream, _opened(f"{title} ({weights})", stream) as store:
-                    _check_store(f"{title} ({weights})", store, path.stat().st_size)
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        if isinstance(error, InvalidModelError):
-            raise
-        raise InvalidModelError(f"{title} is damaged: {str(error).strip() or type(error).__name__}") from error
+    with reading(f"{title} is damaged"), zipfile.ZipFile(path) as archive:
+        config = archive.read("config.json")
+        weights = "model.weights.h5"
+        if weights in archive.namelist():
+            with archive.open(weights) as stream, _opened(f"{title} ({weights})", stream) as store:
+                _check_store(f"{title} ({weights})", store, path.stat().st_size)
     _check_config(title, path, _parsed(title, config), allow_pickle, legacy=False)
 
 
@@ -96,17 +97,15 @@ def check_weights(path: Path) -> None:
 
 
 def _opened(title: str, source: object) -> Any:
-    try:
+    with reading(f"{title} is truncated or no HDF5 file"):
         return h5py.File(source, "r")
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise InvalidModelError(f"{title} is truncated or no HDF5 file: {error}") from error
 
 
 def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
     """Links stay inside of the file, and its arrays within what it can hold."""
     total = 0
     waiting, seen = [store["/"]], set[int]()
-    try:
+    with reading(f"{title} is damaged"):
         while waiting:
             group = waiting.pop()
             address = h5py.h5o.get_info(group.id).addr
@@ -116,9 +115,7 @@ def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
             for name in group:
                 link = group.get(name, getlink=True)
                 if isinstance(link, h5py.ExternalLink):
-                    raise UntrustedFileError(
-                        f"{title}: {group.name}/{name} is a link to another file, {link.filename!r}; {_WAY_OUT}"
-                    )
+                    raise untrusted(title, f"{group.name}/{name} is a link to another file, {link.filename!r}")
                 if isinstance(link, h5py.SoftLink):
                     raise InvalidModelError(f"{title} is no file of Keras: {group.name}/{name} is a link")
                 item = group[name]
@@ -126,28 +123,16 @@ def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
                     waiting.append(item)
                 elif isinstance(item, h5py.Dataset):
                     if item.external or item.is_virtual:
-                        raise UntrustedFileError(
-                            f"{title}: the data of {item.name!r} stands in another file; {_WAY_OUT}"
-                        )
+                        raise untrusted(title, f"the data of {item.name!r} stands in another file")
                     total += math.prod(item.shape or ()) * item.dtype.itemsize
-                    if total > 4 * file_bytes + _BYTES:
-                        raise InvalidModelError(
-                            f"{title} is damaged or hostile: with {item.name!r} its arrays take {total:,} bytes, the file has "
-                            f"{file_bytes:,}"
-                        )
-    except (UntrustedFileError, InvalidModelError):
-        raise
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidModelError(f"{title} is damaged: {error}") from error
+                    check_bytes(title, f"with {item.name!r} its arrays take", total, file_bytes)
 
 
 def _parsed(title: str, text: Any) -> Any:
-    try:
+    with reading(f"{title} is damaged: its configuration is no JSON"):
         config = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidModelError(f"{title} is damaged: its configuration is no JSON: {error}") from error
     if not isinstance(config, dict) or "class_name" not in config:
-        raise InvalidModelError(f"{title} is damaged: its configuration names no class")
+        raise damaged(title, "its configuration names no class")
     return config
 
 
@@ -157,8 +142,8 @@ def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickl
             _check_class(title, where, item, allow_pickle, legacy)
         for key in _FILES & item.keys():
             if isinstance(item[key], str) and item[key]:
-                raise UntrustedFileError(f"{title}: {key} of {where} is read from the file {item[key]!r}; {_WAY_OUT}")
-    limit = 4 * path.stat().st_size + _BYTES
+                raise untrusted(title, f"{key} of {where} is read from the file {item[key]!r}")
+    limit = most_bytes(path.stat().st_size)
     if 4 * _most_numbers(config) > limit:
         _check_size(title, config, limit, legacy, safe_mode=not allow_pickle)
 
@@ -186,14 +171,14 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
         if allow_pickle:
             return
         raise UntrustedFileError(
-            f"{title} holds the code of a Lambda layer ({where}), which loading would run; {_LAMBDA_WAY_OUT}"
+            f"{title} holds the code of a Lambda layer ({where}), which loading would run; {ALLOW_PICKLE}"
         )
     if name in _MARKERS:
         return
     if name == "function":
         name = inner
     if not isinstance(name, str) or not (module is None or isinstance(module, str)):
-        raise InvalidModelError(f"{title} is damaged: {where} names the class {name!r} of the module {module!r}")
+        raise damaged(title, f"{where} names the class {name!r} of the module {module!r}")
     registered = item.get("registered_name") or name
     if (
         keras.saving.get_registered_object(str(registered)) is not None
@@ -206,10 +191,10 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
     if known and name not in _NOT_COMPUTING:
         return
     if name in _NOT_COMPUTING or parts[0] == "keras":
-        raise UntrustedFileError(f"{title}: {module or 'keras'}.{name} (in {where}) does more than compute; {_WAY_OUT}")
+        raise untrusted(title, f"{module or 'keras'}.{name} (in {where}) does more than compute")
     raise UntrustedFileError(
         f"{title}: {where} is of the class {module}.{name}, which is not Keras's own: import what registers it with "
-        f"keras.saving.register_keras_serializable, or {_WAY_OUT}"
+        f"keras.saving.register_keras_serializable, or {ALLOW_CODE}"
     )
 
 
@@ -239,6 +224,7 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
     before = list(waiting)
     try:
         with (
+            reading(f"{title} can't be loaded as a Keras model"),
             keras.StatelessScope(initialize_variables=False),
             saving_options.keras_option_scope(use_legacy_config=True) if legacy else nullcontext(),
             serialization_lib.SafeModeScope(safe_mode),
@@ -247,15 +233,9 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
                 saving_utils.model_from_config(dict(config))
             else:
                 serialization_lib.deserialize_keras_object({**config, "compile_config": None}, safe_mode=safe_mode)
-        variables = waiting[len(before) :]
-        sizes = {item.path: math.prod(item.shape) * 4 for item in variables}
-    except Exception as error:  # Keras raises many types for a damaged configuration
-        reason = first_line(error)
-        raise InvalidModelError(f"{title} can't be loaded as a Keras model: {reason}") from error
+            sizes = {item.path: math.prod(item.shape) * 4 for item in waiting[len(before) :]}
     finally:
         waiting[:] = before
     if sum(sizes.values()) > limit:
         name = max(sizes, key=sizes.__getitem__)
-        raise InvalidModelError(
-            f"{title} is damaged or hostile: its variable {name!r} takes {sizes[name]:,} bytes, more than the file can hold"
-        )
+        raise hostile(title, f"its variable {name!r} takes {sizes[name]:,} bytes, more than the file can hold")

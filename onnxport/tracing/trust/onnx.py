@@ -12,9 +12,10 @@ cycles of functions and unknown attribute types; it is also recursive in C++. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
@@ -279,8 +280,12 @@ class _Check:
     def _expansion(self, summaries: dict[_Key, _Summary], own: _Summary) -> None:
         """How many nodes the functions' calls come to, and how deep they nest."""
         totals: dict[_Key, tuple[int, int]] = {}
-        for key in _callees_first(summaries):
-            totals[key] = _total(summaries[key], totals)
+        callees = {key: [callee for callee, _ in calls] for key, (_, _, calls) in summaries.items()}
+        try:
+            for key in TopologicalSorter(callees).static_order():
+                totals[key] = _total(summaries[key], totals)
+        except CycleError as error:
+            raise InvalidModelError(f"the function {'::'.join(error.args[1][0][:2])} calls itself") from None
         count, depth = _total(own, totals)
         most = max(MIN_EXPANDED, EXPANSION * self.nodes)
         if count > most:
@@ -297,24 +302,6 @@ def _total(summary: _Summary, totals: dict[_Key, tuple[int, int]]) -> tuple[int,
         count += totals[key][0]
         deepest = max(deepest, depth + totals[key][1])
     return count, deepest
-
-
-def _callees_first(summaries: dict[_Key, _Summary]) -> Iterator[_Key]:
-    """Functions, each after those that it calls."""
-    done: set[_Key] = set()
-    for start in summaries:
-        path: dict[_Key, Iterator[tuple[_Key, int]]] = {start: iter(summaries[start][2])} if start not in done else {}
-        while path:
-            key = next(reversed(path))
-            callee = next((item for item, _ in path[key] if item not in done), None)
-            if callee is None:
-                path.popitem()
-                done.add(key)
-                yield key
-            elif callee in path:
-                raise InvalidModelError(f"the function {callee[0]}::{callee[1]} calls itself")
-            else:
-                path[callee] = iter(summaries[callee][2])
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import torch
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import InvalidModelError
+from onnxport.tracing.trust.faults import damaged, hostile, untrusted
 from onnxport.tracing.trust.pytorch_expressions import is_guard, is_identifier, is_plain, is_symbolic
-
-WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
 
 _OPERATOR = re.compile(
     r"torch\.ops\.(?P<space>aten|prims|quantized_decomposed|torchvision)\.(?P<name>\w+)(\.(?P<overload>\w+))?", re.ASCII
@@ -59,11 +59,11 @@ def check_program(title: str, program: Any) -> None:
     """
     module = program.get("graph_module") if isinstance(program, dict) else None
     if not isinstance(module, dict) or not isinstance(module.get("graph"), dict):
-        raise InvalidModelError(f"{title} is damaged: it holds no graph_module with a graph")
+        raise damaged(title, "it holds no graph_module with a graph")
     guards = program.get("guards_code") or []
     for guard in guards if isinstance(guards, list) else [guards]:
         if not isinstance(guard, str) or not is_guard(guard):
-            raise _refused(title, f"the check of its inputs {_short(guard)} is more than a comparison of sizes")
+            raise untrusted(title, f"the check of its inputs {_short(guard)} is more than a comparison of sizes")
     for entry in module.get("module_call_graph") or ():
         _check_signature(title, entry.get("signature") if isinstance(entry, dict) else None)
     for owner, key, value in _items(module):
@@ -89,16 +89,12 @@ def check_operator(title: str, target: str, where: str) -> None:
             return
     elif operator is None and (_HIGHER.fullmatch(target) or _OF_SIZES.fullmatch(target)):
         return
-    raise _refused(title, f"the target {_short(target)} of node {_short(where)} is no operator that only computes")
+    raise untrusted(title, f"the target {_short(target)} of node {_short(where)} is no operator that only computes")
 
 
-_KERNELS: set[str] = set()
-
-
-def _kernels() -> set[str]:
-    if not _KERNELS:
-        _KERNELS.update(torch._C._dispatch_get_all_op_names())
-    return _KERNELS
+@cache
+def _kernels() -> frozenset[str]:
+    return frozenset(torch._C._dispatch_get_all_op_names())
 
 
 def _items(content: object) -> Iterator[tuple[Any, str, Any]]:
@@ -122,19 +118,19 @@ def _check_item(title: str, owner: Mapping[str, Any], key: str, value: object) -
         check_operator(title, str(value), "an argument")
     elif key == "expr_str":
         if not isinstance(value, str) or not is_symbolic(value):
-            raise _refused(title, f"the size {_short(value)} is more than arithmetic on symbols")
+            raise untrusted(title, f"the size {_short(value)} is more than arithmetic on symbols")
     elif key in _NAMES:
         if value and not (isinstance(value, str) and is_identifier(value)):
-            raise _refused(title, f"the name {_short(value)} would be written into Python source")
+            raise untrusted(title, f"the name {_short(value)} would be written into Python source")
     elif key in _PATHS:
         if value is not None and not (isinstance(value, str) and is_plain(value)):
-            raise _refused(title, f"the name {_short(value)} would be written into Python source")
+            raise untrusted(title, f"the name {_short(value)} would be written into Python source")
     elif key in ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values"):
         for name in value if isinstance(value, dict) else ():
             if not is_identifier(name):
-                raise _refused(title, f"the name {_short(name)} would be written into Python source")
+                raise untrusted(title, f"the name {_short(name)} would be written into Python source")
     elif key == "as_custom_obj" or (key in ("custom_obj", "custom_obj_values") and value):
-        raise _refused(title, "it holds an object of a class of its own")
+        raise untrusted(title, "it holds an object of a class of its own")
 
 
 def _check_texts(title: str, module: Mapping[str, Any]) -> None:
@@ -142,7 +138,7 @@ def _check_texts(title: str, module: Mapping[str, Any]) -> None:
     inputs = [*((module.get("signature") or {}).get("input_specs") or ()), *(module["graph"].get("inputs") or ())]
     for _, key, value in _items(inputs):
         if key == "as_string" and not (isinstance(value, str) and is_plain(value)):
-            raise _refused(title, f"the input {_short(value)} would be written into Python source")
+            raise untrusted(title, f"the input {_short(value)} would be written into Python source")
 
 
 def _check_signature(title: str, signature: object) -> None:
@@ -150,13 +146,13 @@ def _check_signature(title: str, signature: object) -> None:
         return
     for name in signature.get("forward_arg_names") or ():
         if not (isinstance(name, str) and is_identifier(name)):
-            raise _refused(title, f"the parameter {_short(name)} would be written into Python source")
+            raise untrusted(title, f"the parameter {_short(name)} would be written into Python source")
     for key in ("in_spec", "out_spec"):
         text: Any = signature.get(key)
         try:
             _, tree = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidModelError(f"{title} is damaged: the structure {key} can't be read") from error
+            raise damaged(title, f"the structure {key} can't be read") from error
         _check_tree(title, tree)
 
 
@@ -165,11 +161,11 @@ def _check_tree(title: str, tree: object) -> None:
     while waiting:
         item = waiting.pop()
         if not isinstance(item, dict) or not isinstance(item.get("children_spec"), list):
-            raise InvalidModelError(f"{title} is damaged: a structure of its inputs or outputs can't be read")
+            raise damaged(title, "a structure of its inputs or outputs can't be read")
         waiting += item["children_spec"]
         kind, context = item.get("type"), item.get("context")
         if "__enum__" in json.dumps(context):  # torch imports the module of an enumeration by name
-            raise _refused(title, f"the structure {_short(context)} imports a module by name")
+            raise untrusted(title, f"the structure {_short(context)} imports a module by name")
         if kind is None:
             continue
         if kind not in _CONTAINERS and kind not in torch.utils._pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE:
@@ -178,10 +174,10 @@ def _check_tree(title: str, tree: object) -> None:
                 "process: import what registers it first"
             )
         if kind == "collections.defaultdict":
-            raise _refused(title, "a defaultdict among its inputs or outputs imports a function by name")
+            raise untrusted(title, "a defaultdict among its inputs or outputs imports a function by name")
         keys = _keys(context)
         if any(isinstance(key, str) and not is_plain(key) for key in keys):
-            raise _refused(title, f"the key {_short(keys)} of its inputs would be written into Python source")
+            raise untrusted(title, f"the key {_short(keys)} of its inputs would be written into Python source")
 
 
 def _keys(context: object) -> list[Any]:
@@ -199,19 +195,12 @@ def _check_sizes(title: str, node: Mapping[str, Any]) -> None:
         return
     for _, key, value in _items(node.get("inputs")):
         sizes = value if key == "as_ints" and isinstance(value, list) else [value] if key == "as_int" else []
-        numbers = [
-            abs(size) for size in sizes if isinstance(size, int) and abs(size) < (1 << 62)
-        ]  # 2^63 - 1 means the end
+        # 2^63 - 1 means the end
+        numbers = [abs(size) for size in sizes if isinstance(size, int) and abs(size) < (1 << 62)]
         if math.prod(max(size, 1) for size in numbers) > _LARGEST:
-            raise InvalidModelError(
-                f"{title} is damaged or hostile: node {_short(node.get('name'))} ({name[0]}) makes a tensor of {_short(sizes)}"
-            )
+            raise hostile(title, f"node {_short(node.get('name'))} ({name[0]}) makes a tensor of {_short(sizes)}")
 
 
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def _refused(title: str, what: str) -> UntrustedFileError:
-    return UntrustedFileError(f"{title}: {what}; {WAY_OUT}")

@@ -10,16 +10,15 @@ from typing import Any
 
 import torch
 
-from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
+from onnxport.errors import InvalidModelError, first_line
 from onnxport.tracing.trust.archives import check_zip
-from onnxport.tracing.trust.pytorch import WAY_OUT, check_program
+from onnxport.tracing.trust.faults import ALLOW_PICKLE, check_bytes, damaged, hostile, reading, untrusted
+from onnxport.tracing.trust.pytorch import check_program
 
-_BYTES = 300 << 20
 _SLACK = 1 << 20
 # Bytes an element, by the number of a dtype in torch's schema of these files.
 _WIDTHS = dict.fromkeys((1, 2, 12, 29, 30, 31, 32, 33), 1) | dict.fromkeys((3, 6, 13, 28), 2)
 _WIDTHS |= dict.fromkeys((4, 7, 9, 34), 4) | dict.fromkeys((5, 8, 10, 35), 8) | {11: 16}
-_PICKLES = "pass allow_pickle=True (--allow-pickle) only for files that you trust"
 
 
 def check_archive(path: str, *, allow_pickle: bool) -> None:
@@ -35,15 +34,11 @@ def check_archive(path: str, *, allow_pickle: bool) -> None:
     """
     title = repr(path)
     file_bytes = os.path.getsize(path)
-    try:
+    with reading(f"{title} is truncated or no torch.export program"):
         reader: Any = torch._C.PyTorchFileReader(path)  # the one that torch.export.load reads with
         records = {name: reader.get_record_size(name) for name in reader.get_all_records()}
-    except (RuntimeError, ValueError) as error:
-        raise InvalidModelError(f"{title} is truncated or no torch.export program: {first_line(error)}") from error
     if len(records) != len(reader.get_all_records()) or sum(records.values()) > file_bytes + _SLACK:
-        raise InvalidModelError(
-            f"{title} is damaged or hostile: its records take {sum(records.values()):,} bytes, the file has {file_bytes:,}"
-        )
+        raise hostile(title, f"its records take {sum(records.values()):,} bytes, the file has {file_bytes:,}")
     if "archive_format" not in records or "models/model.json" not in records:
         raise InvalidModelError(
             f"{title} is no torch.export program, or one of torch 2.7 or older: save it with a newer torch"
@@ -58,66 +53,55 @@ def check_archive(path: str, *, allow_pickle: bool) -> None:
         for kind in ("weights", "constants"):
             config = f"data/{kind}/{model}_{kind}_config.json"
             if config not in records:
-                raise InvalidModelError(f"{title} is damaged: it holds no record {config!r}")
+                raise damaged(title, f"it holds no record {config!r}")
             total += _check_payloads(title, config, _json(title, reader, config), records, allow_pickle)
-        if total > 4 * file_bytes + _BYTES:
-            raise InvalidModelError(
-                f"{title} is damaged or hostile: its weights take {total:,} bytes, the file has {file_bytes:,}"
-            )
+        check_bytes(title, "its weights take", total, file_bytes)
         samples = f"data/sample_inputs/{model}.pt"
         if samples not in records:
-            raise InvalidModelError(f"{title} is damaged: it holds no record {samples!r}")
+            raise damaged(title, f"it holds no record {samples!r}")
         if records[samples] and not allow_pickle:
             _check_samples(title, samples, reader.get_record(samples))
 
 
 def _check_record(title: str, name: str, allow_pickle: bool) -> None:
     if name.startswith("data/aotinductor"):
-        raise UntrustedFileError(f"{title}: the record {name!r} is machine code that loading would run; {WAY_OUT}")
+        raise untrusted(title, f"the record {name!r} is machine code that loading would run")
     if name.startswith(("data/constants/custom_obj", "data/constants/opaque_obj")):
-        raise UntrustedFileError(f"{title}: the record {name!r} is an object of a class of its own; {WAY_OUT}")
+        raise untrusted(title, f"the record {name!r} is an object of a class of its own")
     if name.startswith(("data/weights/", "data/constants/")) and name.endswith(".pt") and not allow_pickle:
-        raise UntrustedFileError(f"{title}: the record {name!r} is a pickle, and loading one runs code; {_PICKLES}")
+        raise untrusted(title, f"the record {name!r} is a pickle, and loading one runs code", ALLOW_PICKLE)
 
 
 def _json(title: str, reader: Any, name: str) -> Any:
-    try:
+    with reading(f"{title} is damaged: the record {name!r} can't be read"):
         return json.loads(reader.get_record(name))
-    except (RuntimeError, ValueError, RecursionError) as error:
-        raise InvalidModelError(
-            f"{title} is damaged: the record {name!r} can't be read: {first_line(error)}"
-        ) from error
 
 
 def _check_payloads(title: str, config: str, content: object, records: dict[str, int], allow_pickle: bool) -> int:
     """How many bytes the tensors of one table take."""
     entries = content.get("config") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
-        raise InvalidModelError(f"{title} is damaged: the record {config!r} lists no tensors")
+        raise damaged(title, f"the record {config!r} lists no tensors")
     total = 0
     for name, entry in entries.items():
         meta: Any = entry.get("tensor_meta") if isinstance(entry, dict) else None
         record = f"{config.rpartition('/')[0]}/{entry.get('path_name')}" if isinstance(entry, dict) else ""
         if record not in records:
-            raise InvalidModelError(f"{title} is damaged: the tensor {name!r} has no record {record!r}")
+            raise damaged(title, f"the tensor {name!r} has no record {record!r}")
         if entry.get("use_pickle"):
             if not allow_pickle:
-                raise UntrustedFileError(
-                    f"{title}: the tensor {name!r} is a pickle, and loading one runs code; {_PICKLES}"
-                )
+                raise untrusted(title, f"the tensor {name!r} is a pickle, and loading one runs code", ALLOW_PICKLE)
             continue
         try:
             sizes = [int(size["as_int"]) for size in meta["sizes"]]
             width = _WIDTHS[meta["dtype"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidModelError(f"{title} is damaged: the tensor {name!r} says no size and type") from error
+            raise damaged(title, f"the tensor {name!r} says no size and type") from error
         if any(size < 0 for size in sizes):
-            raise InvalidModelError(f"{title} is damaged: the tensor {name!r} has the size {sizes}")
+            raise damaged(title, f"the tensor {name!r} has the size {sizes}")
         count = math.prod(sizes) * width
         if count and not records[record]:
-            raise InvalidModelError(
-                f"{title} is damaged: the tensor {name!r} takes {count:,} bytes, its record holds none"
-            )
+            raise damaged(title, f"the tensor {name!r} takes {count:,} bytes, its record holds none")
         total += count
     return total
 
@@ -128,11 +112,7 @@ def _check_samples(title: str, name: str, data: bytes) -> None:
     try:
         torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except EOFError as error:
-        raise InvalidModelError(
-            f"{title} is damaged: the record {name!r} can't be read: {first_line(error)}"
-        ) from error
+        raise damaged(title, f"the record {name!r} can't be read: {first_line(error)}") from error
     except Exception as error:  # the unpickler raises whatever a broken file makes of it
-        raise UntrustedFileError(
-            f"{title}: the example inputs ({name!r}) are a pickle of more than tensors, and loading one runs code "
-            f"({first_line(error)}); {_PICKLES}"
-        ) from error
+        more = f"are a pickle of more than tensors, and loading one runs code ({first_line(error)})"
+        raise untrusted(title, f"the example inputs ({name!r}) {more}", ALLOW_PICKLE) from error

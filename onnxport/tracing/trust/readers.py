@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from onnxport.errors import InvalidModelError
+from onnxport.tracing.trust.faults import damaged, hostile
 
 _CHILD = Path(__file__).with_name("reader_process.py")
 _SECONDS = 8.0
@@ -49,13 +49,11 @@ def check_reader(reader: Reader, path: Path, title: str, *, library: str = "") -
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise InvalidModelError(
-            f"{title} is damaged or hostile: reading it takes longer than {seconds:.0f} s"
-        ) from error
+        raise hostile(title, f"reading it takes longer than {seconds:.0f} s") from error
     except OSError:  # no process can be started here: the checks before have to do
         return
     if done.returncode < 0:
-        raise InvalidModelError(f"{title} is damaged or hostile: its reader crashes (signal {-done.returncode})")
+        raise hostile(title, f"its reader crashes (signal {-done.returncode})")
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise InvalidModelError(f"{title} is damaged: {lines[-1][:300] if lines else 'its reader fails'}")
+        raise damaged(title, lines[-1][:300] if lines else "its reader fails")

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.errors import UntrustedFileError
 from onnxport.tracing.sklearn_boosters import check as check_booster
 from onnxport.tracing.trust.archives import check_zip
+from onnxport.tracing.trust.faults import ALLOW_CODE, hostile, reading
 from onnxport.tracing.trust.sklearn import is_computing, is_trusted
 
-_WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
 _DEPTH = 400
 
 _SCALARS = frozenset(f"numpy.{kind.__name__}" for kind in np.sctypeDict.values()) | {
@@ -64,20 +64,16 @@ def check_skops(place: Path) -> None:
     """
     title = repr(str(place))
     check_zip(title, place, packed=4)
-    try:
-        with zipfile.ZipFile(place) as archive:
-            schema = json.loads(archive.read("schema.json"))
-            handles = [*_handles(schema, archive)]
-    except Exception as error:  # zipfile, zlib and json raise many types for a damaged archive
-        reason = str(error).strip() or type(error).__name__
-        raise InvalidModelError(f"{title} is truncated or no skops file: {reason}") from error
+    with reading(f"{title} is truncated or no skops file"), zipfile.ZipFile(place) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        handles = [*_handles(schema, archive)]
     for node, where in _nodes(title, schema):
         loader, name = str(node["__loader__"]), f"{node.get('__module__')}.{node.get('__class__')}"
         fault = _fits(loader, name, node)
         if fault:
             raise UntrustedFileError(
                 f"{title} holds functions or types that do more than compute, or from outside scikit-learn: {name} "
-                f"({fault}, in {where}); {_WAY_OUT}"
+                f"({fault}, in {where}); {ALLOW_CODE}"
             )
     for library, data in handles:
         check_booster(library, data, title)
@@ -105,7 +101,7 @@ def _nodes(title: str, schema: object) -> Iterator[tuple[Mapping[str, Any], str]
     while waiting:
         item, where, depth = waiting.pop()
         if depth > _DEPTH:
-            raise InvalidModelError(f"{title} is damaged or hostile: its objects are nested deeper than {_DEPTH}")
+            raise hostile(title, f"its objects are nested deeper than {_DEPTH}")
         if isinstance(item, dict):
             if "__loader__" in item:
                 yield item, where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ def decoded(data: bytes) -> Any:
     Raises:
         ValueError: the data is truncated, or of no known form.
     """
-    return _Reader(data).value(0)
+    return _Reader(data).value()
 
 
 class _Reader:
@@ -46,9 +47,9 @@ class _Reader:
             raise ValueError(f"byte {self._at}: {count!r} is no length")
         return count
 
-    def value(self, depth: int) -> Any:
+    def value(self) -> Any:
         """The next value."""
-        return self._of_kind(self._take(1), depth)
+        return self._of_kind(self._take(1), 0)
 
     def _of_kind(self, kind: bytes, depth: int) -> Any:
         if depth > _DEPTH:
@@ -74,6 +75,8 @@ class _Reader:
         if self._next() == b"$":
             self._take(1)
             kind = self._take(1)
+            if kind in _PLAIN:
+                raise ValueError(f"byte {self._at}: any number of values without a byte")
         if self._next() == b"#":
             self._take(1)
             return kind, self._count()
@@ -86,23 +89,21 @@ class _Reader:
         if kind in _NUMBERS and count is not None:
             form = np.dtype(_NUMBERS[kind])
             return np.frombuffer(self._take(count * form.itemsize), form)
-        items: list[Any] = []
-        while count is None or len(items) < count:
-            if count is None and self._next() == b"]":
-                self._take(1)
-                break
-            items.append(self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1))
-        return items
+        return [self._of_kind(kind or self._take(1), depth + 1) for _ in self._entries(count, b"]")]
 
     def _object(self, depth: int) -> dict[str, Any]:
         kind, count = self._sized()
         items: dict[str, Any] = {}
-        entries = 0
-        while count is None or entries < count:
-            if count is None and self._next() == b"}":
-                self._take(1)
-                break
+        for _ in self._entries(count, b"}"):
             name = self._take(self._count()).decode()
-            items[name] = self._of_kind(kind, depth + 1) if kind is not None else self.value(depth + 1)
-            entries += 1
+            items[name] = self._of_kind(kind or self._take(1), depth + 1)
         return items
+
+    def _entries(self, count: int | None, end: bytes) -> Iterator[None]:
+        """Stands before each entry of a container, of which there are `count`, or all before the byte that ends it."""
+        while count is None or count > 0:
+            if count is None and self._next() == end:
+                self._take(1)
+                return
+            yield
+            count = None if count is None else count - 1

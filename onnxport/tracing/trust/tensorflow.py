@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +20,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
 
-from onnxport.errors import InvalidModelError, UntrustedFileError, first_line
+from onnxport.tracing.trust.faults import check_bytes, damaged, hostile, most_bytes, reading, untrusted
 
 # Operators with a state of their own that stays in the process.
 _STATEFUL = re.compile(
@@ -47,9 +49,7 @@ _GROWING = re.compile(
 _LARGEST = 1 << 28  # elements
 _TEXT_FILE = re.compile(r"InitializeTableFromTextFile(V2)?")
 _LOGGED = re.compile(r"stdout|stderr|log\((info|warning|error)\)")
-_BYTES = 300 << 20
 _NODES = 1_000_000
-_WAY_OUT = "pass allow_code=True (--allow-code) only for files that you trust"
 
 
 def check_saved_model(folder: Path, saved: Any) -> None:
@@ -68,7 +68,7 @@ def check_saved_model(folder: Path, saved: Any) -> None:
     objects = len(saved.meta_graphs) == 1 and saved.meta_graphs[0].HasField("object_graph_def")
     for meta in saved.meta_graphs:
         _check_assets(folder, meta)
-        graph = _Library(str(folder), meta.graph_def, size)
+        graph = _Library(repr(str(folder)), meta.graph_def, size)
         saver = _saver_nodes(graph, meta, by_objects=objects)
         called = {name for node in meta.graph_def.node if node.name not in saver for name in graph.calls(node)}
         called |= set(meta.object_graph_def.concrete_functions)
@@ -90,7 +90,7 @@ def check_graph_def(path: Path, definition: tf.compat.v1.GraphDef) -> None:
         UntrustedFileError: running it would do more than compute.
         InvalidModelError: it is damaged.
     """
-    graph = _Library(str(path), definition, path.stat().st_size)
+    graph = _Library(repr(str(path)), definition, path.stat().st_size)
     graph.check(definition.node, "", frozenset())
     for name, function in graph.functions.items():
         graph.check(function.node_def, name, frozenset())
@@ -111,31 +111,19 @@ class _Library:
 
     def _check_depth(self) -> None:
         """No function reaches itself, and all calls written out are no more nodes than a model has."""
+        called = {
+            name: Counter(item for node in function.node_def for item in self.calls(node))
+            for name, function in self.functions.items()
+        }
         sizes: dict[str, int] = {}
-        for root in self.functions:
-            waiting = [(root, False)]
-            open_names: set[str] = set()
-            while waiting:
-                name, done = waiting.pop()
-                if done:
-                    open_names.discard(name)
-                    nodes = self.functions[name].node_def
-                    sizes[name] = len(nodes) + sum(sizes[item] for node in nodes for item in self.calls(node))
-                    if sizes[name] > _NODES:
-                        raise InvalidModelError(
-                            f"{self.title!r} is hostile: function {name!r} comes to {sizes[name]:,} nodes with all it calls"
-                        )
-                elif name in open_names:
-                    raise InvalidModelError(f"{self.title!r} is damaged: function {name!r} calls itself")
-                elif name not in sizes:
-                    open_names.add(name)
-                    waiting.append((name, True))
-                    waiting += [
-                        (item, False)
-                        for node in self.functions[name].node_def
-                        for item in self.calls(node)
-                        if item not in sizes
-                    ]
+        try:
+            for name in TopologicalSorter(called).static_order():
+                inner = sum(sizes[item] * count for item, count in called[name].items())
+                sizes[name] = len(self.functions[name].node_def) + inner
+                if sizes[name] > _NODES:
+                    raise hostile(self.title, f"function {name!r} comes to {sizes[name]:,} nodes with all it calls")
+        except CycleError as error:
+            raise damaged(self.title, f"function {error.args[1][0]!r} calls itself") from None
 
     def calls(self, node: tf.compat.v1.NodeDef) -> Iterator[str]:
         """Functions that a node may call."""
@@ -148,13 +136,10 @@ class _Library:
 
     def reached(self, names: Iterable[str]) -> set[str]:
         """`names` that are functions, and all that they call."""
-        waiting, seen = [name for name in names if name in self.functions], set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                waiting += [item for node in self.functions[name].node_def for item in self.calls(node)]
-        return seen
+        return _reached(
+            (name for name in names if name in self.functions),
+            lambda name: (item for node in self.functions[name].node_def for item in self.calls(node)),
+        )
 
     def check(self, nodes: Iterable[Any], function: str, assets: frozenset[str]) -> None:
         """Refuses nodes that act, text files that are no assets, and constants larger than the file could hold."""
@@ -170,10 +155,8 @@ class _Library:
             if _TEXT_FILE.fullmatch(node.op):
                 self._check_path(node, node.input[1:2], function, sources, assets)
                 continue
-            raise UntrustedFileError(
-                f"{self.title!r}: operator {node.op} (node {_where(node, function)}) does more than compute, and loading or "
-                f"validating the model may run it; {_WAY_OUT}"
-            )
+            acts = "does more than compute, and loading or validating the model may run it"
+            raise untrusted(self.title, f"operator {node.op} (node {_where(node, function)}) {acts}")
 
     def body(self, name: str) -> list[Any]:
         return [node for item in self.reached([name]) for node in self.functions[item].node_def]
@@ -188,21 +171,19 @@ class _Library:
     ) -> None:
         """What names a table's text file: an asset of the model, or the argument that stands for one."""
         for text in inputs:
-            name = text.lstrip("^").partition(":")[0]
+            name = _node_name(text)
             origin = sources.get(name)
             while origin is not None and origin.op in ("Identity", "PlaceholderWithDefault") and origin.input:
                 if origin.name in assets:
                     break
-                name = origin.input[0].lstrip("^").partition(":")[0]
+                name = _node_name(origin.input[0])
                 origin = sources.get(name)
             if origin is None and function:  # an argument
                 continue
             if name in assets or (origin is not None and not _gives_text(origin)):
                 continue
-            raise UntrustedFileError(
-                f"{self.title!r}: operator {node.op} (node {_where(node, function)}) reads a file that is no asset of the "
-                f"model; {_WAY_OUT}"
-            )
+            reads = "reads a file that is no asset of the model"
+            raise untrusted(self.title, f"operator {node.op} (node {_where(node, function)}) {reads}")
 
     def _check_size(self, node: tf.compat.v1.NodeDef, function: str, sources: Mapping[str, Any]) -> None:
         """Sizes that stand in the graph ask for no more memory than a machine has."""
@@ -218,10 +199,8 @@ class _Library:
                 numbers = tf.make_ndarray(tensor).ravel()[:64].tolist()
                 count *= math.prod(max(abs(int(number)), 1) for number in numbers)
         if count > _LARGEST:
-            raise InvalidModelError(
-                f"{self.title!r} is damaged or hostile: operator {node.op} (node {_where(node, function)}) makes a tensor of "
-                f"{count:,} elements from nothing"
-            )
+            makes = f"makes a tensor of {count:,} elements from nothing"
+            raise hostile(self.title, f"operator {node.op} (node {_where(node, function)}) {makes}")
 
     def _check_constant(self, node: tf.compat.v1.NodeDef, function: str) -> None:
         # TensorFlow 2.21 ends the process where a shape function reads a constant of another type than the node's.
@@ -235,25 +214,15 @@ class _Library:
                 if not tensor.dtype:
                     continue
                 dims = [dim.size for dim in tensor.tensor_shape.dim]
-                count = 1
-                for size in dims:
-                    count *= size
+                count, where = math.prod(dims), _where(node, function)
                 if tensor.tensor_shape.unknown_rank or any(size < 0 for size in dims):
-                    raise InvalidModelError(
-                        f"{self.title!r} is damaged: the constant of node {_where(node, function)} has shape {dims}"
-                    )
+                    raise damaged(self.title, f"the constant of node {where} has shape {dims}")
                 held = _values_in(tensor)
                 if held > count or (tensor.tensor_content and held != count):
-                    raise InvalidModelError(
-                        f"{self.title!r} is damaged: the constant of node {_where(node, function)} of shape {dims} holds "
-                        f"{held} values"
-                    )
+                    raise damaged(self.title, f"the constant of node {where} of shape {dims} holds {held} values")
                 self._constants += count * _width(tensor.dtype)
-                if self._constants > 4 * self.file_bytes + _BYTES:
-                    raise InvalidModelError(
-                        f"{self.title!r} is damaged or hostile: with the constant {dims} of node {_where(node, function)} its "
-                        f"constants take {self._constants:,} bytes, the file holds {self.file_bytes:,}"
-                    )
+                what = f"with the constant {dims} of node {where} its constants take"
+                check_bytes(self.title, what, self._constants, self.file_bytes)
 
 
 def _values_in(tensor: TensorProto) -> int:
@@ -329,13 +298,25 @@ def _saver_nodes(graph: _Library, meta: tf.compat.v1.MetaGraphDef, *, by_objects
 
 
 def _ancestors(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
-    waiting, seen = [name.lstrip("^").partition(":")[0] for name in names], set[str]()
+    def present(texts: Iterable[str]) -> Iterator[str]:
+        return (name for text in texts if (name := _node_name(text)) in nodes)
+
+    return _reached(present(names), lambda name: present(nodes[name].input))
+
+
+def _reached(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
+    waiting, seen = list(names), set[str]()
     while waiting:
         name = waiting.pop()
-        if name in nodes and name not in seen:
+        if name not in seen:
             seen.add(name)
-            waiting += [item.lstrip("^").partition(":")[0] for item in nodes[name].input]
+            waiting += following(name)
     return seen
+
+
+def _node_name(text: str) -> str:
+    """The node of an operand, as a graph writes it: ``node:1``, ``^node``."""
+    return text.lstrip("^").partition(":")[0]
 
 
 def _asset_files(meta: tf.compat.v1.MetaGraphDef) -> list[tuple[str, str]]:
@@ -358,9 +339,7 @@ def _check_assets(folder: Path, meta: tf.compat.v1.MetaGraphDef) -> None:
         inside = PurePosixPath(name)
         place = folder / "assets" / name
         if inside.is_absolute() or ".." in inside.parts or not place.resolve().is_relative_to(folder.resolve()):
-            raise UntrustedFileError(
-                f"{str(folder)!r}: the asset {name!r} stands outside of the model's folder; {_WAY_OUT}"
-            )
+            raise untrusted(repr(str(folder)), f"the asset {name!r} stands outside of the model's folder")
 
 
 def _check_captured(graph: _Library, meta: tf.compat.v1.MetaGraphDef) -> None:
@@ -376,9 +355,7 @@ def _check_captured(graph: _Library, meta: tf.compat.v1.MetaGraphDef) -> None:
             origin = constants.get(held.constant.operation) if held is not None and kind == "constant" else None
             if kind in ("asset", "resource", "variable") or (origin is not None and not _gives_text(origin)):
                 continue
-            raise UntrustedFileError(
-                f"{graph.title!r}: function {name!r} reads a file that is no asset of the model; {_WAY_OUT}"
-            )
+            raise untrusted(graph.title, f"function {name!r} reads a file that is no asset of the model")
 
 
 def _check_variables(folder: Path, file_bytes: int) -> None:
@@ -386,17 +363,11 @@ def _check_variables(folder: Path, file_bytes: int) -> None:
     prefix = folder / "variables" / "variables"
     if not prefix.with_suffix(".index").exists():
         return
-    try:
+    with reading(f"{str(prefix)!r} is damaged"):
         reader = tf.train.load_checkpoint(str(prefix))
-        kinds = reader.get_variable_to_dtype_map()
-        sizes = {
-            name: math.prod(dims) * (kinds[name].size or 1) for name, dims in reader.get_variable_to_shape_map().items()
-        }
-    except Exception as error:  # TensorFlow raises many types for a damaged file
-        reason = first_line(error)
-        raise InvalidModelError(f"{str(prefix)!r} is damaged: {reason}") from error
-    if sum(sizes.values()) > 4 * file_bytes + _BYTES:
+        kinds, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+        sizes = {name: math.prod(dims) * (kinds[name].size or 1) for name, dims in shapes.items()}
+    if sum(sizes.values()) > most_bytes(file_bytes):
         name = max(sizes, key=sizes.__getitem__)
-        raise InvalidModelError(
-            f"{str(folder)!r} is damaged: its variable {name!r} takes {sizes[name]:,} bytes, all files hold {file_bytes:,}"
-        )
+        fault = f"its variable {name!r} takes {sizes[name]:,} bytes, all files hold {file_bytes:,}"
+        raise damaged(repr(str(folder)), fault)

@@ -1,0 +1,66 @@
+"""What loaders and checks of all formats share: how a file is refused that is missing, damaged or would act, and its bound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onnxport.errors import InvalidModelError, OnnxportError, UntrustedFileError, first_line
+
+ALLOW_CODE = "pass allow_code=True (--allow-code) only for files that you trust"
+ALLOW_PICKLE = "pass allow_pickle=True (--allow-pickle) only for files that you trust"
+
+
+def most_bytes(file_bytes: int) -> int:
+    """How many bytes what a file holds may take in memory."""
+    return 4 * file_bytes + (300 << 20)
+
+
+def check_bytes(title: str, what: str, taken: int, file_bytes: int) -> None:
+    """Refuses a file whose parts take more memory than its size allows.
+
+    Raises:
+        InvalidModelError: they do; `what` names them, with its verb.
+    """
+    if taken > most_bytes(file_bytes):
+        raise hostile(title, f"{what} {taken:,} bytes, the file has {file_bytes:,}")
+
+
+def damaged(title: str, fault: str) -> InvalidModelError:
+    """The error for a file that its format's own writer did not write so."""
+    return InvalidModelError(f"{title} is damaged: {fault}")
+
+
+def hostile(title: str, fault: str) -> InvalidModelError:
+    """The error for a file that would crash its reader, or take more than it may."""
+    return InvalidModelError(f"{title} is damaged or hostile: {fault}")
+
+
+def untrusted(title: str, fault: str, way_out: str = ALLOW_CODE) -> UntrustedFileError:
+    """The error for a file that would do more than compute."""
+    return UntrustedFileError(f"{title}: {fault}; {way_out}")
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """The path of a file.
+
+    Raises:
+        InvalidModelError: there is none.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise InvalidModelError(f"no file {str(path)!r}")
+    return place
+
+
+@contextmanager
+def reading(failure: str) -> Iterator[None]:
+    """What a reader makes of a broken file, an error of any type, is an `InvalidModelError` with its reason; our own pass."""
+    try:
+        yield
+    except OnnxportError:
+        raise
+    except Exception as error:
+        raise InvalidModelError(f"{failure}: {first_line(error)}") from error
