@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from onnxport.errors import SavingError
-from onnxport.graph.parts import folder_locked, fresh_name, new_file, new_folder, sweep, sweep_before, sync_folder
+from onnxport.graph.parts import (
+    folder_locked,
+    fresh_name,
+    new_file,
+    new_folder,
+    opened,
+    sweep,
+    sweep_before,
+    sync_folder,
+)
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -233,11 +242,8 @@ def _keep_permissions(part: Path, target: Path) -> None:
 def _sync_file(path: Path) -> None:
     if path.is_symlink() or not path.is_file():
         return
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with opened(path) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _carry_over(old: Path, new: Path, own: Collection[str]) -> None:

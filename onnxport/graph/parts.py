@@ -11,7 +11,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -64,25 +64,29 @@ def new_folder(target: Path, mode: int) -> Iterator[Path]:
 @contextmanager
 def folder_locked(folder: Path) -> Iterator[bool]:
     """What is renamed and removed in `folder` is so by one saver after the other; False where that can't be had."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # a folder that may be written to but not listed
-        yield False
-        return
-    try:
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(opened(folder))
+        except OSError:  # a folder that may be written to but not listed
+            yield False
+            return
         yield _wait_for_lock(handle)
+
+
+@contextmanager
+def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A handle of a file or folder, closed when the block ends."""
+    handle = os.open(path, flags)
+    try:
+        yield handle
     finally:
         os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:
     """Makes the names in `folder` durable, where its file system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with suppress(OSError), opened(folder) as handle:
+        os.fsync(handle)
 
 
 def sweep_before(target: Path) -> None:
@@ -184,21 +188,13 @@ def _data_files(target: Path, keep: Collection[str]) -> Iterator[Path]:
 
 def _remove_dead(path: Path) -> None:
     """Removes a part whose writer no longer holds its lock."""
-    try:
-        handle = os.open(path, _SAFE_OPEN)
-    except OSError:  # gone, a link, or another user's
-        return
-    try:
+    with suppress(OSError), opened(path, _SAFE_OPEN) as handle:  # gone, a link, or another user's
         if not _try_lock(handle):
             return
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
 
 
 def _remove_parts(target: Path) -> None:

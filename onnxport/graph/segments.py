@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.walks import operands_first
 
 
 def segment(value: ir.Value, known: Collection[str]) -> tuple[list[ir.Node], list[ir.Value]]:
     """The nodes that compute `value` from known values and initializers, in order, and those values."""
-    nodes: dict[ir.Node, None] = {}
     inputs: dict[ir.Value, None] = {}
-    stack: list[tuple[ir.Node, bool]] = [(node, False)] if (node := value.producer()) is not None else []
-    while stack:
-        node, done = stack.pop()
-        if done:
-            nodes[node] = None
-            continue
-        if node in nodes:
-            continue
-        stack.append((node, True))
-        for item in _read(node):
+
+    def producers(values: Iterable[ir.Value]) -> list[ir.Node]:
+        nodes = []
+        for item in values:
             producer = item.producer()
             if producer is None or item.name in known:
                 inputs[item] = None
-            elif producer not in nodes:
-                stack.append((producer, False))
-    return list(nodes), list(inputs)
+            else:
+                nodes.append(producer)
+        return nodes
+
+    target = value.producer()
+    nodes = operands_first([] if target is None else [target], lambda node: producers(_read(node)))
+    return nodes, list(inputs)
 
 
 def _read(node: ir.Node) -> Iterator[ir.Value]:

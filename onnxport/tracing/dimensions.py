@@ -83,6 +83,20 @@ def axes(path: str, item: object, rank: int) -> dict[int, Any]:
     return {axis: dim for axis, dim in by_axis.items() if dim is not None}
 
 
+def name_of(path: str, axis: int, dim: object) -> str | None:
+    """The name that a description gives a dimension: a string, or a `torch.export.Dim`'s; none of Dim.AUTO and its like.
+
+    Raises:
+        InvalidInputError: it is something else.
+    """
+    name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+    if isinstance(name, str) or type(dim).__name__ == "_DimHint":
+        return name
+    raise InvalidInputError(
+        f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, the size as it is, or a torch.export.Dim"
+    )
+
+
 def unknown(path: str, known: Iterable[str]) -> InvalidInputError:
     """The error for a path that is no tensor's."""
     listed = list(known)

@@ -215,7 +215,7 @@ def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) 
             dimensions.check_size(path, axis, dim, leaf.shape[axis])
             if isinstance(dim, int):
                 continue
-            name = dim if isinstance(dim, str) else _dim_name(path, axis, dim)
+            name = dimensions.name_of(path, axis, dim)
             if name:
                 names[path, axis] = name
             spec[axis] = Dim.DYNAMIC if isinstance(dim, str) else dim
@@ -275,21 +275,6 @@ def _tensor_path(path: str, call: Call, tensors: Mapping[str, torch.Tensor], inp
     raise dimensions.unknown(path, tensors)
 
 
-def _dim_name(path: str, axis: int, dim: object) -> str:
-    """The name of a `torch.export.Dim`; none for Dim.AUTO and its like."""
-    if dim in (Dim.AUTO, Dim.DYNAMIC, Dim.STATIC):
-        return ""
-    name = getattr(dim, "__name__", None)
-    if not isinstance(name, str):
-        raise InvalidInputError(
-            f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, the size as it is, or a torch.export.Dim"
-        )
-    return name
-
-
-_STATIC: Any = None
-
-
 def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any:
     """torch.export's ``dynamic_shapes`` for the call, each tensor's made by ``leaf_spec(path, tensor)``.
 
@@ -301,7 +286,7 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
             return leaf_spec(path, item)
         children = _entries(item)
         if children is None:
-            return _STATIC
+            return None  # a constant of the trace
         specs = [walk(f"{path}.{key}", child) for key, child in children]
         if (
             isinstance(item, dict)

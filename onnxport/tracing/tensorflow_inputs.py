@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from onnxport.errors import InvalidInputError
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
 from onnxport.tracing.tensorflow_names import paths
@@ -73,14 +72,8 @@ class Dynamic:
             return names
         for axis, dim in dimensions.axes(path, self._given[path], len(sizes)).items():
             dimensions.check_size(path, axis, dim, sizes[axis])
-            if isinstance(dim, int):
-                continue
-            name = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
-            if name is None and type(dim).__name__ != "_DimHint":  # torch.export's Dim.AUTO and its like have no name
-                raise InvalidInputError(
-                    f"dynamic_shapes: dimension {axis} of {path!r} is {dim!r}: a name, or the size as it is"
-                )
-            names[axis] = name
+            if not isinstance(dim, int):
+                names[axis] = dimensions.name_of(path, axis, dim)
         return names
 
     def spec(self, leaf: object, path: str) -> Any:

@@ -116,27 +116,10 @@ def dtype_of(dtype: tf.DType) -> ir.DataType:
     Raises:
         InvalidModelError: ONNX has none (quantized types).
     """
-    known = _DTYPES.get(dtype.name)
-    if known is None:
-        raise InvalidModelError(f"the TensorFlow type {dtype.name} has no ONNX form")
-    return known
-
-
-_DTYPES: dict[str, ir.DataType] = {
-    "float16": ir.DataType.FLOAT16,
-    "bfloat16": ir.DataType.BFLOAT16,
-    "float32": ir.DataType.FLOAT,
-    "float64": ir.DataType.DOUBLE,
-    "bool": ir.DataType.BOOL,
-    "string": ir.DataType.STRING,
-    "complex64": ir.DataType.COMPLEX64,
-    "complex128": ir.DataType.COMPLEX128,
-    "int4": ir.DataType.INT4,
-    "uint4": ir.DataType.UINT4,
-    "float8_e5m2": ir.DataType.FLOAT8E5M2,
-    "float8_e4m3fn": ir.DataType.FLOAT8E4M3FN,
-    **{f"{sign}int{bits}": ir.DataType[f"{sign.upper()}INT{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
+    try:
+        return ir.DataType.from_numpy(np.dtype(dtype.as_numpy_dtype))
+    except (KeyError, TypeError) as error:
+        raise InvalidModelError(f"the TensorFlow type {dtype.name} has no ONNX form") from error
 
 
 def array_of(tensor: tf.Tensor) -> np.ndarray:

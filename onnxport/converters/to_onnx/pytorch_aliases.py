@@ -193,7 +193,7 @@ def write_back(
     if packet in _RESHAPED:
         result: ir.Value = op.Reshape(new, op.shape(base))
         return result
-    permutation = _permutation(packet, base, args, kwargs)
+    permutation = _permutation(packet, base, args)
     if permutation is not None:
         inverse = sorted(range(len(permutation)), key=permutation.__getitem__)
         back: ir.Value = op.Transpose(new, perm=inverse)
@@ -237,7 +237,7 @@ def _folded(op: OpBuilder, base: ir.Value, new: ir.Value, dim: int, size: int, s
     return scattered_along(op, base, positions, op.Reshape(windows, op.shape_vector(sizes)), dim)
 
 
-def _permutation(packet: str, base: ir.Value, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int] | None:
+def _permutation(packet: str, base: ir.Value, args: Sequence[Any]) -> list[int] | None:
     if base.shape is None:
         return None
     rank = base.shape.rank()

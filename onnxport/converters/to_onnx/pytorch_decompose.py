@@ -31,7 +31,7 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     Returns:
         None where torch has no decomposition of it.
     """
-    target = _overload(node.target, name)
+    target = _overload(name)
     if target is None:
         return None
     function = _decomposition(target)
@@ -58,8 +58,9 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     module = _traced(call, operands, target, pre_dispatch=True) or _traced(call, operands, target, pre_dispatch=False)
     if module is None:
         return None
-    positions = _positions(node, flat, dynamic)
-    return module, lambda args, kwargs: [_pick(args, kwargs, path) for path in positions]
+    places, _ = pytree.tree_flatten_with_path((list(node.args), dict(node.kwargs)))
+    paths = [places[i][0] for i in dynamic]
+    return module, lambda args, kwargs: [pytree.key_get((args, kwargs), path) for path in paths]
 
 
 def _traced(
@@ -75,8 +76,8 @@ def _traced(
     return None if whole else module
 
 
-def _overload(target: Any, name: str) -> Any:
-    """The overload called `name`: the node's own, or its functional namesake."""
+def _overload(name: str) -> Any:
+    """The overload called `name`."""
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
@@ -90,19 +91,3 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
     except RuntimeError:  # operators of TorchScript alone, which the dispatcher does not know
         return None
     return _table().get(target)
-
-
-def _positions(node: torch.fx.Node, flat: Sequence[Any], dynamic: Sequence[int]) -> list[tuple[Any, ...]]:
-    structure = (list(node.args), dict(node.kwargs))
-    paths = [
-        tuple(getattr(key, "idx", getattr(key, "key", None)) for key in path)
-        for path, _ in pytree.tree_flatten_with_path(structure)[0]
-    ]
-    return [paths[i] for i in dynamic]
-
-
-def _pick(args: Sequence[Any], kwargs: dict[str, Any], path: tuple[Any, ...]) -> Any:
-    item: Any = (args, kwargs)
-    for key in path:
-        item = item[key]
-    return item

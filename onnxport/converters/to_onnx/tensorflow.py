@@ -78,11 +78,6 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _lowered(program: Program, request: Request) -> OnnxModel:
-    """The ONNX model of a traced program.
-
-    Raises:
-        UnsupportedOperator: operators without an ONNX form, all of them at once.
-    """
     op = OpBuilder(request.opset)
     for port in (*program.inputs, *program.outputs):
         if port.dtype in PART_TYPES:
@@ -92,7 +87,7 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     inputs = {port.tensor.name: op.input(port.name, port.dtype, port.shape) for port in program.inputs}
     names = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
-    outputs = lowering.graph(op, program.graph, inputs, [port.tensor for port in program.outputs])
+    outputs = lowering.graph(op, inputs, [port.tensor for port in program.outputs])
     lowering.raise_refused()
     rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
     notes = list(lowering.writes.notes())
@@ -133,7 +128,7 @@ class _Lowering:
         bound = {tensor.name: item for tensor, item in zip(graph.inputs, arguments, strict=True)}
         before = len(self.refused)
         try:
-            results = self.graph(op, graph, bound, graph.outputs)
+            results = self.graph(op, bound, graph.outputs)
         except NeedsState:
             self.refused.forget_since(before)  # it is lowered once more
             raise
@@ -164,19 +159,19 @@ class _Lowering:
             for inner in functions_of(node):
                 self._survey(inner)
 
-    def graph(self, op: OpBuilder, graph: Any, bound: dict[str, Any], targets: Sequence[Any]) -> list[Any]:
-        """The values of `targets` in `graph`, whose arguments are `bound` by tensor name."""
+    def graph(self, op: OpBuilder, bound: dict[str, Any], targets: Sequence[Any]) -> list[Any]:
+        """The values of `targets` in a graph whose arguments are `bound` by tensor name."""
         values = dict(bound)
         for node in ordered(targets):
             if node.outputs and node.outputs[0].name in values:
                 continue
-            results = self._node(op, node, [values[tensor.name] for tensor in node.inputs], graph)
+            results = self._node(op, node, [values[tensor.name] for tensor in node.inputs])
             values.update((tensor.name, item) for tensor, item in zip(node.outputs, results, strict=True))
         return [values[tensor.name] for tensor in targets]
 
-    def _node(self, op: OpBuilder, node: Any, operands: list[Any], graph: Any) -> Sequence[Any]:
+    def _node(self, op: OpBuilder, node: Any, operands: list[Any]) -> Sequence[Any]:
         if node.type == "Placeholder":
-            return [self._capture(node, graph)]
+            return [self._capture(node)]
         source = self._source(node)
         entry = self._entry(node)
         if entry is None:
@@ -228,7 +223,7 @@ class _Lowering:
 
     # -- captured values -----------------------------------------------------------------------------------------------
 
-    def _capture(self, node: Any, graph: Any) -> Any:
+    def _capture(self, node: Any) -> Any:
         name = node.outputs[0].name
         if name not in self.program.captured:
             raise InvalidModelError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from onnxport.graph.walks import operands_first
+
 
 def skip_identities(tensor: Any) -> Any:
     """The tensor that `tensor` is the identity of."""
@@ -28,20 +30,7 @@ _CALLS = frozenset(
 
 def ordered(targets: Iterable[Any]) -> list[Any]:
     """The nodes that `targets` are computed from, each after its inputs; control edges do not count."""
-    done: set[int] = set()
-    order: list[Any] = []
-    stack: list[tuple[Any, bool]] = [(tensor.op, False) for tensor in reversed(list(targets))]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-            continue
-        if id(node) in done:
-            continue
-        done.add(id(node))
-        stack.append((node, True))
-        stack.extend((tensor.op, False) for tensor in reversed(node.inputs) if id(tensor.op) not in done)
-    return order
+    return operands_first((tensor.op for tensor in targets), lambda node: (tensor.op for tensor in node.inputs))
 
 
 def executed(roots: Iterable[Any]) -> list[Any]:
@@ -60,9 +49,11 @@ def executed(roots: Iterable[Any]) -> list[Any]:
 
 def writes_state(op_type: str) -> bool:
     """Whether an operator changes a variable, a table or a random generator."""
-    return (
-        op_type.startswith(("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ScatterNdUpdate_"))
-        or op_type in ("LookupTableInsertV2", "LookupTableRemoveV2", "StackPushV2", "StackPopV2")
-        or op_type
-        in ("RngReadAndSkip", "RngSkip", "StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal")
-    )
+    prefixes = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ScatterNdUpdate_")
+    return op_type.startswith(prefixes) or op_type in _WRITING
+
+
+_WRITING = frozenset(
+    "LookupTableInsertV2 LookupTableRemoveV2 StackPushV2 StackPopV2 RngReadAndSkip RngSkip StatefulUniform "
+    "StatefulStandardNormalV2 StatefulTruncatedNormal".split()
+)

@@ -11,7 +11,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.runtimes.defect import ALL_OPSETS, NO_KERNEL, Defect, Write, Written
 
 _T = ir.DataType
-SMALL = frozenset({_T.INT8, _T.UINT8, _T.INT16, _T.UINT16})
 _LEAST = -(1 << 63)
 
 

@@ -139,7 +139,7 @@ def _parsed(title: str, text: Any) -> Any:
 def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickle: bool, *, legacy: bool) -> None:
     for where, item in _items(config):
         if "class_name" in item:
-            _check_class(title, where, item, allow_pickle, legacy)
+            _check_class(title, where, item, allow_pickle)
         for key in _FILES & item.keys():
             if isinstance(item[key], str) and item[key]:
                 raise untrusted(title, f"{key} of {where} is read from the file {item[key]!r}")
@@ -162,7 +162,7 @@ def _items(config: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             waiting += [(where, child) for child in item]
 
 
-def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: bool, legacy: bool) -> None:
+def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: bool) -> None:
     name, module = item["class_name"], item.get("module")
     inner = item.get("config")
     if name == "__lambda__" or (

@@ -119,9 +119,8 @@ class _Check:
 
     def _function(self, function: FunctionProto, outer: dict[str, int]) -> _Summary:
         place = f"function {function.domain}::{function.name}"
-        _check_metadata(function.metadata_props, place)
-        words = (function.name, function.domain, function.overload, function.doc_string)
-        _check_names((*words, *function.input, *function.output, *function.attribute), place)
+        words = (function.domain, function.overload, *function.input, *function.output, *function.attribute)
+        _check_words(function, place, *words)
         opsets = {**outer, **_opsets(function.opset_import, place)}
         known = _distinct(function.input, f"{place}: input")
         scope = _Scope(opsets, (known,), f"{place}: ", depth=1)
@@ -139,12 +138,10 @@ class _Check:
 
     def _graph(self, graph: GraphProto, outer: _Scope) -> None:
         place = outer.place
-        _check_names((graph.name, graph.doc_string), f"{place}graph")
-        _check_metadata(graph.metadata_props, f"{place}graph")
+        _check_words(graph, f"{place}graph")
         known = _distinct((item.name for item in graph.input), f"{place}input")
         for item in (*graph.input, *graph.output, *graph.value_info):
-            _check_names((item.name, item.doc_string), f"{place}value")
-            _check_metadata(item.metadata_props, f"{place}value")
+            _check_words(item, f"{place}value")
             if item.HasField("type"):
                 self._type(item.type, f"{place}{item.name!r}")
         initialized: set[str] = set()
@@ -158,8 +155,7 @@ class _Check:
         if initialized:
             self.changes.append(partial(graph.ClearField, "sparse_initializer"))
         for tensor in graph.initializer:
-            _check_names((tensor.name, tensor.doc_string), f"{place}initializer")
-            _check_metadata(tensor.metadata_props, f"{place}initializer")
+            _check_words(tensor, f"{place}initializer")
             if not tensor.name or tensor.name in initialized:
                 raise InvalidModelError(f"{place}the initializer {tensor.name!r} is given twice or has no name")
             initialized.add(tensor.name)
@@ -175,9 +171,7 @@ class _Check:
         place, known = scope.place, scope.values[-1]
         for node in nodes:
             self.nodes += 1
-            words = (node.name, node.op_type, node.domain, node.overload, node.doc_string, *node.input, *node.output)
-            _check_names(words, f"{place}node")
-            _check_metadata(node.metadata_props, f"{place}node")
+            _check_words(node, f"{place}node", node.op_type, node.domain, node.overload, *node.input, *node.output)
             for name in node.input:
                 if name and not scope.knows(name):
                     raise InvalidModelError(
@@ -326,6 +320,14 @@ def _check_names(names: Iterable[str], place: str) -> None:
     for name in names:
         if not isinstance(name, str):
             raise InvalidModelError(f"{place}: the name {bytes(name[:40])!r} is not UTF-8")
+
+
+def _check_words(
+    message: FunctionProto | GraphProto | NodeProto | onnx.TensorProto | onnx.ValueInfoProto, place: str, *more: str
+) -> None:
+    """Checks a message's name, description and metadata, and more names of it."""
+    _check_names((message.name, message.doc_string, *more), place)
+    _check_metadata(message.metadata_props, place)
 
 
 def _check_metadata(entries: Iterable[onnx.StringStringEntryProto], place: str) -> None:

@@ -69,7 +69,7 @@ def check_saved_model(folder: Path, saved: Any) -> None:
     for meta in saved.meta_graphs:
         _check_assets(folder, meta)
         graph = _Library(repr(str(folder)), meta.graph_def, size)
-        saver = _saver_nodes(graph, meta, by_objects=objects)
+        saver = _saver_nodes(meta, by_objects=objects)
         called = {name for node in meta.graph_def.node if node.name not in saver for name in graph.calls(node)}
         called |= set(meta.object_graph_def.concrete_functions)
         called |= {item for node in meta.object_graph_def.nodes for item in node.function.concrete_functions}
@@ -270,7 +270,7 @@ def _width(dtype: int) -> int:
         return 1
 
 
-def _saver_nodes(graph: _Library, meta: tf.compat.v1.MetaGraphDef, *, by_objects: bool) -> set[str]:
+def _saver_nodes(meta: tf.compat.v1.MetaGraphDef, *, by_objects: bool) -> set[str]:
     """Nodes that only save or restore variables: TensorFlow does not run them when it loads a model of objects.
 
     A model of TensorFlow 1 is restored by its own nodes: there only what saves is left out, and RestoreV2 with the name that
