@@ -41,13 +41,18 @@ class Parameter:
 
 
 @cache
-def find_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema | None:
-    """The schema of an operator as of `opset`, or None where it does not exist yet or any more."""
+def any_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema | None:
+    """The schema of an operator as of `opset`, a deprecated one too; None where it does not exist."""
     try:
-        schema = defs.get_schema(op_type, opset, domain)
+        return defs.get_schema(op_type, opset, domain)
     except defs.SchemaError:
         return None
-    return None if schema.deprecated else schema
+
+
+def find_schema(domain: str, op_type: str, opset: int) -> defs.OpSchema | None:
+    """The schema of an operator as of `opset`, or None where it does not exist yet or any more."""
+    schema = any_schema(domain, op_type, opset)
+    return None if schema is None or schema.deprecated else schema
 
 
 @cache
@@ -127,26 +132,16 @@ def attribute(schema: defs.OpSchema, name: str, value: Any) -> ir.Attr:
     if declared is None:
         raise MapEntryError(f"ONNX {schema.name}-{schema.since_version} has no attribute {name!r}")
     kind = ir.AttributeType(declared.type.value)  # type: ignore[attr-defined]  # an enum, which onnx's stub does not say
-    match kind:
-        case ir.AttributeType.FLOAT:
-            return ir.AttrFloat32(name, float(value))
-        case ir.AttributeType.INT:
-            return ir.AttrInt64(name, int(value))
-        case ir.AttributeType.STRING:
-            return ir.AttrString(name, value)
-        case ir.AttributeType.FLOATS:
-            return ir.AttrFloat32s(name, [float(item) for item in value])
-        case ir.AttributeType.INTS:
-            return ir.AttrInt64s(name, [int(item) for item in value])
-        case ir.AttributeType.STRINGS:
-            return ir.AttrStrings(name, list(value))
-        case ir.AttributeType.TENSOR:
-            return ir.AttrTensor(name, value if isinstance(value, ir.TensorProtocol) else ir.tensor(np.asarray(value)))
-        case ir.AttributeType.GRAPH:
-            return ir.AttrGraph(name, value)
-        case ir.AttributeType.TYPE_PROTO:
-            return ir.AttrTypeProto(name, value)
-    raise MapEntryError(f"ONNX {schema.name}: attributes of type {kind.name} can't be written ({name!r})")
+    if kind not in _ATTRIBUTES:
+        raise MapEntryError(f"ONNX {schema.name}: attributes of type {kind.name} can't be written ({name!r})")
+    if kind == ir.AttributeType.TENSOR and not isinstance(value, ir.TensorProtocol):
+        value = ir.tensor(np.asarray(value))
+    return ir.Attr(name, kind, value)
+
+
+_ATTRIBUTES = frozenset(
+    ir.AttributeType[kind] for kind in "FLOAT INT STRING FLOATS INTS STRINGS TENSOR GRAPH TYPE_PROTO".split()
+)
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto | None:

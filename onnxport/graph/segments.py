@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.graph.constants import element_type
 from onnxport.graph.walks import operands_first
 
 
@@ -45,19 +46,12 @@ def segment_model(
     model: ir.Model, nodes: list[ir.Node], inputs: list[ir.Value], value: ir.Value, feeds: Mapping[str, np.ndarray]
 ) -> onnx.ModelProto:
     """A model of some nodes alone, whose output is `value`; inputs that are not fed are constants."""
-    infos = [
-        onnx.helper.make_tensor_value_info(
-            name, ir.DataType.STRING.value if array.dtype == object else _element(array), None
-        )
-        for name, array in feeds.items()
-    ]
-    weights = [
-        ir.serde.serialize_tensor(item.const_value)
-        for item in inputs
-        if item.name not in feeds and item.const_value is not None
-    ]
-    for proto, item in zip(weights, [i for i in inputs if i.name not in feeds], strict=True):
-        proto.name = item.name or ""
+    infos = [onnx.helper.make_tensor_value_info(name, element_type(array).value, None) for name, array in feeds.items()]
+    weights = []
+    for item in inputs:
+        if item.name not in feeds and item.const_value is not None:
+            weights.append(ir.serde.serialize_tensor(item.const_value))
+            weights[-1].name = item.name or ""
     output = onnx.ValueInfoProto(name=value.name or "")
     graph = onnx.helper.make_graph(
         [ir.serde.serialize_node(node) for node in nodes], "segment", infos, [output], weights
@@ -65,7 +59,3 @@ def segment_model(
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.graph.opset_imports.items()]
     functions = [ir.serde.serialize_function(function) for function in model.functions.values()]
     return onnx.helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=model.ir_version)
-
-
-def _element(array: np.ndarray) -> int:
-    return int(ir.DataType.from_numpy(array.dtype).value)

@@ -105,10 +105,8 @@ def _tensor(item: object) -> Any:
     if item.dtype.isbuiltin == 1:
         return torch.from_numpy(item)
     name = item.dtype.name
-    if not name.startswith(("bfloat16", "float8")) or not hasattr(
-        torch, name
-    ):  # others of ml_dtypes are none of torch's
-        return item
+    if not name.startswith(("bfloat16", "float8")) or not hasattr(torch, name):
+        return item  # others of ml_dtypes are none of torch's
     return torch.from_numpy(item.view(np.dtype(f"u{item.dtype.itemsize}"))).view(getattr(torch, name))
 
 

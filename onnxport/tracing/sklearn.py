@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
 from onnxport.graph import rows
+from onnxport.graph.constants import element_type
 from onnxport.tracing import sklearn_boosters
 from onnxport.tracing.trust.faults import existing_file, hostile, reading
 from onnxport.tracing.trust.sklearn_schema import check_skops
@@ -111,21 +112,21 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
         )
     if named is not None:
         return tuple(
-            Column(name, _dtype(values), values.shape[1:])
+            Column(name, element_type(values), values.shape[1:])
             for name, values in named.items()
             if not rows.has_no_type(values)
         )
     if hasattr(inputs, "toarray"):
-        return (Column("X", _dtype(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
+        return (Column("X", element_type(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
     if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:
         return (Column("X", ir.DataType.STRING, ("items",)),)
     array = _plain(inputs)
     tags = get_tags(estimator).input_tags
     if array.ndim == 1 and (array.dtype.kind == "O" or tags.one_d_array or not tags.two_d_array):
-        return (Column("X", _dtype(array), ()),)
+        return (Column("X", element_type(array), ()),)
     if array.ndim != 2 and not (array.ndim > 2 and (tags.three_d_array or _takes_anything(estimator))):
         raise InvalidInputError(f"a table of rows and columns is needed, the inputs have {array.ndim} dimensions")
-    return (Column("X", _dtype(array), array.shape[1:]),)
+    return (Column("X", element_type(array), array.shape[1:]),)
 
 
 def _plain(inputs: object) -> np.ndarray:
@@ -149,9 +150,3 @@ def _takes_anything(estimator: BaseEstimator) -> bool:
     """Whether the first thing that gets the rows does not check them, as a FunctionTransformer."""
     estimator = _first_step(estimator)
     return not isinstance(estimator, str) and bool(get_tags(estimator).no_validation)
-
-
-def _dtype(array: np.ndarray) -> ir.DataType:
-    if array.dtype.kind == "O":
-        return ir.DataType.STRING
-    return ir.DataType.from_numpy(array.dtype)

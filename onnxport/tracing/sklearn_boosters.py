@@ -82,9 +82,8 @@ class XGBoostBooster(_Booster):
 
 
 _KINDS = {("lightgbm", "Booster"): LightGBMBooster, ("xgboost", "Booster"): XGBoostBooster}
-_READERS: dict[str, Reader] = {"lightgbm": "lightgbm", "xgboost": "xgboost"}
 # Suffixes of the files that boosters write, and who reads them.
-SUFFIXES = {".txt": "lightgbm", ".ubj": "xgboost", ".json": "xgboost"}
+SUFFIXES: dict[str, Reader] = {".txt": "lightgbm", ".ubj": "xgboost", ".json": "xgboost"}
 
 
 def as_estimator(model: object) -> Any:
@@ -108,7 +107,7 @@ def load(place: Path) -> Any:
         raise MissingDependencyError.for_extra(library, library) from error
     title = repr(str(place))
     check(library, place.read_bytes(), title)
-    check_reader(_READERS[library], place, title, library=_native(library))
+    check_reader(library, place, title, library=_native(library))
     with reading(f"{title} is truncated or no file of {library}'s"):
         return package.Booster(model_file=str(place))
 

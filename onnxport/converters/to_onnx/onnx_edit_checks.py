@@ -63,9 +63,8 @@ def _sets(inputs: DrawnInputs | GivenInputs) -> Iterator[InputSet]:
     """Inputs at their first sizes and at others."""
     yield from inputs.first()
     for plan in plans(inputs.sizes, inputs.batch):
-        for sizes in (
-            () if plan.empty else plan.candidates
-        ):  # kernels of onnxruntime end the process on some empty tensors
+        # kernels of onnxruntime end the process on some empty tensors
+        for sizes in () if plan.empty else plan.candidates:
             yield from inputs.at(plan.words, sizes, "ordinary", _SEED)
 
 

@@ -94,7 +94,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
             updated.append((lowering.boundary.input_names[spec.target], value_of(op, results[index])))
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             lowering.refuse_buffer(str(spec.target))
-    lowering.raise_refused()
+    lowering.refused.raise_all()
     for name, value in updated:
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnx_ir as ir
@@ -32,7 +33,6 @@ from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.registry import Entry
 from onnxport.tracing.pytorch import Traced
 from onnxport.tracing.pytorch_nodes import recorded
 
@@ -57,6 +57,7 @@ class Lowering:
 
     Attributes:
         boundary: the graph's inputs and initializers.
+        refused: operators and buffers without a form.
     """
 
     def __init__(self, op: OpBuilder, traced: Traced) -> None:
@@ -65,7 +66,7 @@ class Lowering:
         self._types = Types(traced.symbols)
         self.boundary = Boundary(op, traced.program, self._types)
         self._input_cells: dict[str, Ref] = {}
-        self._refused = Refusals("pytorch")
+        self.refused = Refusals("pytorch")
         self._depth = 0
         op.on_call(self._call)
 
@@ -80,11 +81,7 @@ class Lowering:
         stateless = (
             "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs"
         )
-        self._refused.add(f"buffer {name!r}", reason or stateless, source.where if source else "")
-
-    def raise_refused(self) -> None:
-        """Raises one error for everything that was refused, if anything was."""
-        self._refused.raise_all()
+        self.refused.add(f"buffer {name!r}", reason or stateless, source.where if source else "")
 
     # -- walking -------------------------------------------------------------------------------------------------------
 
@@ -256,7 +253,9 @@ class Lowering:
         refusal: UnsupportedOperator | None = None
         if entry is not None:
             try:
-                return self._enter(op, entry, name, args, kwargs, source, results, value)
+                entry.require_opset(op.opset)
+                with op.at(source, results), _defects_placed(name, source):
+                    return _checked(op, name, entry.function(op, *args, **kwargs), results, value, source)
             except UnsupportedOperator as error:
                 refusal = error
         result, inner = self._decomposed(op, node, name, args, kwargs)
@@ -266,31 +265,8 @@ class Lowering:
                 return _checked(op, name, items, results, value, source)
         no_complex = complex_valued and aten.find(name) is not None
         reason = str(refusal) if refusal else "no form for complex numbers" if no_complex else inner
-        self._refused.add(name, reason, source.where)
+        self.refused.add(name, reason, source.where)
         return self._stand_in(results, value)
-
-    def _enter(
-        self,
-        op: OpBuilder,
-        entry: Entry,
-        name: str,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        source: Source,
-        results: Sequence[Expected | None],
-        value: Any,
-    ) -> Any:
-        with op.at(source, results):
-            try:
-                entry.require_opset(op.opset)
-                result = entry.function(op, *args, **kwargs)
-                return _checked(op, name, result, results, value, source)
-            except (Inexpressible, UnsupportedOperator):
-                raise
-            except OnnxportError as error:
-                raise MapEntryError(f"{name} (at {source.where}): {error}") from error
-            except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
-                raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
 
     def _decomposed(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
@@ -302,7 +278,7 @@ class Lowering:
         if small is None:
             return None, ""
         module, leaves = small
-        refused = len(self._refused)
+        refused = len(self.refused)
         self._depth += 1
         try:
             result = self.run(op, module, leaves(args, kwargs))
@@ -310,9 +286,9 @@ class Lowering:
             return None, f"torch's decomposition of it can't be followed: {error}"
         finally:
             self._depth -= 1
-        if len(self._refused) > refused:
-            inner = self._refused.since(refused)[0]
-            self._refused.forget_since(refused)
+        if len(self.refused) > refused:
+            inner = self.refused.since(refused)[0]
+            self.refused.forget_since(refused)
             return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
         return [item if i in _used(node) else None for i, item in enumerate(result)], ""
 
@@ -368,6 +344,19 @@ def _argument(item: Any, env: dict[torch.fx.Node, Any]) -> Any:
     if isinstance(item, (torch.device, torch.layout, torch.memory_format)):
         return None
     return item
+
+
+@contextmanager
+def _defects_placed(name: str, source: Source) -> Iterator[None]:
+    """Errors of an entry name the operator and its place; what it refuses passes."""
+    try:
+        yield
+    except (Inexpressible, UnsupportedOperator):
+        raise
+    except OnnxportError as error:
+        raise MapEntryError(f"{name} (at {source.where}): {error}") from error
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
+        raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
 
 
 def _checked(

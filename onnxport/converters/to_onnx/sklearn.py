@@ -67,7 +67,7 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     lowering = Lowering(op)
     try:
         tables = [lowering.output(op, model, output, x) for output in outputs]
-        lowering.raise_refused()
+        lowering.refused.raise_all()
     except Exception as error:
         refused = isinstance(error, OnnxportError)
         if refused and example is None and hasattr(model, "feature_names_in_"):
@@ -98,12 +98,12 @@ def _misfit(model: BaseEstimator, columns: Sequence[Column]) -> str:
 
 
 class Lowering:
-    """Lowers methods of estimators, each once for the same input, and collects what is refused."""
+    """Lowers methods of estimators, each once for the same input, and collects what is `refused`."""
 
     def __init__(self, op: OpBuilder) -> None:
         self._done: dict[tuple[Any, ...], Any] = {}
         self._kept: list[Any] = []
-        self._refused = Refusals("sklearn", "<Estimator.method>")
+        self.refused = Refusals("sklearn", "<Estimator.method>")
         self._met = 0  # how often a result that was refused before was asked for
         self._steps: dict[str, Any] = {}
         op.on_call(self.method)
@@ -142,15 +142,15 @@ class Lowering:
         source = Source(
             name, module=".".join(part for part in (outer, step) if part), name=step or type(estimator).__name__
         )
-        before = len(self._refused) + self._met
+        before = len(self.refused) + self._met
         try:
             entry = find(estimator, method)
         except UnsupportedOperator as error:
             entry = None
-            self._refused.add(name, str(error), source.where)
+            self.refused.add(name, str(error), source.where)
         else:
             if entry is None:
-                self._refused.add(name, where=source.where)
+                self.refused.add(name, where=source.where)
         if entry is None:
             return _Refused(_expected_shape(estimator, method))
         try:
@@ -165,7 +165,7 @@ class Lowering:
             return result
         except UnsupportedOperator as error:
             if not error.operators and not self._follows(before, x):
-                self._refused.add(name, str(error), source.where)
+                self.refused.add(name, str(error), source.where)
         except Exception:
             if not self._follows(before, x):
                 raise
@@ -174,11 +174,7 @@ class Lowering:
     def _follows(self, before: int, x: Table) -> bool:
         """Whether an error may only follow from a part that was refused."""
         parts = x.parts if isinstance(x, Frame) else (x,)
-        return len(self._refused) + self._met > before or any(isinstance(part, _Refused) for part in parts)
-
-    def raise_refused(self) -> None:
-        """One error for everything that was refused."""
-        self._refused.raise_all()
+        return len(self.refused) + self._met > before or any(isinstance(part, _Refused) for part in parts)
 
 
 def _values(result: object) -> Any:

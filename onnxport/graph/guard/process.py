@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from onnxport.graph.guard.bounds import PATIENCE, WAY_OUT, Guard
@@ -131,10 +132,8 @@ class Helper:
             self._in_all = math.inf
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                try:
+                with suppress(OSError):  # what was still to be written
                     stream.close()
-                except OSError:  # what was still to be written
-                    continue
 
 
 _helpers: list[Helper] = []

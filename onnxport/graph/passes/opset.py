@@ -17,9 +17,10 @@ from onnx_ir.passes.common import InlinePass
 from onnxport.errors import Unsupported, UnsupportedOperator
 from onnxport.graph.bodies import bodies
 from onnxport.graph.names import numbered
-from onnxport.graph.passes.opset_forms import find, foreign_attribute, same_form, unlike
+from onnxport.graph.passes.opset_forms import foreign_attribute, same_form, unlike
 from onnxport.graph.passes.rename import every_value
 from onnxport.graph.protos import to_proto
+from onnxport.graph.schema import any_schema
 from onnxport.graph.version_converter import convert_versions
 
 # Operands that an older form holds as attributes (axes, pads, scales) are this small.
@@ -74,7 +75,7 @@ def _rewritten(node: ir.Node, old: int, new: int) -> bool:
     """Whether a node changes from one opset to the next."""
     if node.domain not in ("", "ai.onnx"):
         return False
-    first, second = find(node.op_type, old), find(node.op_type, new)
+    first, second = any_schema("", node.op_type, old), any_schema("", node.op_type, new)
     return first is None or second is None or not same_form(node, first, second)
 
 
@@ -107,7 +108,7 @@ def _step(model: ir.Model, old: int, new: int, names: set[str | None], refused: 
 
 def _refusal(node: ir.Node, old: int, new: int) -> str:
     """Why a node has no form at the next opset, as far as its operator's definition shows."""
-    first, second = find(node.op_type, old), find(node.op_type, new)
+    first, second = any_schema("", node.op_type, old), any_schema("", node.op_type, new)
     if first is None:
         return f"there is no such operator at opset {old}"
     if second is None and new < old:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import onnx_ir as ir
 from onnx import defs
 
-from onnxport.graph.schema import parameter
+from onnxport.graph.schema import any_schema, parameter
 
 _OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 
@@ -39,15 +38,6 @@ _LATER_VALUES = {
 }
 
 
-@cache
-def find(op_type: str, opset: int) -> defs.OpSchema | None:
-    """The schema of an operator of ai.onnx as of `opset`, a deprecated one too; None where it does not exist."""
-    try:
-        return defs.get_schema(op_type, opset, "")
-    except defs.SchemaError:
-        return None
-
-
 def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
     """Whether a node reads, and means, the same under both definitions of its operator."""
     if old.since_version == new.since_version:
@@ -71,7 +61,7 @@ def _has_sizes(node: ir.Node) -> bool:
 
 def foreign_attribute(node: ir.Node, opset: int) -> str:
     """The first attribute of a node that its operator does not have at `opset`; empty where all are known."""
-    schema = find(node.op_type, opset)
+    schema = any_schema("", node.op_type, opset)
     return next((name for name in node.attributes if schema is not None and name not in schema.attributes), "")
 
 

@@ -246,10 +246,8 @@ def _uniform(op: OpBuilder, shape: ir.Value, seed: int | None) -> ir.Value:
 def bernoulli(op: OpBuilder, node: ir.Node) -> Written:
     """Whether a number drawn from 0 to 1 lies below the probability."""
     p = operand(node, 0)
-    seed = node.attributes.get("seed")
-    kept = {} if seed is None else {"seed": seed.as_float()}
-    result = node.outputs[0].dtype
-    return op.cast(op.Less(op.RandomUniformLike(p, **kept), p), result or _T.FLOAT)
+    numbers = op.RandomUniformLike(p, seed=node.attributes.get_float("seed"))
+    return op.cast(op.Less(numbers, p), node.outputs[0].dtype or _T.FLOAT)
 
 
 _GENERATED = frozenset({_T.FLOAT16, _T.BFLOAT16, _T.BOOL, _T.INT8, _T.UINT8, _T.INT16, _T.UINT16, _T.UINT32})

@@ -8,6 +8,7 @@ from functools import cache
 from onnx import AttributeProto, NodeProto, defs
 
 from onnxport.errors import InvalidModelError
+from onnxport.graph.schema import any_schema
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,8 @@ class Signature:
 @cache
 def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
     """The schema of an operator at a version of its domain; None where onnx has none."""
-    try:
-        schema = defs.get_schema(op_type, version, domain)
-    except defs.SchemaError:
+    schema = any_schema(domain, op_type, version)
+    if schema is None:
         return None
     single = defs.OpSchema.FormalParameterOption.Single
     return Signature(

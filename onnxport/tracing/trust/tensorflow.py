@@ -206,9 +206,8 @@ class _Library:
         # TensorFlow 2.21 ends the process where a shape function reads a constant of another type than the node's.
         named = {name: attribute for name, attribute in node.attr.items() if name in ("dtype", "value")}
         if len(named) == 2 and named["dtype"].type != named["value"].tensor.dtype:
-            raise InvalidModelError(
-                f"{self.title!r} is damaged: the constant of node {_where(node, function)} is not of the type that the node gives"
-            )
+            fault = "is not of the type that the node gives"
+            raise damaged(self.title, f"the constant of node {_where(node, function)} {fault}")
         for attribute in node.attr.values():
             for tensor in (attribute.tensor, *attribute.list.tensor):
                 if not tensor.dtype:
