@@ -9,7 +9,7 @@ from onnx import defs
 
 from onnxport.graph.schema import any_schema, parameter
 
-_OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
+_SINGLE, _OPTIONAL = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Optional
 
 # Operators whose result changed at a version though a node of theirs may read the same.
 _MEANING_CHANGED = frozenset(
@@ -68,22 +68,11 @@ def foreign_attribute(node: ir.Node, opset: int) -> str:
 def _same_parameters(
     old: Sequence[defs.OpSchema.FormalParameter], new: Sequence[defs.OpSchema.FormalParameter], used: int
 ) -> bool:
-    """Whether what a node has of them stands at the same places, and nothing that it lacks is required."""
-    if [item.option for item in old[:used]] != [item.option for item in new[:used]]:
-        return len(new) >= used and all(item.option == _OPTIONAL for item in new[used:]) and _loosened(old, new, used)
-    return len(new) >= min(used, len(old)) and all(item.option == _OPTIONAL for item in new[used:])
-
-
-def _loosened(
-    old: Sequence[defs.OpSchema.FormalParameter], new: Sequence[defs.OpSchema.FormalParameter], used: int
-) -> bool:
-    """Whether the only difference is that some became optional, or were."""
-    single = defs.OpSchema.FormalParameterOption.Single
-    kinds = {single, _OPTIONAL}
-    return all(
-        first.option == second.option or {first.option, second.option} == kinds
-        for first, second in zip(old[:used], new[:used], strict=False)
-    )
+    """Whether what a node has of them stands at the same places, or became optional or was, and no more is required."""
+    first, second = ([item.option for item in parameters[:used]] for parameters in (old, new))
+    enough = len(new) >= (min(used, len(old)) if first == second else used)
+    loosened = all(one == other or {one, other} == {_SINGLE, _OPTIONAL} for one, other in zip(first, second))
+    return enough and loosened and all(item.option == _OPTIONAL for item in new[used:])
 
 
 def _same_attributes(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
