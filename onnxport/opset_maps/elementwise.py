@@ -1,13 +1,16 @@
 """The table of elementwise operators: a row an operator, a column a framework.
 
 Every exporter and importer takes its elementwise operators from here. Where ONNX has no operator of its own the row names
-a composition, a function that `lowerings/elementwise.py` lists; importers read no such row.
+a composition, a function of `lowerings/`; importers read no such row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from onnxport.opset_maps.cases import Array
 
 Result = Literal["same", "bool"]
 # Which element types an operator is tried on: f floating point, i integer, b boolean.
@@ -19,7 +22,7 @@ class Row:
     """One elementwise operator.
 
     Attributes:
-        onnx: ONNX operator; for a composition, the name of its function in `lowerings/elementwise.py`.
+        onnx: ONNX operator; for a composition, the name of its function in `lowerings/`.
         since: opset in which the ONNX operator first exists; 0 for a composition.
         arity: number of operands; both are broadcast against each other.
         versions: the versions of the ONNX operator, all that the importers' meaning of it holds for.
@@ -31,6 +34,7 @@ class Row:
         kinds: element types that the operator is defined on.
         low: least value of the example inputs.
         high: greatest value of the example inputs.
+        is_special: a special function: tried on more numbers, of half precision computed in float32 as the frameworks do.
     """
 
     onnx: str
@@ -45,6 +49,16 @@ class Row:
     kinds: Kinds = "f"
     low: float = -3.0
     high: float = 3.0
+    is_special: bool = False
+
+    def examples(self, integer: str) -> Iterator[tuple[str, tuple[Array, ...]]]:
+        """Operands for each kind of element type, the second broadcast against the first; `integer` is the kind "i"."""
+        dtypes = {"f": "float32", "i": integer, "b": "bool"}
+        first = (40,) if self.is_special else (2, 3)
+        for kind in self.kinds:
+            whole = (max(int(self.low), 1) if self.low > 0 else -5, 6)
+            low, high = whole if kind == "i" else (self.low, self.high)
+            yield kind, tuple(Array(dtypes[kind], shape, low, high) for shape in (first, first[-1:])[: self.arity])
 
 
 def _unary(
@@ -58,6 +72,11 @@ def _unary(
 def _binary(onnx: str, versions: tuple[int, ...] = (), **columns: Any) -> Row:
     """A row of two operands."""
     return _unary(onnx, versions, arity=2, **columns)
+
+
+def _special(onnx: str, aten: str, low: float, high: float, tf: str = "") -> Row:
+    """A row of a special function."""
+    return _unary(onnx, aten=aten, tf=tf, low=low, high=high, is_special=True)
 
 
 # A table is read by rows.
@@ -99,8 +118,10 @@ ROWS: tuple[Row, ...] = (
     _binary("Sub", (1, 6, 7, 13, 14), since=7, tf="Sub", keras="subtract", torch="sub", kinds="fi"),
     _binary("Mul", (1, 6, 7, 13, 14), since=7, aten="mul multiply", tf="Mul", keras="multiply", torch="mul", kinds="fi"),
     _binary("Pow", (1, 7, 12, 13, 15), since=13, tf="Pow", keras="power", torch="pow", low=0.2),
-    _binary("Max", (1, 6, 8, 12, 13), since=8, aten="maximum", tf="Maximum", keras="maximum", torch="maximum", kinds="fi"),
-    _binary("Min", (1, 6, 8, 12, 13), since=8, aten="minimum", tf="Minimum", keras="minimum", torch="minimum", kinds="fi"),
+    _binary("Max", (1, 6, 8, 12, 13), since=8, aten="maximum max.other",
+            tf="Maximum", keras="maximum", torch="maximum", kinds="fi"),
+    _binary("Min", (1, 6, 8, 12, 13), since=8, aten="minimum min.other",
+            tf="Minimum", keras="minimum", torch="minimum", kinds="fi"),
     _binary("And", (1, 7), since=7, aten="logical_and",
             tf="LogicalAnd", keras="logical_and", torch="logical_and", result="bool", kinds="b"),
     _binary("Or", (1, 7), since=7, aten="logical_or",
@@ -114,9 +135,12 @@ ROWS: tuple[Row, ...] = (
             tf="Greater", keras="greater", torch="gt", result="bool", kinds="fi"),
     _binary("GreaterOrEqual", (12, 16), aten="ge greater_equal",
             tf="GreaterEqual", keras="greater_equal", torch="ge", result="bool", kinds="fi"),
-    _binary("BitwiseAnd", (18,), aten="bitwise_and", tf="BitwiseAnd", keras="bitwise_and", torch="bitwise_and", kinds="i"),
-    _binary("BitwiseOr", (18,), aten="bitwise_or", tf="BitwiseOr", keras="bitwise_or", torch="bitwise_or", kinds="i"),
-    _binary("BitwiseXor", (18,), aten="bitwise_xor", tf="BitwiseXor", keras="bitwise_xor", torch="bitwise_xor", kinds="i"),
+    _binary("BitwiseAnd", (18,), aten="bitwise_and __and__",
+            tf="BitwiseAnd", keras="bitwise_and", torch="bitwise_and", kinds="i"),
+    _binary("BitwiseOr", (18,), aten="bitwise_or __or__",
+            tf="BitwiseOr", keras="bitwise_or", torch="bitwise_or", kinds="i"),
+    _binary("BitwiseXor", (18,), aten="bitwise_xor __xor__",
+            tf="BitwiseXor", keras="bitwise_xor", torch="bitwise_xor", kinds="i"),
     # Compositions: ONNX has no operator of its own.
     _unary("square", aten="square", tf="Square", keras="square", kinds="fi"),
     _unary("rsqrt", aten="rsqrt", tf="Rsqrt", keras="rsqrt", low=0.1),
@@ -137,14 +161,31 @@ ROWS: tuple[Row, ...] = (
     _binary("real_div", tf="RealDiv", keras="true_divide", low=0.2),
     _binary("floor_div", aten="floor_divide", keras="floor_divide", kinds="fi", low=1.0),
     _binary("floor_quotient", tf="FloorDiv", kinds="fi", low=1.0),
-    _binary("floor_mod", tf="FloorMod", keras="mod", kinds="fi", low=1.0),
+    _binary("floor_mod", aten="remainder", tf="FloorMod", keras="mod", kinds="fi", low=1.0),
     _binary("trunc_mod", aten="fmod", tf="TruncateMod", kinds="fi", low=1.0),
     _binary("atan2", aten="atan2 arctan2", tf="Atan2", keras="arctan2"),
     _binary("squared_difference", tf="SquaredDifference", kinds="fi"),
-    _binary("xlogy", aten="xlogy special_xlogy", tf="Xlogy", low=0.1),
+    _binary("xlogy", aten="xlogy special_xlogy", low=0.1),
+    _binary("xlog1py", aten="special_xlog1py", low=0.1),
     _binary("div_no_nan", tf="DivNoNan", keras="divide_no_nan"),
     _binary("hypot", aten="hypot", keras="hypot"),
     _binary("logaddexp", aten="logaddexp", keras="logaddexp"),
+    _binary("fmax", aten="fmax", kinds="fi"),
+    _binary("fmin", aten="fmin", kinds="fi"),
+    _binary("zeta", aten="special_zeta", low=1.1, high=9.0),
+    _special("lgamma", "lgamma special_gammaln", -6.0, 20.0, tf="Lgamma"),
+    _special("digamma", "digamma special_digamma special_psi", -6.0, 20.0),
+    _special("erfinv", "erfinv special_erfinv", -1.0, 1.0, tf="Erfinv"),
+    _special("erfcx", "special_erfcx", -4.0, 40.0),
+    _special("ndtr", "special_ndtr", -6.0, 6.0),
+    _special("log_ndtr", "special_log_ndtr", -12.0, 6.0),
+    _special("ndtri", "special_ndtri", 0.0, 1.0, tf="Ndtri"),
+    _special("i0", "i0 special_i0 special_modified_bessel_i0", -20.0, 20.0, tf="BesselI0"),
+    _special("i0e", "special_i0e", -20.0, 20.0, tf="BesselI0e"),
+    _special("i1", "special_i1 special_modified_bessel_i1", -20.0, 20.0, tf="BesselI1"),
+    _special("i1e", "special_i1e", -20.0, 20.0, tf="BesselI1e"),
+    _special("sinc", "sinc special_sinc", -3.0, 3.0),
+    _special("entr", "special_entr", -0.5, 3.0),
 )
 # fmt: on
 

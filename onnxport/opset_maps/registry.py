@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case
@@ -52,7 +52,40 @@ class Entry:
             raise UnsupportedOperator(f"needs opset {self.min_opset}; target_opset is {opset}")
 
 
-class OpsetMap:
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class _Families(Generic[Key, Found]):
+    """Entries by key that the modules of a package register; the package is imported when it is first consulted."""
+
+    def __init__(self, owner: str, families: str | None) -> None:
+        self._owner = owner
+        self._families = families
+        self._entries: dict[Key, Found] = {}
+
+    def _load(self) -> None:
+        """Imports the package, once; what the user registered before stays beside or before the package's entries."""
+        if self._families is None:
+            return
+        package, self._families = self._families, None
+        earlier, self._entries = self._entries, {}
+        try:
+            _import_families(package)
+            for point in entry_points(group=ENTRY_POINTS):
+                if point.name.partition(".")[0] == self._owner:
+                    point.load()
+        except BaseException:
+            # A family that fails to import must fail again, not leave half a map.
+            self._families, self._entries = package, earlier
+            raise
+        self._prefer(earlier)
+
+    def _prefer(self, earlier: dict[Key, Found]) -> None:
+        self._entries.update(earlier)
+
+
+class OpsetMap(_Families[tuple[str, bool], Entry]):
     """The map of one framework to ONNX.
 
     The families of the map are modules of one package; they register themselves when the package is first consulted.
@@ -67,9 +100,8 @@ class OpsetMap:
     """
 
     def __init__(self, framework: str, families: str | None = None) -> None:
+        super().__init__(framework, families)
         self.framework = framework
-        self._families = families
-        self._entries: dict[tuple[str, bool], Entry] = {}
 
     def lower(
         self,
@@ -85,12 +117,13 @@ class OpsetMap:
                 for all overloads. A later registration replaces an earlier one.
             cases: the evidence, at least one for an entry of the package.
             accepts_complex: an entry beside the real one, taken when an operand is complex.
-            min_opset: least target opset at which the entry has a form.
+            min_opset: least target opset at which the entry has a form, and at which its cases are tried.
         """
+        own = tuple(item if item.min_opset >= min_opset else replace(item, min_opset=min_opset) for item in cases)
 
         def register(function: Function) -> Function:
             for name in names:
-                self._entries[name, accepts_complex] = Entry(name, function, tuple(cases), accepts_complex, min_opset)
+                self._entries[name, accepts_complex] = Entry(name, function, own, accepts_complex, min_opset)
             return function
 
         return register
@@ -106,18 +139,6 @@ class OpsetMap:
     def __iter__(self) -> Iterator[Entry]:
         self._load()
         return iter(sorted(self._entries.values(), key=lambda entry: (entry.name, entry.accepts_complex)))
-
-    def _load(self) -> None:
-        if self._families is not None:
-            package, self._families = self._families, None
-            earlier = dict(self._entries)
-            try:
-                _import_families(package)
-                _load_entry_points(self.framework)
-            except BaseException:
-                self._families = package  # a family that fails to import must fail again, not leave half a map
-                raise
-            self._entries.update(earlier)  # what the user registered before the first conversion wins
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,7 @@ class SemanticsEntry:
     cases: tuple[Case, ...] = ()
 
 
-class Semantics:
+class Semantics(_Families[tuple[str, str], list[SemanticsEntry]]):
     """The meaning of ONNX operators, or a framework's native spellings of some of them.
 
     >>> table = Semantics()
@@ -150,8 +171,7 @@ class Semantics:
     """
 
     def __init__(self, families: str | None = None) -> None:
-        self._families = families
-        self._entries: dict[tuple[str, str], list[SemanticsEntry]] = {}
+        super().__init__("onnx", families)
 
     def op(
         self, *op_types: str, versions: Sequence[int], domain: str = "", cases: Sequence[Case] = ()
@@ -188,19 +208,9 @@ class Semantics:
         for _, entries in sorted(self._entries.items()):
             yield from entries
 
-    def _load(self) -> None:
-        if self._families is not None:
-            package, self._families = self._families, None
-            earlier = {key: list(entries) for key, entries in self._entries.items()}
-            self._entries.clear()
-            try:
-                _import_families(package)
-                _load_entry_points("onnx")
-            except BaseException:
-                self._families, self._entries = package, earlier
-                raise
-            for key, entries in earlier.items():
-                self._entries.setdefault(key, []).extend(entries)
+    def _prefer(self, earlier: dict[tuple[str, str], list[SemanticsEntry]]) -> None:
+        for key, entries in earlier.items():
+            self._entries.setdefault(key, []).extend(entries)
 
 
 def _import_families(package: str) -> None:
@@ -210,9 +220,3 @@ def _import_families(package: str) -> None:
             _import_families(module.name)
         else:
             import_module(module.name)
-
-
-def _load_entry_points(name: str) -> None:
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name.partition(".")[0] == name:
-            point.load()

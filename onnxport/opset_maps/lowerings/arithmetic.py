@@ -10,6 +10,9 @@ from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
 
+# What operators of numbers are of booleans.
+OF_BOOLEANS = {"Mul": "And", "Max": "Or", "Min": "And"}
+
 
 def false_like(op: OpBuilder, x: ir.Value) -> ir.Value:
     """False for each element of `x`."""
@@ -198,6 +201,24 @@ def hypot(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1.0)))
     infinite = op.Or(isinf(op, a), isinf(op, b))
     return op.Where(infinite, op.const(math.inf, a.dtype), length)
+
+
+def fmax(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The greater one; of a number and NaN the number."""
+    return _extreme_number(op, "Max", a, b)
+
+
+def fmin(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The lesser one; of a number and NaN the number."""
+    return _extreme_number(op, "Min", a, b)
+
+
+def _extreme_number(op: OpBuilder, operator: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    if a.dtype == ir.DataType.BOOL:
+        return op.node(OF_BOOLEANS[operator], a, b)
+    if _is_integer(a):
+        return op.node(operator, a, b)
+    return op.Where(op.IsNaN(a), b, op.Where(op.IsNaN(b), a, op.node(operator, a, b)))
 
 
 def logaddexp(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:

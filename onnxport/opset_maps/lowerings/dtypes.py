@@ -8,6 +8,8 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 
 Operand = ir.Value | bool | int | float
+# A size along an axis; where it is dynamic an INT64 scalar or vector of one element.
+Size = int | ir.Value
 
 
 def to_dtype(op: OpBuilder, item: Operand, dtype: ir.DataType) -> ir.Value:
@@ -74,10 +76,4 @@ def _joined(a: ir.DataType | None, b: ir.DataType) -> ir.DataType:
 
 
 def _number_dtype(item: Operand) -> ir.DataType:
-    return (
-        ir.DataType.BOOL
-        if isinstance(item, bool)
-        else ir.DataType.INT64
-        if isinstance(item, int)
-        else ir.DataType.FLOAT
-    )
+    return {bool: ir.DataType.BOOL, int: ir.DataType.INT64}.get(type(item), ir.DataType.FLOAT)

@@ -9,40 +9,16 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph import compositions, schema
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.elementwise import Row
+from onnxport.opset_maps.elementwise import ROWS, Row
 from onnxport.opset_maps.lowerings import arithmetic, special, trigonometry
 from onnxport.opset_maps.lowerings.dtypes import Operand, common_dtype, to_dtype
 
-# What rows name for which ONNX has no operator.
+# The functions that rows name for which ONNX has no operator.
+_HOMES = (arithmetic, compositions, special, trigonometry)
 COMPOSITIONS: dict[str, Callable[..., ir.Value]] = {
-    "square": arithmetic.square,
-    "rsqrt": arithmetic.rsqrt,
-    "exp2": arithmetic.exp2,
-    "expm1": compositions.expm1,
-    "log1p": compositions.log1p,
-    "log2": arithmetic.log2,
-    "log10": arithmetic.log10,
-    "erfc": special.erfc,
-    "trunc": arithmetic.trunc,
-    "frac": arithmetic.frac,
-    "silu": arithmetic.silu,
-    "log_sigmoid": arithmetic.log_sigmoid,
-    "relu6": arithmetic.relu6,
-    "isfinite": arithmetic.isfinite,
-    "isinf": arithmetic.isinf,
-    "not_equal": arithmetic.not_equal,
-    "real_div": arithmetic.real_div,
-    "floor_div": arithmetic.floor_div,
-    "floor_quotient": arithmetic.floor_quotient,
-    "floor_mod": arithmetic.floor_mod,
-    "trunc_mod": arithmetic.trunc_mod,
-    "atan2": trigonometry.atan2,
-    "squared_difference": arithmetic.squared_difference,
-    "xlogy": arithmetic.xlogy,
-    "div_no_nan": arithmetic.div_no_nan,
-    "hypot": arithmetic.hypot,
-    "logaddexp": arithmetic.logaddexp,
+    row.onnx: next(vars(home)[row.onnx] for home in _HOMES if row.onnx in vars(home)) for row in ROWS if not row.since
 }
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 # What floating-point operators do to integers and booleans, which ONNX's forms do not take.
 _OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
@@ -53,18 +29,25 @@ _OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
 }
 
 
+def _operand_type(op: OpBuilder, row: Row, operands: tuple[Operand, ...]) -> ir.DataType:
+    """The common type that the source gives to the operands."""
+    if row.kinds == "b":
+        return ir.DataType.BOOL
+    if row.result == "same":
+        return op.result.dtype
+    dtype = common_dtype(operands)
+    # Less and its like take no booleans.
+    return ir.DataType.INT32 if dtype == ir.DataType.BOOL and row.kinds == "fi" else dtype
+
+
 def lower_row(row: Row) -> Callable[..., ir.Value]:
     """The function that writes a row: operands are cast to the common type that the source gives, then the operator."""
     compose = COMPOSITIONS[row.onnx] if not row.since else None
 
     def lower(op: OpBuilder, *operands: Operand) -> ir.Value:
-        dtype = (
-            ir.DataType.BOOL
-            if row.kinds == "b"
-            else op.result.dtype
-            if row.result == "same"
-            else common_dtype(operands)
-        )
+        dtype = _operand_type(op, row, operands)
+        if row.is_special and compose is not None and dtype in _HALVES:
+            return op.cast(compose(op, *(to_dtype(op, item, ir.DataType.FLOAT) for item in operands)), dtype)
         values = [to_dtype(op, item, dtype) for item in operands]
         if compose is not None:
             return compose(op, *values)
@@ -72,6 +55,10 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return trigonometry.COMPOSED[row.onnx](op, *values)
         if row.onnx in _OF_INTEGERS and not dtype.is_floating_point():
             return _OF_INTEGERS[row.onnx](op, *values)
+        if row.onnx.startswith("Bitwise"):
+            return arithmetic.bitwise(op, row.onnx.removeprefix("Bitwise"), *values)
+        if dtype == ir.DataType.BOOL and row.onnx in arithmetic.OF_BOOLEANS:
+            return op.node(arithmetic.OF_BOOLEANS[row.onnx], *values)
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return arithmetic.log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)

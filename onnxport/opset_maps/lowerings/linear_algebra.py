@@ -14,15 +14,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.lowerings.loops import loop
 
 _DOUBLE = ir.DataType.DOUBLE
 _INT64 = ir.DataType.INT64
-
-
-def size(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
-    """The size of one axis as an INT64 scalar."""
-    return op.Squeeze(op.dim(x, axis), op.axes(0))
 
 
 def _positions(op: OpBuilder, count: ir.Value, *, column: bool) -> ir.Value:
@@ -52,7 +48,7 @@ def identity_like(op: OpBuilder, a: ir.Value) -> ir.Value:
     return op.Expand(one, op.shape(a))
 
 
-def _swapped(op: OpBuilder, a: ir.Value, k: ir.Value, p: ir.Value, rows: ir.Value) -> ir.Value:
+def swapped_rows(op: OpBuilder, a: ir.Value, k: ir.Value, p: ir.Value, rows: ir.Value) -> ir.Value:
     """`a` with its rows k and p exchanged; `p` is a matrix of one element for each matrix."""
     order = op.Where(op.Equal(rows, k), p, op.Where(op.Equal(rows, p), k, rows))
     return op.GatherElements(a, op.Expand(order, op.Shape(a)), axis=-2)
@@ -90,7 +86,7 @@ def lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.
         matrix, places, taken = states
         if pivot:
             p = _pivot(b, matrix, k, rows)
-            matrix, places = _swapped(b, matrix, k, p, rows), _swapped(b, places, k, p, rows)
+            matrix, places = swapped_rows(b, matrix, k, p, rows), swapped_rows(b, places, k, p, rows)
             taken = b.Where(b.Equal(steps, k), p, taken)
         head = _row(b, matrix, k)
         top = _column(b, head, k)
@@ -128,7 +124,7 @@ def solve(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     rows = _positions(op, n, column=True)
 
     def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
-        matrix = _swapped(o, states[0], k, _pivot(o, states[0], k, rows), rows)
+        matrix = swapped_rows(o, states[0], k, _pivot(o, states[0], k, rows), rows)
         head = _row(o, matrix, k)
         head = o.Div(head, _column(o, head, k))
         rest = o.Sub(matrix, o.Mul(_column(o, matrix, k), head))
@@ -180,12 +176,6 @@ def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
         return [b.Sub(rest, b.Mul(column, turned)), b.Where(b.Equal(columns, k), column, result)]
 
     return loop(op, n, [a, op.Mul(a, 0.0)], step)[1]
-
-
-def transposed(op: OpBuilder, a: ir.Value) -> ir.Value:
-    """The last two axes exchanged."""
-    rank = a.shape.rank() if a.shape is not None else 2
-    return op.Transpose(a, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 def householder(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value]:

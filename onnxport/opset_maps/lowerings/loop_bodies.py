@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.origins import behind, is_successor, number
 
 _ACTIVATIONS = frozenset({"Sigmoid", "Tanh", "Relu"})
 
@@ -42,11 +43,9 @@ class LoopBody:
         self.counters = {i for i, state in enumerate(states) if self._counts(i, state)}
 
     def _counts(self, i: int, initial: ir.Value) -> bool:
-        start, node = self.op.constant(initial), self.producer(self.after[i], "Add")
-        if start is None or start.size != 1 or start.dtype.kind != "i" or int(start.reshape(())) != 0 or node is None:
-            return False
-        steps = [self.op.constant(b) for a, b in operand_pairs(node) if a is self.before[i]]
-        return any(step is not None and step.size == 1 and int(step.reshape(())) == 1 for step in steps)
+        start = number(self.op, initial)
+        inside = self.producer(self.after[i], "Add") is not None
+        return inside and start == 0 and isinstance(start, int) and is_successor(self.op, self.after[i], self.before[i])
 
     def producer(self, value: ir.Value | None, *op_types: str) -> ir.Node | None:
         """The node of the body that computes `value`, if it is one of these operators."""
@@ -87,7 +86,12 @@ class LoopBody:
             return None
         sequence, index = node.inputs
         counters = [self.before[i] for i in self.counters] + [self.body.inputs[0]]
-        if sequence is None or index is None or _skip_casts(index) not in counters or not self.is_outer(sequence):
+        if (
+            sequence is None
+            or index is None
+            or behind(index, "Identity", "Cast") not in counters
+            or not self.is_outer(sequence)
+        ):
             return None
         return sequence
 
@@ -146,38 +150,19 @@ class LoopBody:
 
     def _sliced_gate(self, node: ir.Node, count: int) -> tuple[ir.Value, int] | None:
         whole = node.inputs[0]
-        numbers = [self.op.constant(item) if item is not None else None for item in node.inputs[1:]]
         width = whole.shape[-1] if whole is not None and whole.shape is not None and len(whole.shape) == 2 else None
-        if whole is None or len(numbers) != 4 or not isinstance(width, int) or width % count:
+        if whole is None or len(node.inputs) != 5 or not isinstance(width, int) or width % count:
             return None
-        if any(item is None or item.size != 1 for item in numbers):
+        numbers = [int(item) for value in node.inputs[1:] if (item := number(self.op, value)) is not None]
+        if len(numbers) != 4:
             return None
-        start, end, axis, step = (int(item.reshape(())) for item in numbers if item is not None)
+        start, end, axis, step = numbers
         hidden = width // count
         if axis not in (1, -1) or step != 1 or start % hidden or start < 0 or min(end, width) != start + hidden:
             return None
         return whole, start // hidden
 
 
-def operand_pairs(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Both orders of the operands of a node with two."""
-    a, b = node.inputs
-    if a is not None and b is not None:
-        yield a, b
-        yield b, a
-
-
 def skip_identities(value: ir.Value) -> ir.Value:
     """The value that `value` is the identity of, over any number of Identity nodes."""
-    while (node := value.producer()) is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        value = node.inputs[0]
-    return value
-
-
-def _skip_casts(value: ir.Value) -> ir.Value:
-    """What `value` is a cast or identity of."""
-    while (
-        (node := value.producer()) is not None and node.op_type in ("Identity", "Cast") and node.inputs[0] is not None
-    ):
-        value = node.inputs[0]
-    return value
+    return behind(value, "Identity")

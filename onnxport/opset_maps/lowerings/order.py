@@ -55,13 +55,13 @@ def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
     No NaN equals another; onnxruntime's Unique drops numbers that stand beside one.
     """
-    values, inverse, counts, _ = _runs(op, x)
+    values, inverse, counts, _ = _sorted_runs(op, x)
     return values, inverse, counts
 
 
 def distinct_by_appearance(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """As `distinct`, the values in the order in which each first stands in the vector."""
-    values, inverse, counts, firsts = _runs(op, x)
+    values, inverse, counts, firsts = _sorted_runs(op, x)
     size = op.Shape(firsts)
     order = op.TopK(firsts, size, axis=0, largest=0)[1]
     numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
@@ -69,16 +69,26 @@ def distinct_by_appearance(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Val
     return op.Gather(values, order, axis=0), op.Gather(place, inverse, axis=0), op.Gather(counts, order, axis=0)
 
 
-def _runs(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
-    """Runs of equal elements in the sorted vector: value, for each element its run, length, and where each run's first stands."""
-    size = op.dim(x, 0)
-    values, indices = top(op, x, size, 0, largest=False)
-    later, earlier = op.Slice(values, [1], size, [0]), op.Slice(values, [0], [-1], [0])
+def runs(op: OpBuilder, x: ir.Value, size: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Runs of equal elements of a vector of `size`: a mask of where each begins, and for each element its run."""
+    later, earlier = op.Slice(x, [1], size, [0]), op.Slice(x, [0], [-1], [0])
     first = op.Expand(True, op.Min(size, op.const([1])))
     new = op.Concat(first, op.Not(op.Equal(later, earlier)), axis=0)
-    place = op.Sub(op.CumSum(op.cast(new, ir.DataType.INT64), 0), 1)
-    inverse = op.ScatterElements(op.Mul(place, 0), indices, place, axis=0)
+    return new, op.Sub(op.CumSum(op.cast(new, ir.DataType.INT64), 0), 1)
+
+
+def run_lengths(op: OpBuilder, new: ir.Value, size: ir.Value) -> ir.Value:
+    """How long the runs are that begin where `new` is true."""
     starts = op.Reshape(op.NonZero(new), [-1])
     ends = op.Concat(op.Slice(starts, [1], size, [0]), size, axis=0)
-    counts = op.Sub(op.Slice(ends, [0], op.Shape(starts), [0]), starts)
+    return op.Sub(op.Slice(ends, [0], op.Shape(starts), [0]), starts)
+
+
+def _sorted_runs(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
+    """Of the sorted vector: the value of each run, for each element of `x` its run, lengths, where each run first stands."""
+    size = op.dim(x, 0)
+    values, indices = top(op, x, size, 0, largest=False)
+    new, place = runs(op, values, size)
+    inverse = op.ScatterElements(op.Mul(place, 0), indices, place, axis=0)
+    counts = run_lengths(op, new, size)
     return op.Compress(values, new, axis=0), inverse, counts, op.Compress(indices, new, axis=0)

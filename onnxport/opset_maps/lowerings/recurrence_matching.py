@@ -7,12 +7,13 @@ be accounted for; otherwise it stays a loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.lowerings.loop_bodies import Linear, LoopBody, operand_pairs, skip_identities
+from onnxport.opset_maps.lowerings.loop_bodies import Linear, LoopBody, skip_identities
+from onnxport.opset_maps.lowerings.origins import number, operand_pairs
 from onnxport.opset_maps.lowerings.recurrence import Cell, cell_weights, write_cell
 
 
@@ -35,6 +36,37 @@ def as_recurrence(
         if plan is not None:
             return _written(op, cell, match, plan, states, trips)
     return None
+
+
+@dataclass(frozen=True)
+class _Gru:
+    """A GRU whose reset gate is still to be matched.
+
+    Attributes:
+        state: the position of h among the loop's states.
+        h: the state before the turn.
+        source: the sum x W + b whose pieces are the gates.
+        update: the piece of it that is the update gate's, and its place.
+        candidate: the place of the candidate's piece.
+        hz: what is added to the update gate's piece.
+        activations: of the gates and of the candidate.
+    """
+
+    state: int
+    h: ir.Value
+    source: Linear
+    update: tuple[ir.Value, int]
+    candidate: int
+    hz: ir.Value
+    activations: tuple[str, str]
+
+    def cell(self, recurrence: ir.Value, bias: ir.Value | None, order: tuple[int, ...], *, after: bool) -> Cell | None:
+        """The cell; `after` is ONNX's `linear_before_reset`."""
+        if self.source.weight is None or self.source.x is None:
+            return None
+        biases = (self.source.biases[0] if self.source.biases else None, bias)
+        x, weight = self.source.x, self.source.weight
+        return Cell("GRU", x, weight, recurrence, biases, order, self.activations, (self.state,), after)
 
 
 class _CellSearch(LoopBody):
@@ -90,33 +122,16 @@ class _CellSearch(LoopBody):
                     a is not b and names[0] == names[3] and order[0] > order[3]
                 ):
                     continue
-                linear = self.linear(pieces[0][0], h) if pieces[0] is not None else None
-                if (
-                    linear is None
-                    or linear.weight is None
-                    or linear.recurrence is None
-                    or linear.x is None
-                    or len(linear.biases) > 2
-                ):
-                    continue
-                biases = (*linear.biases, None, None)[:2]
-                activations = (names[0], names[3], last)
-                return Cell(
-                    "LSTM",
-                    linear.x,
-                    linear.weight,
-                    linear.recurrence,
-                    (biases[0], biases[1]),
-                    order,
-                    activations,
-                    (i, j),
-                )
+                total = pieces[0][0] if pieces[0] is not None else None
+                cell = self._of_one_sum("LSTM", total, h, order, (names[0], names[3], last), (i, j))
+                if cell is not None:
+                    return cell
         return None
 
     def _gru(self, i: int, h: ir.Value) -> Cell | None:
         """h' = z h + (1 - z) n."""
         total = self.producer(self.after[i], "Add")
-        for kept, renewed in operand_pairs(total) if total is not None else ():
+        for kept, renewed in operand_pairs(total):
             keep, renew = self.producer(kept, "Mul"), self.producer(renewed, "Mul")
             if keep is None or renew is None:
                 continue
@@ -130,121 +145,102 @@ class _CellSearch(LoopBody):
 
     def _is_complement(self, value: ir.Value, z: ir.Value) -> bool:
         node = self.producer(value, "Sub")
-        if (
-            node is None
-            or node.inputs[0] is None
-            or node.inputs[1] is None
-            or skip_identities(node.inputs[1]) is not skip_identities(z)
-        ):
+        if node is None or node.inputs[1] is None or skip_identities(node.inputs[1]) is not skip_identities(z):
             return False
-        one = self.op.constant(node.inputs[0])
-        return one is not None and one.size == 1 and float(one.reshape(())) == 1.0
+        return number(self.op, node.inputs[0]) == 1
 
     def _gru_gates(self, i: int, h: ir.Value, z: ir.Value, new: ir.Value) -> Cell | None:
         update, candidate = self.activated(z), self.activated(new)
         if update is None or candidate is None:
             return None
-        outer = self.producer(update[1], "Add")
-        inner = self.producer(candidate[1], "Add")
-        if outer is None or inner is None:
-            return None
+        outer, inner = self.producer(update[1], "Add"), self.producer(candidate[1], "Add")
         for xz, hz in operand_pairs(outer):
             for xn, rest in operand_pairs(inner):
                 pieces = self.gate(xz, 3), self.gate(xn, 3)
                 if pieces[0] is None or pieces[1] is None or pieces[0][0] is not pieces[1][0]:
                     continue
-                result = self._gru_reset(i, h, pieces[0], pieces[1][1], hz, rest, update[0], candidate[0])
+                source = self.linear(pieces[0][0], None)
+                if source is None or len(source.biases) > 1:
+                    continue
+                gru = _Gru(i, h, source, pieces[0], pieces[1][1], hz, (update[0], candidate[0]))
+                result = self._reset_after(gru, rest) or self._reset_before(gru, rest)
                 if result is not None:
                     return result
         return None
 
-    def _gru_reset(
-        self,
-        i: int,
-        h: ir.Value,
-        xz: tuple[ir.Value, int],
-        n_place: int,
-        hz: ir.Value,
-        rest: ir.Value,
-        gate: str,
-        last: str,
-    ) -> Cell | None:
-        """The reset gate and where it acts: on h R + b (`linear_before_reset`), or on h before the product."""
-        source = self.linear(xz[0], None)
-        if source is None or source.weight is None or source.x is None or len(source.biases) > 1:
-            return None
-        bias = source.biases[0] if source.biases else None
-        after = self.producer(rest, "Mul")
-        for r, hn in operand_pairs(after) if after is not None else ():
-            pieces = self.gate(hz, 3), self.gate(hn, 3)
-            place = self._reset_place(r, xz[0], pieces[0][0] if pieces[0] is not None else None, gate, 3)
+    def _reset_after(self, gru: _Gru, rest: ir.Value) -> Cell | None:
+        """The reset gate acts on h R + b (`linear_before_reset`)."""
+        for r, hn in operand_pairs(self.producer(rest, "Mul")):
+            pieces = self.gate(gru.hz, 3), self.gate(hn, 3)
+            place = self._reset_place(gru, r, pieces[0][0] if pieces[0] is not None else None, 3)
             if place is None or pieces[0] is None or pieces[1] is None or pieces[0][0] is not pieces[1][0]:
                 continue
-            order = (xz[1], place, n_place)
+            order = (gru.update[1], place, gru.candidate)
             if order != (pieces[0][1], place, pieces[1][1]) or sorted(order) != [0, 1, 2]:
                 continue
-            inner = self.linear(pieces[0][0], h)
+            inner = self.linear(pieces[0][0], gru.h)
             if inner is None or inner.recurrence is None or inner.weight is not None or len(inner.biases) > 1:
                 continue
-            biases = (bias, inner.biases[0] if inner.biases else None)
-            return Cell("GRU", source.x, source.weight, inner.recurrence, biases, order, (gate, last), (i,), True)
-        product = self.producer(rest, "MatMul")
-        if product is None or product.inputs[0] is None or product.inputs[1] is None:
-            return None
-        return self._gru_before(i, h, xz, n_place, hz, product.inputs[0], product.inputs[1], gate, last, source, bias)
+            return gru.cell(inner.recurrence, inner.biases[0] if inner.biases else None, order, after=True)
+        return None
 
-    def _gru_before(
-        self,
-        i: int,
-        h: ir.Value,
-        xz: tuple[ir.Value, int],
-        n_place: int,
-        hz: ir.Value,
-        gated: ir.Value,
-        matrix: ir.Value,
-        gate: str,
-        last: str,
-        source: Linear,
-        bias: ir.Value | None,
-    ) -> Cell | None:
-        scaled, piece = self.producer(gated, "Mul"), self.gate(hz, 2)
-        if scaled is None or piece is None or not self.is_outer(matrix) or source.weight is None or source.x is None:
+    def _reset_before(self, gru: _Gru, rest: ir.Value) -> Cell | None:
+        """The reset gate acts on h before the product."""
+        product, piece = self.producer(rest, "MatMul"), self.gate(gru.hz, 2)
+        gated, matrix = product.inputs if product is not None else (None, None)
+        scaled = self.producer(gated, "Mul")
+        if scaled is None or piece is None or matrix is None or not self.is_outer(matrix):
             return None
-        inner = self.linear(piece[0], h)
+        inner = self.linear(piece[0], gru.h)
         if inner is None or inner.recurrence is None or inner.weight is not None or inner.biases:
             return None
         for r, state in operand_pairs(scaled):
-            place = self._reset_place(r, xz[0], piece[0], gate, 2)
-            if skip_identities(state) is h and (xz[1], piece[1], place, n_place) == (0, 0, 1, 2):
+            place = self._reset_place(gru, r, piece[0], 2)
+            matches = (gru.update[1], piece[1], place, gru.candidate) == (0, 0, 1, 2)
+            if matches and skip_identities(state) is gru.h:
                 both = self.op.Concat(self.lift(inner.recurrence), self.lift(matrix), axis=1)
-                return Cell("GRU", source.x, source.weight, both, (bias, None), (0, 1, 2), (gate, last), (i,))
+                return gru.cell(both, None, (0, 1, 2), after=False)
         return None
 
-    def _reset_place(self, r: ir.Value, x: ir.Value, h: ir.Value | None, gate: str, count: int) -> int | None:
+    def _reset_place(self, gru: _Gru, r: ir.Value, h: ir.Value | None, count: int) -> int | None:
         """Which gate the reset gate is: the activation of a piece of x's sum plus the same piece of h's."""
         result = self.activated(r)
-        total = self.producer(result[1], "Add") if result is not None and result[0] == gate else None
-        for a, b in operand_pairs(total) if total is not None else ():
+        total = self.producer(result[1], "Add") if result is not None and result[0] == gru.activations[0] else None
+        for a, b in operand_pairs(total):
             first, second = self.gate(a, 3), self.gate(b, count)
-            if first is not None and second is not None and first[0] is x and second[0] is h and first[1] == second[1]:
+            if first is None or second is None or first[1] != second[1]:
+                continue
+            if first[0] is gru.update[0] and second[0] is h:
                 return first[1]
         return None
 
     def _rnn(self, i: int, h: ir.Value) -> Cell | None:
         """h' = g(x W + h R + b)."""
         result = self.activated(self.after[i])
-        linear = self.linear(result[1], h) if result is not None else None
-        if result is None or linear is None or linear.weight is None or linear.recurrence is None or linear.x is None:
+        return self._of_one_sum("RNN", result[1], h, (0,), (result[0],), (i,)) if result is not None else None
+
+    def _of_one_sum(
+        self,
+        operator: str,
+        total: ir.Value | None,
+        h: ir.Value,
+        order: tuple[int, ...],
+        activations: tuple[str, ...],
+        states: tuple[int, ...],
+    ) -> Cell | None:
+        """The cell whose gates are pieces of one sum, x W + h R + b."""
+        linear = self.linear(total, h) if total is not None else None
+        if linear is None or linear.weight is None or linear.recurrence is None or linear.x is None:
             return None
         if len(linear.biases) > 2:
             return None
-        biases = (*linear.biases, None, None)[:2]
-        return Cell("RNN", linear.x, linear.weight, linear.recurrence, (biases[0], biases[1]), (0,), (result[0],), (i,))
+        first, second = (*linear.biases, None, None)[:2]
+        return Cell(operator, linear.x, linear.weight, linear.recurrence, (first, second), order, activations, states)
 
     # -- everything accounted for --------------------------------------------------------------------------------------
 
-    def plan(self, cell: Cell) -> _Plan | None:
-        """What each output of the loop is in terms of the cell, or None where one is something else."""
+    def plan(self, cell: Cell) -> list[str] | None:
+        """What each state of the loop is in terms of the cell, or None where one, or a scan, is something else."""
         new_h = self.after[cell.states[0]]
         outputs: list[str] = []
         for i, value in enumerate(self.after):
@@ -256,29 +252,18 @@ class _CellSearch(LoopBody):
                 outputs.append("stacked h")
             else:
                 return None
-        if any(value is not new_h for value in self.scans):
-            return None
-        return _Plan(outputs, len(self.scans))
+        return outputs if all(value is new_h for value in self.scans) else None
 
     def _is_stacked(self, value: ir.Value, h: ir.Value) -> bool:
         """Whether a state is a list whose only element is h."""
         node = self.producer(value, "Unsqueeze")
         if node is None or node.inputs[0] is None or skip_identities(node.inputs[0]) is not h:
             return False
-        axes = self.op.constant(node.inputs[1]) if node.inputs[1] is not None else None
-        return axes is not None and axes.ravel().tolist() == [0]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What the loop's outputs are: of each state, and how many scans of h."""
-
-    states: list[str] = field(default_factory=list)
-    scans: int = 0
+        return number(self.op, node.inputs[1]) == 0
 
 
 def _written(
-    op: OpBuilder, cell: Cell, match: _CellSearch, plan: _Plan, states: Sequence[ir.Value], trips: ir.Value
+    op: OpBuilder, cell: Cell, match: _CellSearch, plan: list[str], states: Sequence[ir.Value], trips: ir.Value
 ) -> list[ir.Value] | None:
     """The operator, and the loop's outputs in the loop's order."""
     if cell.hidden is None or cell.x.shape is None or len(cell.x.shape) != 3:
@@ -292,17 +277,16 @@ def _written(
     named = {"h": lambda: last[0], "c": lambda: last[1], "stacked h": lambda: results[1]}
     outputs = [
         op.Add(states[i], op.cast_like(trips, states[i])) if kind == "count" else named[kind]()
-        for i, kind in enumerate(plan.states)
+        for i, kind in enumerate(plan)
     ]
-    return [*outputs, *(op.Squeeze(results[0], [1]) for _ in range(plan.scans))]
+    return [*outputs, *(op.Squeeze(results[0], [1]) for _ in match.scans)]
 
 
 def _is_length(op: OpBuilder, trips: ir.Value, x: ir.Value) -> bool:
     """Whether `trips` is the size of the first axis of `x`."""
     size = x.shape[0] if x.shape is not None else None
-    known = op.constant(trips)
-    if known is not None:
-        return isinstance(size, int) and int(known.reshape(())) == size
+    if (known := number(op, trips)) is not None:
+        return known == size
     value: ir.Value | None = trips
     first = True
     while value is not None and (node := value.producer()) is not None:
@@ -310,12 +294,8 @@ def _is_length(op: OpBuilder, trips: ir.Value, x: ir.Value) -> bool:
             return (
                 first and node.inputs[0] is x and not ("start" in node.attributes and node.attributes["start"].as_int())
             )
-        if node.op_type == "Gather":
-            index = op.constant(node.inputs[1]) if node.inputs[1] is not None else None
-            first &= index is not None and index.size == 1 and int(index.reshape(())) == 0
-        elif node.op_type == "Slice":
-            start = op.constant(node.inputs[1]) if node.inputs[1] is not None else None
-            first &= start is not None and start.ravel().tolist() == [0]
+        if node.op_type in ("Gather", "Slice"):
+            first &= number(op, node.inputs[1]) == 0
         elif node.op_type not in ("Cast", "Reshape", "Squeeze", "Identity"):
             return False
         value = node.inputs[0]

@@ -88,12 +88,6 @@ def size(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value | int:
     return sym_size(op, x, dim if dim >= 0 else dim - 1)
 
 
-@aten.lower("aten::real", cases=[case(torch.real, f32(2, 3))])
-def real_of_real(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The operand itself."""
-    return x
-
-
 @aten.lower(
     "aten::complex",
     accepts_complex=True,
@@ -125,12 +119,6 @@ def polar(op: OpBuilder, abs: ir.Value, angle: ir.Value) -> ir.Value:
 def conj(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part with the other sign."""
     return conjugate(op, x)
-
-
-@aten.lower("aten::conj", "aten::_conj", "aten::conj_physical", cases=[case(torch.conj_physical, f32(2, 3))])
-def conj_of_real(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The operand itself."""
-    return x
 
 
 @aten.lower("aten::abs", accepts_complex=True, cases=[_complex_case(torch.abs, (2, 3), dynamic=True)])

@@ -7,87 +7,77 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 import torch
+from onnx_ir.tensor_adapters import to_torch_dtype
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.axes import positions
+from onnxport.opset_maps.lowerings.dtypes import Operand, Size, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
-Size = int | ir.Value
-Number = ir.Value | bool | int | float
+# A size, or a tensor that has it.
+Extent = Sequence[Size] | ir.Value
 
 
-def filled(op: OpBuilder, size: Sequence[Size] | ir.Value, value: Number) -> ir.Value:
+def extent(op: OpBuilder, size: Extent) -> ir.Value:
+    """A size, or the shape of a tensor, as an INT64 vector."""
+    return op.shape(size) if isinstance(size, ir.Value) else op.shape_vector(size)
+
+
+def filled(op: OpBuilder, size: Extent, value: Operand) -> ir.Value:
     """A tensor of the result's type with one number everywhere."""
-    dtype = op.result.dtype
-    shape = size if isinstance(size, ir.Value) else op.shape_vector(size)
-    number = to_dtype(op, value, dtype)
-    if not isinstance(size, ir.Value) and not size:
-        return number
-    return op.Expand(number, shape)
+    shape, number = extent(op, size), to_dtype(op, value, op.result.dtype)
+    return op.Expand(number, shape) if isinstance(size, ir.Value) or size else number
 
 
 @aten.lower(
     "aten::full",
+    "aten::full_like",
+    "aten::fill",
     cases=[
         case(lambda x: torch.full((x.shape[0], 3), 2.5) + x, f32(2, 3), dynamic=True),
         case(lambda x: torch.full((), 7, dtype=torch.int64) + x, i64(3)),
+        case(lambda x: torch.full_like(x, 3), f32(2, 3), dynamic=True),
+        case(lambda x: x.clone().fill_(3), f32(2, 3), dynamic=True),
     ],
 )
-def full(op: OpBuilder, size: Sequence[Size], fill_value: Number, **_: object) -> ir.Value:
+def full(op: OpBuilder, size: Extent, fill_value: Operand, **_: object) -> ir.Value:
     """A number, expanded."""
     return filled(op, size, fill_value)
 
 
-@aten.lower("aten::zeros", cases=[case(lambda x: torch.zeros(x.shape[0], 3) + x, f32(2, 3), dynamic=True)])
-def zeros(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
-    """0, expanded."""
-    return filled(op, size, 0)
-
-
-@aten.lower("aten::ones", cases=[case(lambda x: torch.ones(x.shape[0], 3) + x, f32(2, 3), dynamic=True)])
-def ones(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
-    """1, expanded."""
-    return filled(op, size, 1)
-
-
 @aten.lower(
+    "aten::zeros",
+    "aten::zeros_like",
+    "aten::zero",
     "aten::empty.memory_format",
     "aten::empty_strided",
     "aten::empty_permuted",
-    cases=[case(lambda x: torch.empty(x.shape[0], 3).copy_(x), f32(2, 3), dynamic=True)],
+    "aten::empty_like",
+    cases=[
+        case(lambda x: torch.zeros(x.shape[0], 3) + x, f32(2, 3), dynamic=True),
+        case(torch.zeros_like, f32(2, 3), dynamic=True),
+        case(lambda x: torch.empty(x.shape[0], 3).copy_(x), f32(2, 3), dynamic=True),
+    ],
 )
-def empty(op: OpBuilder, size: Sequence[Size], *_: object, **__: object) -> ir.Value:
+def zeros(op: OpBuilder, size: Extent, *_: object, **__: object) -> ir.Value:
     """0, expanded: what is not written yet may hold anything."""
     return filled(op, size, 0)
 
 
-@aten.lower("aten::full_like", cases=[case(lambda x: torch.full_like(x, 3), f32(2, 3), dynamic=True)])
-def full_like(op: OpBuilder, x: ir.Value, fill_value: Number, **_: object) -> ir.Value:
-    """A number in the shape of a tensor."""
-    return filled(op, op.shape(x), fill_value)
-
-
-@aten.lower("aten::fill", cases=[case(lambda x: x.clone().fill_(3), f32(2, 3), dynamic=True)])
-def fill(op: OpBuilder, x: ir.Value, value: Number) -> ir.Value:
-    """A number in the shape of a tensor."""
-    return filled(op, op.shape(x), value)
-
-
 @aten.lower(
-    "aten::zeros_like", "aten::empty_like", "aten::zero", cases=[case(torch.zeros_like, f32(2, 3), dynamic=True)]
+    "aten::ones",
+    "aten::ones_like",
+    cases=[
+        case(lambda x: torch.ones(x.shape[0], 3) + x, f32(2, 3), dynamic=True),
+        case(torch.ones_like, f32(2, 3), dynamic=True),
+    ],
 )
-def zeros_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
-    """0 in the shape of a tensor."""
-    return filled(op, op.shape(x), 0)
-
-
-@aten.lower("aten::ones_like", cases=[case(torch.ones_like, f32(2, 3), dynamic=True)])
-def ones_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
-    """1 in the shape of a tensor."""
-    return filled(op, op.shape(x), 1)
+def ones(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
+    """1, expanded."""
+    return filled(op, size, 1)
 
 
 @aten.lower(
@@ -108,13 +98,13 @@ def new_ones(op: OpBuilder, x: ir.Value, size: Sequence[Size], **_: object) -> i
 
 
 @aten.lower("aten::new_full", cases=[case(lambda x: x.new_full((x.shape[0], 2), 5), f32(2, 3), dynamic=True)])
-def new_full(op: OpBuilder, x: ir.Value, size: Sequence[Size], fill_value: Number, **_: object) -> ir.Value:
+def new_full(op: OpBuilder, x: ir.Value, size: Sequence[Size], fill_value: Operand, **_: object) -> ir.Value:
     """A number, expanded."""
     return filled(op, size, fill_value)
 
 
 @aten.lower("aten::scalar_tensor", cases=[case(lambda x: x + torch.scalar_tensor(2.0), f32(3))])
-def scalar_tensor(op: OpBuilder, s: Number, **_: object) -> ir.Value:
+def scalar_tensor(op: OpBuilder, s: Operand, **_: object) -> ir.Value:
     """A number as a tensor."""
     return to_dtype(op, s, op.result.dtype)
 
@@ -128,37 +118,25 @@ def scalar_tensor(op: OpBuilder, s: Number, **_: object) -> ir.Value:
         case(lambda x: torch.arange(3, -1, -1) + x, f32(4)),
     ],
 )
-def arange(op: OpBuilder, *bounds: Number, **_: object) -> ir.Value:
+def arange(op: OpBuilder, *bounds: Operand, **_: object) -> ir.Value:
     """Range."""
     start, end, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     dtype = op.result.dtype
     plain = [item for item in (start, end, step) if not isinstance(item, ir.Value)]
     if len(plain) == 3:
-        return op.const(torch.arange(start, end, step, dtype=_TORCH[dtype]).numpy())
+        return op.const(torch.arange(start, end, step, dtype=to_torch_dtype(dtype)).numpy())
     if any(isinstance(item, float) for item in plain):
         raise UnsupportedOperator("arange with a fractional step or start and a dynamic end")
     whole = [to_dtype(op, item, ir.DataType.INT64) for item in (start, end, step)]
     return op.cast(op.Range(*whole), dtype)
 
 
-_TORCH = {
-    ir.DataType.INT64: torch.int64,
-    ir.DataType.INT32: torch.int32,
-    ir.DataType.INT16: torch.int16,
-    ir.DataType.INT8: torch.int8,
-    ir.DataType.UINT8: torch.uint8,
-    ir.DataType.FLOAT: torch.float32,
-    ir.DataType.DOUBLE: torch.float64,
-    ir.DataType.FLOAT16: torch.float16,
-}
-
-
 @aten.lower("aten::linspace", cases=[case(lambda x: torch.linspace(0, 1, 5) + x, f32(5))])
-def linspace(op: OpBuilder, start: Number, end: Number, steps: int, **_: object) -> ir.Value:
+def linspace(op: OpBuilder, start: Operand, end: Operand, steps: int, **_: object) -> ir.Value:
     """Evenly spaced numbers."""
     if any(isinstance(item, ir.Value) for item in (start, end, steps)):
         raise UnsupportedOperator("linspace with bounds that depend on the input")
-    return op.const(torch.linspace(start, end, steps, dtype=_TORCH[op.result.dtype]).numpy())
+    return op.const(torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)).numpy())
 
 
 @aten.lower("aten::eye", cases=[case(lambda x: torch.eye(3) + x, f32(3)), case(lambda x: torch.eye(2, 3) + x, f32(3))])
@@ -190,15 +168,10 @@ def tril(op: OpBuilder, x: ir.Value, diagonal: int = 0) -> ir.Value:
     ):
         return op.Trilu(x, op.const(diagonal), upper=upper)
     count = rank(x)
-    rows = op.Unsqueeze(_positions(op, x, count - 2), op.axes(1))
-    columns = op.Unsqueeze(_positions(op, x, count - 1), op.axes(0))
+    rows = op.Unsqueeze(positions(op, x, count - 2), op.axes(1))
+    columns = op.Unsqueeze(positions(op, x, count - 1), op.axes(0))
     gap = op.Sub(columns, rows)
     keep = op.Not(op.Less(gap, diagonal)) if upper else op.Not(op.Greater(gap, diagonal))
     if x.dtype == ir.DataType.BOOL:
         return op.And(x, keep)
     return op.Where(keep, x, op.const(0, x.dtype))
-
-
-def _positions(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
-    """0, 1, ... along one axis of `x`."""
-    return op.Range(0, op.Squeeze(op.dim(x, axis), op.axes(0)), 1)

@@ -11,7 +11,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
-from onnxport.opset_maps.lowerings.linear_algebra import size, transposed
+from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -80,9 +80,9 @@ def pdist(op: OpBuilder, x: ir.Value, p: float = 2.0) -> ir.Value:
 @aten.lower(
     "aten::histc",
     cases=[
-        case(lambda x: torch.histc(x, 5, -2, 2), f32(40), min_opset=16),
-        case(lambda x: torch.histc(x, 6), f32(7, 5), min_opset=16),
-        case(lambda x: torch.histc(x, 3), np.full(5, 2.5, np.float32), min_opset=16),
+        case(lambda x: torch.histc(x, 5, -2, 2), f32(40)),
+        case(lambda x: torch.histc(x, 6), f32(7, 5)),
+        case(lambda x: torch.histc(x, 3), np.full(5, 2.5, np.float32)),
     ],
     min_opset=16,
 )

@@ -12,17 +12,17 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
-from onnxport.opset_maps.elementwise import ROWS, Row
+from onnxport.opset_maps.elementwise import BY_ONNX, ROWS, Row
 from onnxport.opset_maps.lowerings import arithmetic
-from onnxport.opset_maps.lowerings.dtypes import common_dtype, to_dtype
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.maps import aten
 
-Operand = ir.Value | bool | int | float
+_NAN = np.array([1, np.nan, np.nan, 2], np.float32), np.array([np.nan, 1, np.nan, 3], np.float32)
 
 
 def _function(name: str) -> Callable[..., Any]:
-    base = name.removeprefix("aten::")
+    base = name.removeprefix("aten::").partition(".")[0]
     if base.startswith("special_"):
         function: Callable[..., Any] = getattr(torch.special, base.removeprefix("special_"))
         return function
@@ -30,35 +30,81 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _row_cases(row: Row, name: str) -> list[Case]:
-    function = _function(name)
-    cases = []
-    for kind in row.kinds:
-        if kind == "b":
-            operands: tuple[Any, ...] = tuple(boolean(2, 3) for _ in range(row.arity))
-        elif kind == "i":
-            low = max(int(row.low), 1) if row.low > 0 else -5
-            operands = tuple(i64(2, 3, low=low, high=6) for _ in range(row.arity))
-        else:
-            operands = tuple(f32(2, 3, low=row.low, high=row.high) for _ in range(row.arity))
-        if row.arity == 2:
-            operands = (operands[0], type(operands[1])(operands[1].dtype, (3,), operands[1].low, operands[1].high))
-        least = max(13, row.since)
-        cases.append(case(function, *operands, min_opset=least, name=f"{name.partition('::')[2]}-{kind}"))
-    return cases
+    call, short, least = _function(name), name.partition("::")[2], max(13, row.since)
+    cases = [
+        case(call, *operands, min_opset=least, dynamic=row.is_special, name=f"{short}-{kind}")
+        for kind, operands in row.examples("int64")
+    ]
+    if row.is_special and row.onnx != "erfinv":  # infinite at 1 already
+        cases.append(case(call, i64(4, low=1, high=3), name=f"{short}-i"))
+    return [*cases, *_MORE_CASES.get(name, ())]
 
 
-# Rows whose ATen operator is more than the row on some element type: their entries stand further down or in their family.
-_OWN = frozenset(
-    (
-        "aten::relu aten::mish aten::hardswish aten::mul aten::multiply aten::bitwise_not aten::bitwise_and aten::bitwise_or "
-        "aten::bitwise_xor aten::logical_not aten::logical_and aten::logical_or aten::logical_xor aten::eq aten::lt aten::le "
-        "aten::gt aten::ge aten::sign aten::sgn"
-    ).split()
-)
+def _comparison_cases(call: Callable[..., Any]) -> list[Case]:
+    return [
+        case(call, f32(2, 3), f32(3), dynamic=True),
+        case(lambda x: call(x, 1), i64(2, 3)),
+        case(call, boolean(4), boolean(4)),
+        case(call, i64(2, 3), f32(3)),
+    ]
+
+
+# By the name of the operator: what a row's own cases leave out, such as other element types, numbers and dynamic sizes.
+_MORE_CASES: dict[str, list[Case]] = {
+    **{f"aten::{name}": _comparison_cases(getattr(torch, name)) for name in ("lt", "le", "gt", "ge", "eq")},
+    **{
+        f"aten::{name}": [case(_function(name), boolean(4), boolean(4), dynamic=True)]
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
+    },
+    **{
+        f"aten::{name}": [
+            case(_function(name), f32(2, 3), f32(3), dynamic=True),
+            case(_function(name), boolean(3), boolean(3)),
+            case(_function(name), i64(3), i64(1)),
+        ]
+        for name in ("maximum", "minimum")
+    },
+    **{
+        f"aten::{name}": [case(_function(name), *_NAN), case(_function(name), i64(3), i64(3))]
+        for name in ("fmax", "fmin")
+    },
+    "aten::mul": [
+        case(lambda x, y: x * y, f32(2, 3), i64(3), dynamic=True),
+        case(lambda x, y: x * y, boolean(4), boolean(4)),
+        case(lambda x: x * 2, i32(3)),
+    ],
+    "aten::remainder": [
+        case(lambda x: x % 3, i64(2, 3)),
+        case(lambda x, y: torch.remainder(x, y), f32(2, 3), f32(3, low=0.5)),
+    ],
+    "aten::logical_and": [case(lambda x, y: (x > 0).logical_and(y), f32(2, 3), i64(3))],
+    "aten::logical_or": [case(torch.logical_or, f32(3), f32(3))],
+    "aten::logical_not": [case(torch.logical_not, f32(2, 3))],
+    "aten::bitwise_not": [case(torch.bitwise_not, boolean(4)), case(torch.bitwise_not, i64(4), min_opset=13)],
+    "aten::special_xlog1py": [
+        case(torch.special.xlog1py, f32(2, 3), f32(3, low=-0.9)),
+        case(lambda x: torch.special.xlog1py(x, 2), f32(3)),
+    ],
+    "aten::special_zeta": [
+        case(torch.special.zeta, f32(30, low=1.1, high=9.0), f32(30, low=0.1, high=9.0)),
+        case(lambda s: torch.special.zeta(s, 2.5), f32(30, low=1.1, high=9.0)),
+    ],
+}
+# Their entries stand further down or in their family: PyTorch's are more than the row.
+_OWN = frozenset(("aten::relu", "aten::mish", "aten::hardswish", "aten::sign", "aten::sgn"))
 
 for _row in ROWS:
     for _name in [name for name in _row.aten if name not in _OWN]:
         aten.lower(_name, cases=_row_cases(_row, _name))(lower_row(_row))
+
+aten.lower(
+    "aten::float_power",
+    cases=[
+        case(torch.float_power, f32(3, low=0.1), i64(3)),
+        case(lambda x: torch.float_power(x, 2), i64(3)),
+        case(lambda x: torch.float_power(2, x), f32(3)),
+    ],
+)(lower_row(BY_ONNX["Pow"]))
 
 
 def _scaled(op: OpBuilder, x: Operand, alpha: Operand, dtype: ir.DataType) -> ir.Value:
@@ -104,22 +150,6 @@ def rsub(op: OpBuilder, x: Operand, y: Operand, alpha: Operand = 1) -> ir.Value:
 
 
 @aten.lower(
-    "aten::mul",
-    "aten::multiply",
-    cases=[
-        case(lambda x, y: x * y, f32(2, 3), i64(3), dynamic=True),
-        case(lambda x, y: x * y, boolean(4), boolean(4)),
-        case(lambda x: x * 2, i32(3)),
-    ],
-)
-def mul(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
-    """Mul; of booleans it is and."""
-    dtype = op.result.dtype
-    a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
-    return op.And(a, b) if dtype == ir.DataType.BOOL else op.Mul(a, b)
-
-
-@aten.lower(
     "aten::div",
     "aten::divide",
     "aten::true_divide",
@@ -140,16 +170,6 @@ def div(op: OpBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = No
         return arithmetic.floor_div(op, a, b)
     quotient = op.Div(a, b)
     return arithmetic.trunc(op, quotient) if rounding_mode == "trunc" else quotient
-
-
-@aten.lower(
-    "aten::remainder",
-    cases=[case(lambda x: x % 3, i64(2, 3)), case(lambda x, y: torch.remainder(x, y), f32(2, 3), f32(3, low=0.5))],
-)
-def remainder(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
-    """Python's %: the remainder with the sign of the divisor."""
-    dtype = op.result.dtype
-    return arithmetic.floor_mod(op, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
 
 
 @aten.lower(
@@ -188,7 +208,9 @@ def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
 @aten.lower(
     "aten::clamp",
     "aten::clip",
+    "aten::clamp_min",
     cases=[
+        case(lambda x: x.clamp_min(0.5), f32(2, 3)),
         case(lambda x: x.clamp(-1, 1), f32(2, 3), dynamic=True),
         case(lambda x: x.clamp(max=2), i64(2, 3)),
         case(lambda x, a, b: torch.clamp(x, a, b), f32(2, 3), f32(3, high=0.0), f32(2, 1, low=0.0)),
@@ -219,12 +241,6 @@ def sign(op: OpBuilder, x: ir.Value) -> ir.Value:
     if not op.result.dtype.is_floating_point():
         return x if x.dtype == ir.DataType.BOOL else op.Sign(x)
     return op.Sign(op.Where(op.IsNaN(x), op.const(0.0, x.dtype), x))
-
-
-@aten.lower("aten::clamp_min", cases=[case(lambda x: x.clamp_min(0.5), f32(2, 3))])
-def clamp_min(op: OpBuilder, x: ir.Value, min: Operand) -> ir.Value:
-    """Clip from below."""
-    return clamp(op, x, min, None)
 
 
 @aten.lower("aten::clamp_max", cases=[case(lambda x: x.clamp_max(0.5), f32(2, 3))])
@@ -259,7 +275,7 @@ def where(op: OpBuilder, condition: ir.Value, x: Operand, y: Operand) -> ir.Valu
 )
 def masked_fill(op: OpBuilder, x: ir.Value, mask: ir.Value, value: Operand) -> ir.Value:
     """Where with a number."""
-    return op.Where(mask, to_dtype(op, value, op.result.dtype), to_dtype(op, x, op.result.dtype))
+    return where(op, mask, value, x)
 
 
 @aten.lower("aten::round.default", cases=[case(torch.round, f32(2, 3)), case(torch.round, i64(2, 3))])
@@ -279,25 +295,18 @@ def round_decimals(op: OpBuilder, x: ir.Value, *, decimals: int = 0) -> ir.Value
 
 @aten.lower(
     "aten::addcmul",
-    cases=[case(lambda x, a, b: torch.addcmul(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1))],
+    "aten::addcdiv",
+    cases=[
+        case(lambda x, a, b: torch.addcmul(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1)),
+        case(lambda x, a, b: torch.addcdiv(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1, low=1.0)),
+    ],
 )
 def addcmul(op: OpBuilder, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Operand = 1) -> ir.Value:
-    """x + value tensor1 tensor2."""
+    """x + value tensor1 tensor2, or x + value tensor1 / tensor2."""
     dtype = op.result.dtype
-    product = op.Mul(op.cast(tensor1, dtype), op.cast(tensor2, dtype))
-    return op.Add(op.cast(x, dtype), _scaled(op, product, value, dtype))
-
-
-@aten.lower(
-    "aten::addcdiv",
-    cases=[case(lambda x, a, b: torch.addcdiv(x, a, b, value=0.5), f32(2, 3), f32(3), f32(2, 1, low=1.0))],
-)
-def addcdiv(op: OpBuilder, x: ir.Value, tensor1: ir.Value, tensor2: ir.Value, *, value: Operand = 1) -> ir.Value:
-    """x + value tensor1 / tensor2."""
-    dtype = op.result.dtype
-    return op.Add(
-        op.cast(x, dtype), _scaled(op, op.Div(op.cast(tensor1, dtype), op.cast(tensor2, dtype)), value, dtype)
-    )
+    operator = "Div" if op.name.startswith("aten::addcdiv") else "Mul"
+    term = op.node(operator, op.cast(tensor1, dtype), op.cast(tensor2, dtype))
+    return op.Add(op.cast(x, dtype), _scaled(op, term, value, dtype))
 
 
 @aten.lower(
@@ -321,75 +330,3 @@ def logit(op: OpBuilder, x: ir.Value, eps: float | None = None) -> ir.Value:
     if eps is not None:
         value = op.Clip(value, op.const(eps, value.dtype), op.const(1 - eps, value.dtype))
     return op.Log(op.Div(value, op.Sub(op.const(1.0, value.dtype), value)))
-
-
-@aten.lower(
-    "aten::logical_and",
-    "aten::logical_or",
-    "aten::logical_xor",
-    cases=[case(lambda x, y: (x > 0).logical_and(y), f32(2, 3), i64(3)), case(torch.logical_or, f32(3), f32(3))],
-)
-def logical(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """And, Or and Xor of what is not zero."""
-    name = {"and": "And", "or": "Or", "xor": "Xor"}[op.name.partition("_")[2].partition(".")[0].rstrip("_")]
-    return op.node(name, op.cast(x, ir.DataType.BOOL), op.cast(y, ir.DataType.BOOL))
-
-
-def _bitwise(operator: str) -> Callable[..., ir.Value]:
-    def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
-        dtype = op.result.dtype
-        return arithmetic.bitwise(op, operator, to_dtype(op, x, dtype), to_dtype(op, y, dtype))
-
-    lower.__doc__ = f"{operator} of booleans, Bitwise{operator} of integers (opset 18)."
-    return lower
-
-
-for _base, _operator in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise_xor", "xor")):
-    _cases = [
-        case(getattr(torch, _base), boolean(4), boolean(4), dynamic=True),
-        case(getattr(torch, _base), i64(2, 3), i64(3), min_opset=18),
-    ]
-    aten.lower(f"aten::{_base}", f"aten::__{_operator}__", cases=_cases)(_bitwise(_operator.capitalize()))
-
-
-@aten.lower(
-    "aten::bitwise_not", cases=[case(torch.bitwise_not, boolean(4)), case(torch.bitwise_not, i64(4), min_opset=13)]
-)
-def bitwise_not(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Not of booleans; of integers BitwiseNot, before opset 18 -1 - x."""
-    return arithmetic.bitwise(op, "Not", x)
-
-
-@aten.lower("aten::logical_not", cases=[case(torch.logical_not, f32(2, 3)), case(torch.logical_not, boolean(3))])
-def logical_not(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Not of what is not zero."""
-    return op.Not(op.cast(x, ir.DataType.BOOL))
-
-
-def _comparison(onnx: str) -> Callable[..., ir.Value]:
-    def lower(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
-        dtype = common_dtype((x, y))
-        if dtype == ir.DataType.BOOL and onnx != "Equal":
-            dtype = ir.DataType.INT32
-        a, b = to_dtype(op, x, dtype), to_dtype(op, y, dtype)
-        return op.node(onnx, a, b)
-
-    lower.__doc__ = f"{onnx} in the operands' common type."
-    return lower
-
-
-for _base, _onnx in (
-    ("lt", "Less"),
-    ("le", "LessOrEqual"),
-    ("gt", "Greater"),
-    ("ge", "GreaterOrEqual"),
-    ("eq", "Equal"),
-):
-    _call = getattr(torch, _base)
-    _cases = [
-        case(_call, f32(2, 3), f32(3), dynamic=True),
-        case(lambda x, call=_call: call(x, 1), i64(2, 3)),
-        case(_call, boolean(4), boolean(4)),
-        case(_call, i64(2, 3), f32(3)),
-    ]
-    aten.lower(f"aten::{_base}", cases=_cases)(_comparison(_onnx))

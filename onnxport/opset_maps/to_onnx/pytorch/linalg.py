@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
 from onnxport.opset_maps.lowerings import linear_algebra, loops
-from onnxport.opset_maps.lowerings.linear_algebra import transposed
+from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -133,18 +134,16 @@ def _order_of_swaps(op: OpBuilder, pivots: ir.Value, count: ir.Value) -> ir.Valu
         rows, op.Concat(op.Slice(op.Shape(swaps), [0], [-2], [0]), op.Reshape(count, [1]), op.const([1]), axis=0)
     )
 
-    def step(b: OpBuilder, k: ir.Value, states: tuple[ir.Value, ...]) -> list[ir.Value]:
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         p = b.Gather(swaps, b.Unsqueeze(k, b.axes(0)), axis=-2)
-        order = b.Where(b.Equal(rows, k), p, b.Where(b.Equal(rows, p), k, rows))
-        order = b.Expand(order, b.Shape(states[0]))
-        return [b.GatherElements(states[0], order, axis=-2)]
+        return [linear_algebra.swapped_rows(b, states[0], k, p, rows)]
 
-    return loops.loop(op, linear_algebra.size(op, swaps, -2), [start], step)[0]  # type: ignore[arg-type]
+    return loops.loop(op, size(op, swaps, -2), [start], step)[0]
 
 
 def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value:
     """P with P L U = a, of the order of a's rows in L U."""
-    columns = op.Range(op.const(0), linear_algebra.size(op, order, -2), op.const(1))
+    columns = op.Range(op.const(0), size(op, order, -2), op.const(1))
     return transposed(op, op.cast(op.Equal(order, columns), dtype))
 
 
@@ -174,7 +173,7 @@ def lu_unpack(
     lower, upper = _triangles(op, LU_data) if unpack_data else (empty, empty)
     if not unpack_pivots:
         return empty, lower, upper
-    order = _order_of_swaps(op, LU_pivots, linear_algebra.size(op, LU_data, -2))
+    order = _order_of_swaps(op, LU_pivots, size(op, LU_data, -2))
     return _permutation(op, order, LU_data.dtype or ir.DataType.FLOAT), lower, upper
 
 
@@ -194,7 +193,7 @@ def lu_solve(
     """The matrix put together again, and solved with."""
     _square(LU)
     lower, upper = _triangles(op, op.cast(LU, ir.DataType.DOUBLE))
-    order = _order_of_swaps(op, pivots, linear_algebra.size(op, LU, -2))
+    order = _order_of_swaps(op, pivots, size(op, LU, -2))
     a = op.MatMul(_permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
     a = transposed(op, a) if adjoint else a
     return op.cast_like(_solved(op, a, B, left=left), B)
@@ -372,7 +371,7 @@ def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
         raise UnsupportedOperator("matrices without elements")
     q, r = linear_algebra.householder(op, A)
     if mode in ("reduced", "r", True):
-        smaller = op.Reshape(op.Min(linear_algebra.size(op, A, -2), linear_algebra.size(op, A, -1)), [1])
+        smaller = op.Reshape(op.Min(size(op, A, -2), size(op, A, -1)), [1])
         q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
     empty = op.const(np.zeros(0, np.float32), A.dtype)
     return empty if mode == "r" else op.cast_like(q, A), op.cast_like(r, A)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -11,10 +9,9 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.lowerings.arithmetic import floor_div, is_negative, isinf
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
 
-Operand = ir.Value | bool | int | float
 _INT64 = ir.DataType.INT64
 _DOUBLE = ir.DataType.DOUBLE
 _ZEROS = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf], np.float32)
@@ -115,61 +112,6 @@ def copysign(op: OpBuilder, x: ir.Value, other: Operand) -> ir.Value:
     dtype = op.result.dtype
     size = op.Abs(op.cast(x, dtype))
     return op.Where(is_negative(op, to_dtype(op, other, dtype)), op.Neg(size), size)
-
-
-def _ignoring_nan(onnx: str) -> Callable[..., ir.Value]:
-    def lower(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
-        dtype = op.result.dtype
-        a, b = op.cast(x, dtype), op.cast(other, dtype)
-        if dtype == ir.DataType.BOOL:
-            return op.Or(a, b) if onnx == "Max" else op.And(a, b)
-        if not dtype.is_floating_point():
-            return op.node(onnx, a, b)
-        return op.Where(op.IsNaN(a), b, op.Where(op.IsNaN(b), a, op.node(onnx, a, b)))
-
-    lower.__doc__ = f"{onnx}; of a number and NaN the number."
-    return lower
-
-
-for _name, _onnx in (("fmax", "Max"), ("fmin", "Min")):
-    _call = getattr(torch, _name)
-    _nan = np.array([1, np.nan, np.nan, 2], np.float32), np.array([np.nan, 1, np.nan, 3], np.float32)
-    aten.lower(f"aten::{_name}", cases=[case(_call, *_nan), case(_call, i64(3), i64(3))])(_ignoring_nan(_onnx))
-
-
-def _extreme_of_two(onnx: str) -> Callable[..., ir.Value]:
-    def lower(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
-        dtype = op.result.dtype
-        a, b = op.cast(x, dtype), op.cast(other, dtype)
-        if dtype == ir.DataType.BOOL:
-            return op.Or(a, b) if onnx == "Max" else op.And(a, b)
-        return op.node(onnx, a, b)
-
-    lower.__doc__ = f"{onnx}."
-    return lower
-
-
-for _name, _overload, _onnx in (("maximum", "max.other", "Max"), ("minimum", "min.other", "Min")):
-    _call = getattr(torch, _name)
-    _cases = [
-        case(_call, f32(2, 3), f32(3), dynamic=True),
-        case(_call, boolean(3), boolean(3)),
-        case(_call, i64(3), i64(1)),
-    ]
-    aten.lower(f"aten::{_name}", f"aten::{_overload}", cases=_cases)(_extreme_of_two(_onnx))
-
-
-@aten.lower(
-    "aten::float_power",
-    cases=[
-        case(torch.float_power, f32(3, low=0.1), i64(3)),
-        case(lambda x: torch.float_power(x, 2), i64(3)),
-        case(lambda x: torch.float_power(2, x), f32(3)),
-    ],
-)
-def float_power(op: OpBuilder, x: Operand, exponent: Operand) -> ir.Value:
-    """Pow in double."""
-    return op.Pow(to_dtype(op, x, op.result.dtype), to_dtype(op, exponent, op.result.dtype))
 
 
 @aten.lower(

@@ -13,17 +13,18 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array, case, f32
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
 
-Number = ir.Value | int | float
 _FLOAT = ir.DataType.FLOAT
-_RANGES = {
-    ir.DataType.UINT8: (0, 255),
-    ir.DataType.INT8: (-128, 127),
-    ir.DataType.UINT16: (0, 65535),
-    ir.DataType.INT16: (-32768, 32767),
-}
+_BYTES = (ir.DataType.UINT8, ir.DataType.INT8)
+_STORAGES = (*_BYTES, ir.DataType.UINT16, ir.DataType.INT16)
+
+
+def _steps(dtype: ir.DataType) -> tuple[int, int]:
+    """The least and the greatest step of an integer type."""
+    limits = np.iinfo(dtype.numpy())
+    return int(limits.min), int(limits.max)
 
 
 def _storage(op: OpBuilder, low: int, high: int) -> ir.DataType:
@@ -32,8 +33,9 @@ def _storage(op: OpBuilder, low: int, high: int) -> ir.DataType:
     Raises:
         UnsupportedOperator: the opset quantises to none.
     """
-    for dtype, (least, most) in _RANGES.items():
-        if least <= low and high <= most and (op.opset >= 21 or dtype in (ir.DataType.UINT8, ir.DataType.INT8)):
+    for dtype in _STORAGES if op.opset >= 21 else _BYTES:
+        least, most = _steps(dtype)
+        if least <= low and high <= most:
             return dtype
     raise UnsupportedOperator(f"quantisation to steps {low} to {high} at opset {op.opset}")
 
@@ -44,24 +46,27 @@ def quantized(
     """QuantizeLinear to the type of `zero`, cut to the steps that are allowed."""
     result = op.QuantizeLinear(op.cast(x, _FLOAT), scale, zero, axis=axis)
     dtype = zero.dtype or ir.DataType.INT8
-    if (low, high) == _RANGES[dtype]:
+    if (low, high) == _steps(dtype):
         return result
-    return op.cast(
-        op.Clip(
-            op.cast(result, ir.DataType.INT32), op.const(low, ir.DataType.INT32), op.const(high, ir.DataType.INT32)
-        ),
-        dtype,
-    )
+    wide = ir.DataType.INT32
+    return op.cast(op.Clip(op.cast(result, wide), op.const(low, wide), op.const(high, wide)), dtype)
+
+
+def _parameters(
+    op: OpBuilder, scale: Operand, zero_point: Operand, dtype: ir.DataType, axis: int | None
+) -> tuple[ir.Value, ir.Value]:
+    """Scale and zero point in the types that QuantizeLinear takes: scalars, or (`axis`) one for each channel."""
+    step, zero = to_dtype(op, scale, _FLOAT), to_dtype(op, zero_point, dtype)
+    if axis is not None:
+        return step, zero
+    scalar = np.zeros(0, np.int64)
+    return op.Reshape(step, scalar), op.Reshape(zero, scalar)
 
 
 def _faked(
-    op: OpBuilder, x: ir.Value, scale: Number, zero_point: Number, low: int, high: int, axis: int | None
+    op: OpBuilder, x: ir.Value, scale: Operand, zero_point: Operand, low: int, high: int, axis: int | None
 ) -> ir.Value:
-    storage = _storage(op, low, high)
-    step = to_dtype(op, scale, _FLOAT)
-    zero = to_dtype(op, zero_point, storage)
-    if axis is None:
-        step, zero = (op.Reshape(item, np.zeros(0, np.int64)) for item in (step, zero))
+    step, zero = _parameters(op, scale, zero_point, _storage(op, low, high), axis)
     whole = quantized(op, x, step, zero, low, high, axis)
     return op.cast_like(op.DequantizeLinear(whole, step, zero, axis=axis), x)
 
@@ -80,7 +85,7 @@ def _faked(
     ],
 )
 def fake_quantize_per_tensor(
-    op: OpBuilder, x: ir.Value, scale: Number, zero_point: Number, quant_min: int, quant_max: int
+    op: OpBuilder, x: ir.Value, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int
 ) -> ir.Value:
     """QuantizeLinear and DequantizeLinear."""
     return _faked(op, x, scale, zero_point, quant_min, quant_max, None)
@@ -111,7 +116,7 @@ def _pt2e(name: str, *args: object) -> torch.Tensor:
     return result
 
 
-_BYTES = Array("int8", (4, 5), -100, 100)
+_EXAMPLE = Array("int8", (4, 5), -100, 100)
 
 
 @aten.lower(
@@ -122,23 +127,21 @@ _BYTES = Array("int8", (4, 5), -100, 100)
     ],
 )
 def quantize_per_tensor(
-    op: OpBuilder, x: ir.Value, scale: Number, zero_point: Number, quant_min: int, quant_max: int, dtype: ir.DataType
+    op: OpBuilder, x: ir.Value, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int, dtype: ir.DataType
 ) -> ir.Value:
     """QuantizeLinear."""
-    scalar = np.zeros(0, np.int64)
-    step, zero = (op.Reshape(to_dtype(op, item, kind), scalar) for item, kind in ((scale, _FLOAT), (zero_point, dtype)))
-    return quantized(op, x, step, zero, quant_min, quant_max, None)
+    return quantized(op, x, *_parameters(op, scale, zero_point, dtype, None), quant_min, quant_max, None)
 
 
 @aten.lower(
     "quantized_decomposed::dequantize_per_tensor",
-    cases=[case(lambda x: _pt2e("dequantize_per_tensor", x, 0.1, 3, -128, 127, torch.int8), _BYTES)],
+    cases=[case(lambda x: _pt2e("dequantize_per_tensor", x, 0.1, 3, -128, 127, torch.int8), _EXAMPLE)],
 )
 def dequantize_per_tensor(
     op: OpBuilder,
     x: ir.Value,
-    scale: Number,
-    zero_point: Number,
+    scale: Operand,
+    zero_point: Operand,
     quant_min: int,
     quant_max: int,
     dtype: ir.DataType,
@@ -146,9 +149,7 @@ def dequantize_per_tensor(
     out_dtype: ir.DataType | None = None,
 ) -> ir.Value:
     """DequantizeLinear."""
-    scalar = np.zeros(0, np.int64)
-    step, zero = (op.Reshape(to_dtype(op, item, kind), scalar) for item, kind in ((scale, _FLOAT), (zero_point, dtype)))
-    return op.cast(op.DequantizeLinear(x, step, zero), op.result.dtype)
+    return op.cast(op.DequantizeLinear(x, *_parameters(op, scale, zero_point, dtype, None)), op.result.dtype)
 
 
 @aten.lower(
@@ -173,7 +174,7 @@ def quantize_per_channel(
     dtype: ir.DataType,
 ) -> ir.Value:
     """QuantizeLinear with a scale for each channel."""
-    return quantized(op, x, op.cast(scales, _FLOAT), op.cast(zero_points, dtype), quant_min, quant_max, axis)
+    return quantized(op, x, *_parameters(op, scales, zero_points, dtype, axis), quant_min, quant_max, axis)
 
 
 @aten.lower(

@@ -12,11 +12,10 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.dtypes import Operand, Size, to_dtype
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.creation import Extent, extent
 
-Size = int | ir.Value
-Number = ir.Value | int | float
 _FLOAT = ir.DataType.FLOAT
 _SHAPE = np.zeros((2, 3), np.float32)
 # The least number above 0 that the generators give: -log of it is finite.
@@ -51,31 +50,33 @@ def _positive(op: OpBuilder, x: ir.Value) -> ir.Value:
     return uniform_like(op, op.shape(x), _FLOAT, low=_LEAST)
 
 
-@aten.lower("aten::rand", cases=[case(lambda x: torch.rand(2, 3).shape[0] + x, f32(1))])
-def rand(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+@aten.lower(
+    "aten::rand",
+    "aten::rand_like",
+    cases=[
+        case(lambda x: torch.rand(2, 3).shape[0] + x, f32(1)),
+        case(lambda x: torch.rand_like(x) * 0 + x, f32(2, 3), dynamic=True),
+    ],
+)
+def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     """RandomUniform."""
-    return uniform_like(op, op.shape_vector(size), op.result.dtype)
+    return uniform_like(op, extent(op, size), op.result.dtype)
 
 
-@aten.lower("aten::rand_like", cases=[case(lambda x: torch.rand_like(x) * 0 + x, f32(2, 3), dynamic=True)])
-def rand_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
-    """RandomUniform of a tensor's shape."""
-    return uniform_like(op, op.shape(x), op.result.dtype)
-
-
-@aten.lower("aten::randn", cases=[case(lambda x: torch.randn(2, 3) * 0 + x, f32(3))])
-def randn(op: OpBuilder, size: Sequence[Size], **_: object) -> ir.Value:
+@aten.lower(
+    "aten::randn",
+    "aten::randn_like",
+    cases=[
+        case(lambda x: torch.randn(2, 3) * 0 + x, f32(3)),
+        case(lambda x: torch.randn_like(x) * 0 + x, f32(2, 3), dynamic=True),
+    ],
+)
+def randn(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     """RandomNormal."""
-    return normal_like(op, op.shape_vector(size), op.result.dtype)
+    return normal_like(op, extent(op, size), op.result.dtype)
 
 
-@aten.lower("aten::randn_like", cases=[case(lambda x: torch.randn_like(x) * 0 + x, f32(2, 3), dynamic=True)])
-def randn_like(op: OpBuilder, x: ir.Value, **_: object) -> ir.Value:
-    """RandomNormal of a tensor's shape."""
-    return normal_like(op, op.shape(x), op.result.dtype)
-
-
-def _integers(op: OpBuilder, size: ir.Value, low: Number, high: Number) -> ir.Value:
+def _integers(op: OpBuilder, size: ir.Value, low: Operand, high: Operand) -> ir.Value:
     """floor of uniform numbers over [low, high), in double so that large ranges keep their integers."""
     double = ir.DataType.DOUBLE
     start, stop = to_dtype(op, low, double), to_dtype(op, high, double)
@@ -85,34 +86,27 @@ def _integers(op: OpBuilder, size: ir.Value, low: Number, high: Number) -> ir.Va
 
 
 @aten.lower("aten::randint", cases=[case(lambda x: torch.randint(5, (2, 3)) * 0 + x, i64(3))])
-def randint(op: OpBuilder, high: Number, size: Sequence[Size], **_: object) -> ir.Value:
+def randint(op: OpBuilder, high: Operand, size: Sequence[Size], **_: object) -> ir.Value:
     """Uniform numbers, rounded down."""
     return _integers(op, op.shape_vector(size), 0, high)
 
 
 @aten.lower("aten::randint.low", cases=[case(lambda x: torch.randint(2, 5, (2, 3)) * 0 + x, i64(3))])
-def randint_low(op: OpBuilder, low: Number, high: Number, size: Sequence[Size], **_: object) -> ir.Value:
+def randint_low(op: OpBuilder, low: Operand, high: Operand, size: Sequence[Size], **_: object) -> ir.Value:
     """Uniform numbers, rounded down."""
     return _integers(op, op.shape_vector(size), low, high)
 
 
 @aten.lower(
     "aten::randint_like",
-    "aten::randint_like.Tensor",
-    cases=[case(lambda x: torch.randint_like(x, 5) * 0 + x, f32(2, 3), dynamic=True)],
+    cases=[
+        case(lambda x: torch.randint_like(x, 5) * 0 + x, f32(2, 3), dynamic=True),
+        case(lambda x: torch.randint_like(x, 2, 5) * 0 + x, f32(2, 3)),
+    ],
 )
-def randint_like(op: OpBuilder, x: ir.Value, high: Number, **_: object) -> ir.Value:
-    """Uniform numbers of a tensor's shape, rounded down."""
-    return _integers(op, op.shape(x), 0, high)
-
-
-@aten.lower(
-    "aten::randint_like.low_dtype",
-    "aten::randint_like.low_dtype_Tensor",
-    cases=[case(lambda x: torch.randint_like(x, 2, 5) * 0 + x, f32(2, 3))],
-)
-def randint_like_low(op: OpBuilder, x: ir.Value, low: Number, high: Number, **_: object) -> ir.Value:
-    """Uniform numbers of a tensor's shape, rounded down."""
+def randint_like(op: OpBuilder, x: ir.Value, *bounds: Operand, **_: object) -> ir.Value:
+    """Uniform numbers of a tensor's shape below one bound, or between two, rounded down."""
+    low, high = bounds if len(bounds) == 2 else (0, *bounds)
     return _integers(op, op.shape(x), low, high)
 
 
@@ -129,7 +123,7 @@ def randperm(op: OpBuilder, n: Size, **_: object) -> ir.Value:
     "aten::normal.Tensor_Tensor",
     cases=[case(lambda m, s: torch.normal(m, s), np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32))],
 )
-def normal(op: OpBuilder, mean: Number, std: Number = 1.0, **_: object) -> ir.Value:
+def normal(op: OpBuilder, mean: Operand, std: Operand = 1.0, **_: object) -> ir.Value:
     """RandomNormal, scaled and shifted."""
     dtype = op.result.dtype
     centre, spread = to_dtype(op, mean, dtype), to_dtype(op, std, dtype)
@@ -161,7 +155,7 @@ def normal_functional(op: OpBuilder, x: ir.Value, mean: float = 0.0, std: float 
         case(torch.ops.aten.bernoulli.Tensor, f32(2, 3), _SHAPE),
     ],
 )
-def bernoulli(op: OpBuilder, x: ir.Value, p: Number | None = None, **_: object) -> ir.Value:
+def bernoulli(op: OpBuilder, x: ir.Value, p: Operand | None = None, **_: object) -> ir.Value:
     """Uniform numbers below the probability."""
     chance = op.cast(x, _FLOAT) if p is None else to_dtype(op, p, _FLOAT)
     return op.cast(op.Less(uniform_like(op, op.shape(x)), chance), op.result.dtype)

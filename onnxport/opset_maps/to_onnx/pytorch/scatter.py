@@ -10,10 +10,12 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings.arithmetic import floor_div
-from onnxport.opset_maps.lowerings.axes import permuted
+from onnxport.opset_maps.lowerings.axes import permuted, positions
+from onnxport.opset_maps.lowerings.axes import size as axis_size
+from onnxport.opset_maps.lowerings.dtypes import Operand, Size
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.indexing import END, Number, Size, diagonal_positions, number_like, slice_
+from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, number_like, slice_
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
@@ -58,7 +60,7 @@ def scatter_src(
     cases=[case(lambda x, i: x.scatter(1, i, 7.0), f32(3, 5), i64(3, 2, low=0, high=5))],
 )
 def scatter_value(
-    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Number, *, reduce: str | None = None
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Operand, *, reduce: str | None = None
 ) -> ir.Value:
     """ScatterElements of one number."""
     src = op.Expand(number_like(op, value, x), op.shape(index))
@@ -67,7 +69,7 @@ def scatter_value(
 
 @aten.lower(
     "aten::scatter_add",
-    cases=[case(lambda x, i, s: x.scatter_add(1, i, s), f32(3, 5), i64(3, 4, low=0, high=5), f32(3, 4), min_opset=16)],
+    cases=[case(lambda x, i, s: x.scatter_add(1, i, s), f32(3, 5), i64(3, 4, low=0, high=5), f32(3, 4))],
     min_opset=16,
 )
 def scatter_add(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
@@ -132,13 +134,13 @@ def _neutral(op: OpBuilder, reduce: str, x: ir.Value) -> ir.Value:
 @aten.lower(
     "aten::index_add",
     cases=[
-        case(lambda x, i, s: x.index_add(1, i, s, alpha=2), f32(3, 5), np.array([0, 3, 0]), f32(3, 3), min_opset=16),
-        case(lambda x, i, s: x.index_add(0, i, s), f32(3, 5), np.array([2, 2]), f32(2, 5), min_opset=16),
+        case(lambda x, i, s: x.index_add(1, i, s, alpha=2), f32(3, 5), np.array([0, 3, 0]), f32(3, 3)),
+        case(lambda x, i, s: x.index_add(0, i, s), f32(3, 5), np.array([2, 2]), f32(2, 5)),
     ],
     min_opset=16,
 )
 def index_add(
-    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: Number = 1
+    op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, *, alpha: Operand = 1
 ) -> ir.Value:
     """ScatterElements that adds, the same index along the other axes."""
     source = op.cast_like(source, x)
@@ -159,12 +161,12 @@ def index_copy(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, source: ir
 @aten.lower(
     "aten::index_fill", cases=[case(lambda x, i: x.index_fill(1, i, 7.0), f32(3, 5), np.array([0, 3]), dynamic=False)]
 )
-def index_fill(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Number) -> ir.Value:
+def index_fill(op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, value: Operand) -> ir.Value:
     """ScatterElements of one number, the same index along the other axes."""
     if rank(x) == 0:
         return number_like(op, value, x)
     axis = dim % rank(x)
-    sizes = [op.Size(index) if i == axis else op.Squeeze(op.dim(x, i), op.axes(0)) for i in range(rank(x))]
+    sizes = [op.Size(index) if i == axis else axis_size(op, x, i) for i in range(rank(x))]
     source = op.Expand(number_like(op, value, x), op.shape_vector(sizes))
     return scattered_along(op, x, index, source, dim)
 
@@ -224,9 +226,8 @@ def slice_scatter(
     end = END if end is None else end
     source = op.cast_like(src, x)
     if not (isinstance(step, int) and step == 1):
-        everything = op.Range(0, op.Squeeze(op.dim(x, dim), op.axes(0)), 1)
-        positions = slice_(op, everything, 0, start, end, step)
-        return scattered_along(op, x, positions, source, dim)
+        places = slice_(op, positions(op, x, dim), 0, start, end, step)
+        return scattered_along(op, x, places, source, dim)
     size = x.shape[dim] if x.shape is not None else None
     parts = [source]
     if not (isinstance(start, int) and (start == 0 or (isinstance(size, int) and start <= -size))):

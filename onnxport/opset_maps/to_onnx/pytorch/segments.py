@@ -120,7 +120,6 @@ _BAG_REDUCTIONS: tuple[Reduction, ...] = ("add", "add", "max")
             f32(6, 4),
             np.array([0, 2, 6]),
             f32(6),
-            min_opset=16,
         ),
     ],
     min_opset=16,

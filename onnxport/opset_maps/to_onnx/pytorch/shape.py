@@ -11,11 +11,9 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.dtypes import Size, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
-
-Size = int | ir.Value
 
 
 def reshaped(op: OpBuilder, x: ir.Value, sizes: Sequence[Size] | None = None) -> ir.Value:
@@ -335,7 +333,15 @@ def unbind(op: OpBuilder, x: ir.Value, dim: int = 0) -> tuple[ir.Value, ...]:
     "aten::resolve_conj",
     "aten::resolve_neg",
     "aten::lift",
-    cases=[case(lambda x: x.clone().contiguous().detach(), f32(2, 3))],
+    "aten::real",
+    "aten::conj",
+    "aten::_conj",
+    "aten::conj_physical",
+    cases=[
+        case(lambda x: x.clone().contiguous().detach(), f32(2, 3)),
+        case(torch.real, f32(2, 3)),
+        case(torch.conj_physical, f32(2, 3)),
+    ],
 )
 def identity(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
     """The operand itself."""

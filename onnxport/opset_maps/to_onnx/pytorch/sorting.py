@@ -11,15 +11,13 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
-from onnxport.opset_maps.lowerings.dtypes import to_dtype
-from onnxport.opset_maps.lowerings.order import distinct, top
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
+from onnxport.opset_maps.lowerings.order import distinct, run_lengths, runs, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
-
-Number = ir.Value | int | float
 
 
 def sorted_along(op: OpBuilder, x: ir.Value, dim: int, descending: bool = False) -> tuple[ir.Value, ir.Value]:
@@ -125,8 +123,13 @@ def _median(op: OpBuilder, x: ir.Value, dim: int, keepdim: bool, *, ignore_nan: 
         middle = op.Where(op.Greater(count, 0), valid, middle)
     sizes = [op.const([1]) if i == axis else op.dim(x, i) for i in range(rank(x))]
     at = op.Expand(middle, op.shape_vector(sizes))
-    result = op.GatherElements(values, at, axis=axis), op.GatherElements(indices, at, axis=axis)
-    return result if keepdim else (op.Squeeze(result[0], op.axes(axis)), op.Squeeze(result[1], op.axes(axis)))
+    both = op.GatherElements(values, at, axis=axis), op.GatherElements(indices, at, axis=axis)
+    return _kept(op, both, axis, keepdim)
+
+
+def _kept(op: OpBuilder, pair: tuple[ir.Value, ir.Value], axis: int, keepdim: bool) -> tuple[ir.Value, ir.Value]:
+    """An element and its place, with or without the axis that they were chosen along."""
+    return pair if keepdim else (op.Squeeze(pair[0], op.axes(axis)), op.Squeeze(pair[1], op.axes(axis)))
 
 
 def _median_entry(name: str, *, ignore_nan: bool) -> None:
@@ -173,8 +176,7 @@ def mode(op: OpBuilder, x: ir.Value, dim: int = -1, keepdim: bool = False) -> tu
     run = op.GatherElements(counts, at, axis=-1)
     place = op.GatherElements(indices, op.Add(at, op.cast(op.Sub(run, 1), ir.DataType.INT64)), axis=-1)
     inverse = [order.index(i) for i in range(rank(x))]
-    result = op.Transpose(best, perm=inverse), op.Transpose(place, perm=inverse)
-    return result if keepdim else (op.Squeeze(result[0], op.axes(axis)), op.Squeeze(result[1], op.axes(axis)))
+    return _kept(op, (op.Transpose(best, perm=inverse), op.Transpose(place, perm=inverse)), axis, keepdim)
 
 
 # -- distinct values ---------------------------------------------------------------------------------------------------
@@ -244,17 +246,9 @@ def unique_consecutive(
     if dim is not None and rank(x) != 1:
         raise UnsupportedOperator("aten::unique_consecutive along an axis of a tensor of higher rank")
     flat = op.Reshape(x, [-1])
-    count = op.Size(flat)
-    later = op.Slice(flat, [1], [np.iinfo(np.int64).max], [0])
-    earlier = op.Slice(flat, [0], [-1], [0])
-    first = op.Expand(True, op.Reshape(op.Min(count, 1), [1]))
-    new = op.Concat(first, op.Not(op.Equal(later, earlier)), axis=0)
-    values = op.Compress(flat, new, axis=0)
-    inverse = op.Sub(op.CumSum(op.cast(new, ir.DataType.INT64), op.const(0)), 1)
-    starts = op.Reshape(op.NonZero(new), [-1])
-    ends = op.Concat(op.Slice(starts, [1], [np.iinfo(np.int64).max], [0]), op.Reshape(count, [1]), axis=0)
-    counts = op.Sub(ends, starts)
-    inverse = op.Reshape(inverse, op.shape(x))
+    size = op.dim(flat, 0)
+    new, place = runs(op, flat, size)
+    values, inverse, counts = op.Compress(flat, new, axis=0), op.Reshape(place, op.shape(x)), run_lengths(op, new, size)
     return values, inverse if return_inverse else _nothing(op), counts if return_counts else _nothing(op)
 
 
@@ -276,7 +270,7 @@ def unique_consecutive(
 def searchsorted(
     op: OpBuilder,
     sorted_sequence: ir.Value,
-    x: Number,
+    x: Operand,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -297,7 +291,7 @@ def searchsorted(
     ],
 )
 def bucketize(
-    op: OpBuilder, x: Number, boundaries: ir.Value, *, out_int32: bool = False, right: bool = False
+    op: OpBuilder, x: Operand, boundaries: ir.Value, *, out_int32: bool = False, right: bool = False
 ) -> ir.Value:
     """How many boundaries stand before each value."""
     return searchsorted(op, boundaries, x, out_int32=out_int32, right=right)
@@ -306,8 +300,8 @@ def bucketize(
 @aten.lower(
     "aten::bincount",
     cases=[
-        case(torch.bincount, i64(9, low=0, high=6), min_opset=16),
-        case(lambda x, w: torch.bincount(x, w, minlength=8), i64(9, low=0, high=6), f32(9), min_opset=16),
+        case(torch.bincount, i64(9, low=0, high=6)),
+        case(lambda x, w: torch.bincount(x, w, minlength=8), i64(9, low=0, high=6), f32(9)),
     ],
     min_opset=16,
 )

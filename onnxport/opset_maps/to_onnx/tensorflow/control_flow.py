@@ -13,9 +13,11 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.lowerings.axes import size
+from onnxport.opset_maps.lowerings.origins import behind, is_successor, number
 from onnxport.opset_maps.lowerings.recurrence_matching import as_recurrence
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.tensor_list import blank, merged_shape, stacked, zero
+from onnxport.opset_maps.to_onnx.tensorflow.tensor_list import blank, merged_shape, shape_behind, stacked, zero
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, LoopVariable, NeedsState, TensorList
 
 
@@ -59,7 +61,7 @@ def branched(op: OpBuilder, condition: ir.Value, then: Branch, other: Branch) ->
             final.append(next(tensors))
         elif isinstance(a, TensorList):
             stack = next(tensors)
-            final.append(replace(a, tensor=stack, size=op.Squeeze(op.dim(stack, 0), [0]), blank=a.blank or b.blank))
+            final.append(replace(a, tensor=stack, size=size(op, stack, 0), blank=a.blank or b.blank))
         elif a is b:
             final.append(a)
         else:
@@ -155,6 +157,13 @@ def _early(x: tf.Tensor) -> Any:
     return i, array.stack()
 
 
+def _growing(x: tf.Tensor, n: tf.Tensor) -> Any:
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]))
+    return tf.while_loop(
+        lambda i, v: i < n[0], lambda i, v: (i + 1, tf.concat([v, v[-1:] + 1.0], 0)), (0, x), shape_invariants=shapes
+    )[1]
+
+
 @tensorflow.lower(
     "While",
     "StatelessWhile",
@@ -166,26 +175,7 @@ def _early(x: tf.Tensor) -> Any:
         case(_fibonacci, f32(2), name="read and written"),
         case(_early, f32(2, 3), name="ends early"),
         case(lambda x: tf.foldl(lambda a, b: a * 0.5 + b, x), f32(4, 3), name="foldl"),
-        case(
-            lambda x, n: (
-                tf.while_loop(
-                    lambda i, v: i < n[0],
-                    lambda i, v: (i + 1, tf.concat([v, v[-1:] + 1.0], 0)),
-                    (0, x),
-                    shape_invariants=None,
-                )[1]
-                if x.shape[0] is None
-                else tf.while_loop(
-                    lambda i, v: i < n[0],
-                    lambda i, v: (i + 1, tf.concat([v, v[-1:] + 1.0], 0)),
-                    (0, x),
-                    shape_invariants=(tf.TensorShape([]), tf.TensorShape([None])),
-                )[1]
-            ),
-            f32(2),
-            i32(1, low=3, high=5),
-            name="growing",
-        ),
+        case(_growing, f32(2), i32(1, low=3, high=5), name="growing"),
     ],
 )
 def while_(op: OpBuilder, input: list[Any], *, cond: Function, body: Function, **_: Any) -> list[Any]:
@@ -247,7 +237,7 @@ def _written(op: OpBuilder, loop: _Loop, cond: Function, body: Function) -> list
             results.append(_filled(op, argument, finals[k], outputs[k], trips))
         elif isinstance(argument, TensorList):
             stack = outputs[k]
-            results.append(replace(finals[k], tensor=stack, size=op.Squeeze(op.dim(stack, 0), [0]), blank=False))
+            results.append(replace(finals[k], tensor=stack, size=size(op, stack, 0), blank=False))
         else:
             results.append(outputs[k])
     return results
@@ -271,9 +261,8 @@ def _state(b: OpBuilder, op: OpBuilder, k: int, argument: Any, initial: ir.Value
     shape = [None, *argument.shape] if argument.shape is not None else None
     tensor = b.input("list", argument.dtype, shape)
     unknown = argument.tensor is None and argument.shape is not None and None in argument.shape
-    known = op.constant(argument.size)
-    size = argument.size if known is not None and int(known) == 1 else b.Squeeze(b.dim(tensor, 0), [0])
-    return replace(argument, tensor=tensor, blank=argument.blank or unknown, size=size)
+    count = argument.size if number(op, argument.size) == 1 else size(b, tensor, 0)
+    return replace(argument, tensor=tensor, blank=argument.blank or unknown, size=count)
 
 
 def _scanned(b: OpBuilder, final: TensorList, inner: list[Any], finals: list[Any], arguments: list[Any]) -> ir.Value:
@@ -289,23 +278,10 @@ def _scanned(b: OpBuilder, final: TensorList, inner: list[Any], finals: list[Any
         return write.item
     for k, value in enumerate(inner):
         if value is write.index and isinstance(arguments[k], ir.Value):
-            start = b.constant(arguments[k])
-            if start is not None and int(start) == 0 and _is_successor(b, finals[k], value):
+            counts = isinstance(finals[k], ir.Value) and is_successor(b, finals[k], value)
+            if number(b, arguments[k]) == 0 and counts:
                 return write.item
     raise NeedsState(write.variable)
-
-
-def _is_successor(b: OpBuilder, after: Any, before: ir.Value) -> bool:
-    """Whether `after` is computed as before + 1."""
-    producer = after.producer() if isinstance(after, ir.Value) else None
-    if producer is None or producer.op_type != "Add":
-        return False
-    x, y = producer.inputs
-    for value, step in ((x, y), (y, x)):
-        known = b.constant(step)
-        if value is before and known is not None and known.size == 1 and int(known.reshape(())) == 1:
-            return True
-    return False
 
 
 def _trip_count(op: OpBuilder, graph: ir.Graph, loop: _Loop, initial: dict[int, ir.Value]) -> ir.Value | None:
@@ -314,26 +290,20 @@ def _trip_count(op: OpBuilder, graph: ir.Graph, loop: _Loop, initial: dict[int, 
     counters = {
         graph.inputs[2 + i]: graph.outputs[1 + i]
         for i, k in enumerate(loop.states)
-        if (start := op.constant(initial[k])) is not None
-        and start.size == 1
-        and start.dtype.kind == "i"
-        and int(start.reshape(())) == 0
+        if (start := number(op, initial[k])) == 0 and isinstance(start, int)
     }
     pending = [graph.outputs[0]]
     while pending:
-        value = pending.pop()
-        producer = value.producer()
+        producer = behind(pending.pop(), "Identity").producer()
         if producer is None:
             return None
-        if producer.op_type == "Identity" and producer.inputs[0] is not None:
-            pending.append(producer.inputs[0])
-        elif producer.op_type == "And":
+        if producer.op_type == "And":
             pending.extend(item for item in producer.inputs if item is not None)
         elif producer.op_type == "Less":
             after, limit = producer.inputs
             if after is None or limit is None or _is_inside(limit, graph):
                 return None
-            if not any(after is final and _is_successor(op, after, before) for before, final in counters.items()):
+            if not any(after is final and is_successor(op, after, before) for before, final in counters.items()):
                 return None
             if all(limit is not item for item in limits):
                 limits.append(limit)
@@ -362,28 +332,16 @@ def _filled(
     count = op.dim(scanned, 0)
     if final.write is not None and final.write.index is None:
         return replace(items, tensor=scanned, size=op.Squeeze(count, [0]))
-    if trips is not None and _same_number(op, trips, argument.size):
+    if trips is not None and _root(op, trips) == _root(op, argument.size):
         return replace(items, tensor=scanned)
-    rest = op.Slice(op.shape(scanned), [1], [np.iinfo(np.int64).max])
+    rest = shape_behind(op, scanned)
     missing = op.Max(op.Sub(op.Reshape(argument.size, [1]), count), 0)
     padding = op.Expand(zero(op, argument.dtype), op.Concat(missing, rest, axis=0))
     return replace(items, tensor=op.Concat(scanned, padding, axis=0))
 
 
-def _same_number(op: OpBuilder, a: ir.Value, b: ir.Value) -> bool:
-    return _root(op, a) == _root(op, b)
-
-
 def _root(op: OpBuilder, x: ir.Value) -> object:
     """What a number is a cast or reshape of: two of the same root are equal."""
-    while op.constant(x) is None:
-        producer = x.producer()
-        if (
-            producer is None
-            or producer.op_type not in ("Cast", "Reshape", "Squeeze", "Identity")
-            or producer.inputs[0] is None
-        ):
-            return id(x)
-        x = producer.inputs[0]
-    known = op.constant(x)
-    return ("constant", int(known.reshape(()))) if known is not None and known.size == 1 else id(x)
+    x = behind(x, "Cast", "Reshape", "Squeeze", "Identity")
+    known = number(op, x)
+    return id(x) if known is None else ("constant", known)

@@ -9,47 +9,29 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
-from onnxport.opset_maps.cases import Array, Case, boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.lowerings import trigonometry
 from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.maps import tensorflow
 
-_DTYPE_OF_KIND = {"f": "float32", "i": "int32", "b": "bool"}
+# The argument of tf.raw_ops that is not called x.
+_FEATURES = ("Relu", "Relu6", "Softplus", "Softsign")
 
 
 def _cases(row: Row) -> list[Case]:
-    """One case a kind of element type, the operands broadcast against each other."""
-    call = getattr(tf.raw_ops, row.tf)
-    shapes = ((2, 3),) if row.arity == 1 else ((2, 3), (3,))
-    names = ("x",) if row.arity == 1 else ("x", "y")
+    """One case a kind of element type."""
 
     def run(*operands: tf.Tensor) -> tf.Tensor:
-        keys = _argument_names(row.tf, names)
-        return call(**dict(zip(keys, operands, strict=True)))
+        names = ("features",) if row.tf in _FEATURES else ("x", "y")
+        return getattr(tf.raw_ops, row.tf)(**dict(zip(names, operands, strict=False)))
 
-    return [
-        Case(
-            run,
-            tuple(Array(_DTYPE_OF_KIND[kind], shape, row.low, row.high) for shape in shapes),
-            min_opset=max(row.since, 13),
-        )
-        for kind in row.kinds
-    ]
-
-
-# Arguments of tf.raw_ops that are not called x and y.
-_NAMES = {"Relu": ("features",), "Relu6": ("features",), "Softplus": ("features",), "Softsign": ("features",)}
-
-
-def _argument_names(operator: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    return _NAMES.get(operator, default)
+    return [case(run, *operands, min_opset=max(row.since, 13)) for _, operands in row.examples("int32")]
 
 
 for _row in BY_TF.values():
-    if _row.tf in ("Pow", "Relu", "Xlogy"):
-        continue
-    tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
+    if _row.tf not in ("Pow", "Relu"):
+        tensorflow.lower(_row.tf, cases=_cases(_row), min_opset=max(_row.since, 13))(lower_row(_row))
 
 
 @tensorflow.lower("Relu", cases=[case(lambda x: tf.nn.relu(x), f32(2, 3)), case(lambda x: tf.nn.relu(x), i32(2, 3))])

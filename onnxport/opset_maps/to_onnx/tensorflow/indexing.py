@@ -16,7 +16,7 @@ from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int
+from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_int, static_ints
 
 
 @tensorflow.lower(
@@ -84,13 +84,13 @@ def _rows(n: int) -> np.ndarray:
     "ScatterNd",
     min_opset=16,
     cases=[
-        case(lambda x: tf.scatter_nd(_rows(3), x, [5, 2]), f32(3, 2), min_opset=16, name="repeated"),
-        case(lambda x, i: tf.scatter_nd(i, x, [5, 6]), f32(4), i32(4, 2, low=0, high=5), min_opset=16),
+        case(lambda x: tf.scatter_nd(_rows(3), x, [5, 2]), f32(3, 2), name="repeated"),
+        case(lambda x, i: tf.scatter_nd(i, x, [5, 6]), f32(4), i32(4, 2, low=0, high=5)),
     ],
 )
 def scatter_nd(op: OpBuilder, indices: ir.Value, updates: ir.Value, shape: ir.Value) -> ir.Value:
     """Scattered into zeros; updates of one place add up."""
-    zero = op.const(False) if updates.dtype == ir.DataType.BOOL else op.const(0, updates.dtype)
+    zero = op.const(0, updates.dtype)
     return scatter_slices(op, op.Expand(zero, int64(op, shape)), int64(op, indices), updates, "add")
 
 
@@ -222,7 +222,8 @@ def unique_v2(
     op: OpBuilder, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
 ) -> Sequence[ir.Value]:
     """ONNX Unique along an axis, in order of first appearance."""
-    y, inverse = _unique(op, x, _axis(op, axis), 3)
+    axes = static_ints(op, axis, "UniqueV2: the axis")
+    y, inverse = _unique(op, x, axes[0] if axes else None, 3)
     return y, op.cast(inverse, out_idx)
 
 
@@ -231,13 +232,6 @@ def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.
     """ONNX Unique with its counts."""
     y, inverse, counts = _unique(op, x, None, 4)
     return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
-
-
-def _axis(op: OpBuilder, axis: ir.Value) -> int | None:
-    result = op.constant(axis)
-    if result is None:
-        raise UnsupportedOperator("UniqueV2: the axis is computed when the model runs; ONNX needs it constant")
-    return int(result.ravel()[0]) if result.size else None
 
 
 @tensorflow.lower(
@@ -346,17 +340,13 @@ def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: Re
 _SORTED = np.array([0, 0, 2, 2, 3], np.int32)
 
 
-@tensorflow.lower(
-    "SegmentSum", min_opset=16, cases=[case(lambda x: tf.math.segment_sum(x, _SORTED), f32(5, 2), min_opset=16)]
-)
+@tensorflow.lower("SegmentSum", min_opset=16, cases=[case(lambda x: tf.math.segment_sum(x, _SORTED), f32(5, 2))])
 def segment_sum(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     """Sums by sorted segment; an empty one gives 0."""
     return _sorted_segments(op, data, segment_ids, "add", 0)
 
 
-@tensorflow.lower(
-    "SegmentMean", min_opset=16, cases=[case(lambda x: tf.math.segment_mean(x, _SORTED), f32(5, 2), min_opset=16)]
-)
+@tensorflow.lower("SegmentMean", min_opset=16, cases=[case(lambda x: tf.math.segment_mean(x, _SORTED), f32(5, 2))])
 def segment_mean(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     """Sums by sorted segment over their counts; an empty one gives 0."""
     ones = op.Expand(op.const(1, data.dtype), op.shape(data))

@@ -10,6 +10,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings import linear_algebra
+from onnxport.opset_maps.lowerings.axes import positions, transposed
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
 
@@ -28,15 +29,14 @@ def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
 @tensorflow.lower("MatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), _SQUARE)])
 def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The inverse, by LU factors."""
-    return op.cast_like(linear_algebra.inverse(op, linear_algebra.transposed(op, input) if adjoint else input), input)
+    return op.cast_like(linear_algebra.inverse(op, transposed(op, input) if adjoint else input), input)
 
 
 @tensorflow.lower("MatrixSolve", cases=[case(lambda x, y: tf.linalg.solve(x, y), _SQUARE, f32(2, 3, 2))])
 def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The solution of a linear system, by LU factors."""
-    return op.cast_like(
-        linear_algebra.solve(op, linear_algebra.transposed(op, matrix) if adjoint else matrix, rhs), matrix
-    )
+    left = transposed(op, matrix) if adjoint else matrix
+    return op.cast_like(linear_algebra.solve(op, left, rhs), matrix)
 
 
 @tensorflow.lower("MatrixDeterminant", cases=[case(lambda x: tf.linalg.det(x), _SQUARE)])
@@ -45,20 +45,24 @@ def matrix_determinant(op: OpBuilder, input: ir.Value) -> ir.Value:
     return op.Det(input)
 
 
+def _require_main_diagonal(op: OpBuilder, k: ir.Value, operator: str) -> None:
+    if static_ints(op, k, "k") not in ([0], [0, 0]):
+        raise UnsupportedOperator(f"{operator}: a diagonal k other than 0 has no entry")
+
+
 def _on_diagonal(op: OpBuilder, x: ir.Value) -> ir.Value:
     """True on the main diagonal of matrices of the shape of `x`."""
     n = rank(x)
-    rows = op.Range(0, op.Squeeze(op.dim(x, n - 2), [0]), 1)
-    columns = op.Range(0, op.Squeeze(op.dim(x, n - 1), [0]), 1)
+    rows, columns = positions(op, x, n - 2), positions(op, x, n - 1)
     return op.Equal(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [0]))
 
 
 @tensorflow.lower("MatrixDiag", cases=[case(lambda x: tf.raw_ops.MatrixDiag(diagonal=x), f32(2, 3), dynamic=True)])
 def matrix_diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
     """Each vector on the main diagonal of zeros."""
-    places = op.Range(0, op.Squeeze(op.dim(diagonal, rank(diagonal) - 1), [0]), 1)
+    places = positions(op, diagonal, rank(diagonal) - 1)
     on = op.Equal(op.Unsqueeze(places, [1]), op.Unsqueeze(places, [0]))
-    zero = op.const(False) if diagonal.dtype == ir.DataType.BOOL else op.const(0, diagonal.dtype)
+    zero = op.const(0, diagonal.dtype)
     return op.Where(on, op.Unsqueeze(diagonal, [-1]), zero)
 
 
@@ -102,8 +106,7 @@ def matrix_set_diag_v3(
     op: OpBuilder, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str = "RIGHT_LEFT"
 ) -> ir.Value:
     """The main diagonal replaced."""
-    if static_ints(op, k, "k") not in ([0], [0, 0]):
-        raise UnsupportedOperator("MatrixSetDiag: a diagonal k other than 0 has no entry")
+    _require_main_diagonal(op, k, "MatrixSetDiag")
     return matrix_set_diag(op, input, diagonal)
 
 
@@ -130,8 +133,8 @@ def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 )
 def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:
     """The main diagonal: elements of the last two axes with equal indices."""
-    if padding and static_ints(op, padding[0], "k") not in ([0], [0, 0]):
-        raise UnsupportedOperator("MatrixDiagPart: a diagonal k other than 0 has no entry")
+    if padding:
+        _require_main_diagonal(op, padding[0], "MatrixDiagPart")
     n = rank(input)
     rows, columns = op.dim(input, n - 2), op.dim(input, n - 1)
     count = op.Squeeze(op.Min(rows, columns), [0])
@@ -152,8 +155,8 @@ def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: 
 def matrix_band_part(op: OpBuilder, input: ir.Value, num_lower: ir.Value, num_upper: ir.Value) -> ir.Value:
     """Elements with row - column <= lower and column - row <= upper, negative bounds meaning all; zeros elsewhere."""
     n = rank(input)
-    row = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 2), [0]), 1), [1])
-    column = op.Unsqueeze(op.Range(0, op.Squeeze(op.dim(input, n - 1), [0]), 1), [0])
+    row = op.Unsqueeze(positions(op, input, n - 2), [1])
+    column = op.Unsqueeze(positions(op, input, n - 1), [0])
     difference = op.Sub(row, column)
 
     def within(distance: ir.Value, bound: ir.Value) -> ir.Value:
@@ -161,5 +164,4 @@ def matrix_band_part(op: OpBuilder, input: ir.Value, num_lower: ir.Value, num_up
         return op.Or(op.Less(bound, 0), op.LessOrEqual(distance, bound))
 
     keep = op.And(within(difference, num_lower), within(op.Neg(difference), num_upper))
-    zero = op.const(False) if input.dtype == ir.DataType.BOOL else op.const(0, input.dtype)
-    return op.Where(keep, input, zero)
+    return op.Where(keep, input, op.const(0, input.dtype))

@@ -8,16 +8,14 @@ import tensorflow as tf
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings import products
+from onnxport.opset_maps.lowerings.axes import transposed
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
 
 def _swapped(op: OpBuilder, x: ir.Value, swap: bool) -> ir.Value:
     """`x` with its last two axes exchanged if `swap`."""
-    if not swap:
-        return x
-    n = rank(x)
-    return op.Transpose(x, perm=[*range(n - 2), n - 1, n - 2])
+    return transposed(op, x) if swap else x
 
 
 @tensorflow.lower(

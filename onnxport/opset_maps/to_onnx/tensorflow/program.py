@@ -63,18 +63,13 @@ def _with_call() -> Any:
 
 
 @tensorflow.lower("Const", cases=[case(lambda x: x + tf.range(100, dtype=tf.float32), f32(2, 100))])
-def const(op: OpBuilder, *, value: np.ndarray) -> ir.Value:
-    """A constant, or a parameter where it is large."""
-    return constant(op, value, op.source.name if op.source else "const")
-
-
 @tensorflow.lower(
     "Const",
     accepts_complex=True,
     cases=[case(lambda x: x * tf.math.real(tf.constant([1 + 2j, 3j, 2], tf.complex64)), f32(2, 3))],
 )
-def complex_const(op: OpBuilder, *, value: np.ndarray) -> ir.Value:
-    """A constant of complex numbers, as pairs."""
+def const(op: OpBuilder, *, value: np.ndarray) -> ir.Value:
+    """A constant, or a parameter where it is large; complex numbers as pairs."""
     return constant(op, value, op.source.name if op.source else "const")
 
 
@@ -134,7 +129,11 @@ def resource_gather_nd(op: OpBuilder, resource: VariableHandle, indices: ir.Valu
     "PlaceholderWithDefault",
     "DeepCopy",
     "OptimizationBarrier",
+    "GuaranteeConst",
+    "Copy",
+    "DebugIdentityV2",
     cases=[
+        case(lambda x: tf.guarantee_const(x) + 1.0, f32(2)),
         case(lambda x: tf.identity(x), f32(2, 3)),
         case(lambda x: tf.stop_gradient(x) + tf.ensure_shape(x, [None, 3]), f32(2, 3)),
     ],

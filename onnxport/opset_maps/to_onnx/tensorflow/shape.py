@@ -11,7 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
-from onnxport.opset_maps.lowerings.axes import permuted
+from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.sizes import target_shape
@@ -94,14 +94,8 @@ def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ())
 )
 def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
     """ONNX Transpose."""
-    result = op.constant(perm)
-    if result is None:
-        return op.Transpose(x, perm=_reversal(op, x, perm))
-    return permuted(op, x, [int(item) % len(result) for item in result])
-
-
-def _reversal(op: OpBuilder, x: ir.Value, perm: ir.Value) -> list[int]:
-    return static_ints(op, perm, "perm") if x.shape is None else static_ints(op, perm, "Transpose: perm")
+    axes = static_ints(op, perm, "Transpose: perm")
+    return permuted(op, x, [axis % len(axes) for axis in axes])
 
 
 @tensorflow.lower(
@@ -295,23 +289,18 @@ def lin_space(op: OpBuilder, start: ir.Value, stop: ir.Value, num: ir.Value) -> 
     return op.Concat(op.Add(start, op.Mul(step, steps)), op.Reshape(stop, [1]), axis=0)
 
 
-@tensorflow.lower("ZerosLike", cases=[case(lambda x: tf.zeros_like(x) + x * 0.0, f32(2, 3), dynamic=True)])
+@tensorflow.lower(
+    "ZerosLike",
+    "OnesLike",
+    cases=[
+        case(lambda x: tf.zeros_like(x) + x * 0.0, f32(2, 3), dynamic=True),
+        case(lambda x: tf.raw_ops.OnesLike(x=x), f32(2, 3), dynamic=True),
+    ],
+)
 def zeros_like(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Zeros of the operand's shape."""
-    return _like(op, x, 0)
-
-
-@tensorflow.lower("OnesLike", cases=[case(lambda x: tf.raw_ops.OnesLike(x=x), f32(2, 3), dynamic=True)])
-def ones_like(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Ones of the operand's shape."""
-    return _like(op, x, 1)
-
-
-def _like(op: OpBuilder, x: ir.Value, number: int) -> ir.Value:
-    if x.dtype == ir.DataType.STRING:
-        return op.Expand(op.const(np.asarray("", object)), op.shape(x))
-    filler = op.const(bool(number)) if x.dtype == ir.DataType.BOOL else op.const(number, x.dtype)
-    return op.Expand(filler, op.shape(x))
+    """Zeros, or ones, of the operand's shape; of strings empty ones."""
+    number = "" if x.dtype == ir.DataType.STRING else int(op.name == "OnesLike")
+    return op.Expand(op.const(np.asarray(number), x.dtype), op.shape(x))
 
 
 def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.Value | None = None) -> ir.Value:
@@ -326,21 +315,17 @@ def padded(op: OpBuilder, x: ir.Value, paddings: ir.Value, mode: str, value: ir.
     return op.Pad(x, pads, value, mode=mode)
 
 
-@tensorflow.lower("Pad", cases=[case(lambda x: tf.pad(x, [[0, 0], [1, 2]]), f32(2, 3), dynamic=True)])
-def pad(op: OpBuilder, input: ir.Value, paddings: ir.Value) -> ir.Value:
-    """ONNX Pad with zeros."""
-    return padded(op, input, paddings, "constant")
-
-
 @tensorflow.lower(
+    "Pad",
     "PadV2",
     cases=[
+        case(lambda x: tf.pad(x, [[0, 0], [1, 2]]), f32(2, 3), dynamic=True),
         case(lambda x: tf.pad(x, [[0, 1], [1, 2]], constant_values=-1.5), f32(2, 3)),
         case(lambda x: tf.pad(x, [[0, 0], [0, tf.shape(x)[0]]], constant_values=3), i32(2, 3)),
     ],
 )
-def pad_v2(op: OpBuilder, input: ir.Value, paddings: ir.Value, constant_values: ir.Value) -> ir.Value:
-    """ONNX Pad with a value."""
+def pad(op: OpBuilder, input: ir.Value, paddings: ir.Value, constant_values: ir.Value | None = None) -> ir.Value:
+    """ONNX Pad with zeros or a value."""
     return padded(op, input, paddings, "constant", constant_values)
 
 
@@ -399,6 +384,5 @@ def reverse_sequence(
 )
 def invert_permutation(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Where each index stands: positions scattered by the permutation."""
-    count = op.dim(x, 0)
-    positions = op.Range(0, op.Squeeze(count, [0]), 1)
-    return op.cast_like(op.ScatterElements(positions, int64(op, x), positions, axis=0), x)
+    places = positions(op, x, 0)
+    return op.cast_like(op.ScatterElements(places, int64(op, x), places, axis=0), x)

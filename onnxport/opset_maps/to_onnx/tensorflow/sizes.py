@@ -7,6 +7,7 @@ import math
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.origins import behind, number
 
 
 def target_shape(op: OpBuilder, x: ir.Value, shape: ir.Value) -> list[int] | None:
@@ -14,7 +15,7 @@ def target_shape(op: OpBuilder, x: ir.Value, shape: ir.Value) -> list[int] | Non
 
     The rest of the elements is counted here, since a runtime can't tell it from nothing when the dynamic axis is empty.
     """
-    vector = _without_casts(shape)
+    vector = behind(shape, "Cast")
     node = vector.producer()
     if node is None or node.op_type != "Concat" or x.shape is None:
         return None
@@ -36,21 +37,13 @@ def _element(op: OpBuilder, x: ir.Value, vector: ir.Value) -> int | str | None:
     known = op.constant(vector)
     if known is not None:
         return int(known[0]) if known.size == 1 else None
-    node = _without_casts(vector).producer()
+    node = behind(vector, "Cast").producer()
     if node is None or node.op_type != "Unsqueeze" or node.inputs[0] is None:
         return None
-    gather = _without_casts(node.inputs[0]).producer()
+    gather = behind(node.inputs[0], "Cast").producer()
     if gather is None or gather.op_type != "Gather" or gather.inputs[0] is None or x.shape is None:
         return None
-    sizes, axis = _without_casts(gather.inputs[0]).producer(), op.constant(gather.inputs[1])
-    if sizes is None or sizes.op_type != "Shape" or sizes.inputs[0] is not x or axis is None or axis.size != 1:
+    sizes, axis = behind(gather.inputs[0], "Cast").producer(), number(op, gather.inputs[1])
+    if sizes is None or sizes.op_type != "Shape" or sizes.inputs[0] is not x or axis is None:
         return None
-    return None if isinstance(x.shape[int(axis.ravel()[0])], int) else "dynamic"
-
-
-def _without_casts(value: ir.Value) -> ir.Value:
-    node = value.producer()
-    while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
+    return None if isinstance(x.shape[int(axis)], int) else "dynamic"

@@ -10,40 +10,15 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Array, case, f32, i32
+from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.lowerings import arithmetic, special
 from onnxport.opset_maps.maps import tensorflow
 
 
-def _digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """NaN at 0, where PyTorch's is infinite."""
+@tensorflow.lower("Digamma", cases=[case(lambda x: tf.math.digamma(x), f32(2, 3, low=0.2, high=6.0))])
+def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The derivative of log gamma(x); NaN at 0, where PyTorch's is infinite."""
     return op.Where(op.Equal(x, 0.0), op.const(np.nan, x.dtype), special.digamma(op, x))
-
-
-_UNARY: dict[str, tuple[Callable[[OpBuilder, ir.Value], ir.Value], Array, str]] = {
-    "Lgamma": (special.lgamma, f32(2, 3, low=0.2, high=6.0), "log |gamma(x)|."),
-    "Digamma": (_digamma, f32(2, 3, low=0.2, high=6.0), "The derivative of log gamma(x)."),
-    "Erfinv": (special.erfinv, f32(2, 3, low=-0.95, high=0.95), "The inverse of erf."),
-    "Ndtri": (special.ndtri, f32(2, 3, low=0.05, high=0.95), "The inverse of the normal distribution function."),
-    "BesselI0": (special.i0, f32(2, 3), "The modified Bessel function of order 0."),
-    "BesselI0e": (special.i0e, f32(2, 3), "The modified Bessel function of order 0, times exp(-|x|)."),
-    "BesselI1": (special.i1, f32(2, 3), "The modified Bessel function of order 1."),
-    "BesselI1e": (special.i1e, f32(2, 3), "The modified Bessel function of order 1, times exp(-|x|)."),
-}
-
-
-def _register(name: str, function: Callable[[OpBuilder, ir.Value], ir.Value], example: Array, summary: str) -> None:
-    call = getattr(tf.raw_ops, name)
-
-    @tensorflow.lower(name, cases=[case(lambda x: call(x=x), example)])
-    def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
-        return function(op, x)
-
-    lower.__doc__ = summary
-
-
-for _name, _row in _UNARY.items():
-    _register(_name, *_row)
 
 
 @tensorflow.lower(
@@ -81,25 +56,18 @@ def approximate_equal(op: OpBuilder, x: ir.Value, y: ir.Value, *, tolerance: flo
     return op.Less(op.Abs(op.Sub(x, y)), tolerance)
 
 
-@tensorflow.lower(
-    "GuaranteeConst", "Copy", "DebugIdentityV2", cases=[case(lambda x: tf.guarantee_const(x) + 1.0, f32(2))]
-)
-def guarantee_const(op: OpBuilder, input: Any, **_: Any) -> Any:
-    """The operand itself."""
-    return input
-
-
 def _shifts(direction: str) -> Callable[[Any, Any], Any]:
     return lambda x, y: getattr(tf.raw_ops, direction)(x=tf.cast(x, tf.uint32), y=tf.cast(y, tf.uint32))
 
 
-@tensorflow.lower("LeftShift", cases=[case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5))])
-def left_shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+@tensorflow.lower(
+    "LeftShift",
+    "RightShift",
+    cases=[
+        case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5)),
+        case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5)),
+    ],
+)
+def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """ONNX BitShift of unsigned integers."""
-    return op.BitShift(x, y, direction="LEFT")
-
-
-@tensorflow.lower("RightShift", cases=[case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5))])
-def right_shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX BitShift of unsigned integers."""
-    return op.BitShift(x, y, direction="RIGHT")
+    return op.BitShift(x, y, direction="LEFT" if op.name == "LeftShift" else "RIGHT")

@@ -12,8 +12,10 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.axes import size
+from onnxport.opset_maps.lowerings.origins import number
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, static_int, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.values import NeedsState, TensorList, Write
 
 
@@ -38,9 +40,22 @@ def blank(op: OpBuilder, items: TensorList) -> ir.Value:
 
 def zero(op: OpBuilder, dtype: ir.DataType) -> ir.Value:
     """What an element that was never set is: 0, False or the empty string."""
-    if dtype == ir.DataType.BOOL:
-        return op.const(False)
     return op.const(np.asarray("", object)) if dtype == ir.DataType.STRING else op.const(0, dtype)
+
+
+def shape_behind(op: OpBuilder, x: ir.Value, first: int = 1) -> ir.Value:
+    """The sizes of the axes of `x` from `first` on."""
+    return op.Slice(op.shape(x), [first], [np.iinfo(np.int64).max])
+
+
+def _static_shape(x: ir.Value) -> tuple[int | None, ...] | None:
+    return tuple(dim if isinstance(dim, int) else None for dim in x.shape) if x.shape is not None else None
+
+
+def _slice_shape(x: ir.Value) -> tuple[int | None, ...] | None:
+    """What is known of the shape of a slice along axis 0."""
+    shape = _static_shape(x)
+    return shape[1:] if shape is not None else None
 
 
 def element_shape(op: OpBuilder, x: ir.Value) -> tuple[int | None, ...] | None:
@@ -54,9 +69,9 @@ def element_shape(op: OpBuilder, x: ir.Value) -> tuple[int | None, ...] | None:
 
 def merged_shape(items: TensorList, item: ir.Value) -> tuple[int | None, ...] | None:
     """What is known of the elements' shape once `item` is one of them."""
-    if item.shape is None:
+    result = _static_shape(item)
+    if result is None:
         return items.shape
-    result = tuple(dim if isinstance(dim, int) else None for dim in item.shape)
     if items.shape is None or len(items.shape) != len(result):
         return result
     return tuple(a if a is not None else b for a, b in zip(items.shape, result, strict=True))
@@ -112,10 +127,7 @@ def tensor_list_from_tensor(
     op: OpBuilder, tensor: ir.Value, element_shape_: ir.Value, *, element_dtype: ir.DataType
 ) -> TensorList:
     """The slices along axis 0."""
-    shape = (
-        tuple(dim if isinstance(dim, int) else None for dim in tensor.shape[1:]) if tensor.shape is not None else None
-    )
-    return TensorList(element_dtype, shape, op.Squeeze(op.dim(tensor, 0), [0]), tensor)
+    return TensorList(element_dtype, _slice_shape(tensor), size(op, tensor, 0), tensor)
 
 
 @tensorflow.lower("TensorListStack", cases=[case(_array, f32(3, 2))])
@@ -161,8 +173,7 @@ def tensor_list_set_item(
         needed = op.Add(int64(op, index), 1)
         size = op.Max(items.size, needed)
         items = replace(_resized(op, replace(items, tensor=_grown(op, items, item), blank=False), size), size=size)
-    known = op.constant(items.size)
-    if known is not None and int(known) == 1 and op.constant(index) is not None:
+    if number(op, items.size) == 1 and op.constant(index) is not None:
         return replace(items, tensor=op.Unsqueeze(item, [0]), blank=False)
     at = op.Reshape(int64(op, index), [1, 1])
     return replace(items, tensor=op.ScatterND(_grown(op, items, item), at, op.Unsqueeze(item, [0])), blank=False)
@@ -173,7 +184,7 @@ def _resized(op: OpBuilder, items: TensorList, size: ir.Value) -> TensorList:
     stack = items.stack
     if stack is None:
         return replace(items, size=size)
-    rest = op.Slice(op.shape(stack), [1], [np.iinfo(np.int64).max])
+    rest = shape_behind(op, stack)
     missing = op.Max(op.Sub(op.Reshape(size, [1]), op.dim(stack, 0)), 0)
     more = op.Expand(zero(op, items.dtype), op.Concat(missing, rest, axis=0))
     longer = op.Concat(stack, more, axis=0)
@@ -199,7 +210,7 @@ def tensor_list_push_back(
         return replace(items, variable=None, write=Write(items.variable, None, tensor))
     one = op.Unsqueeze(tensor, [0])
     size = op.Add(items.size, 1)
-    if op.constant(items.size) is not None and int(op.constant(items.size)) == 0:  # type: ignore[arg-type]
+    if number(op, items.size) == 0:
         return replace(items, tensor=one, size=size, blank=False)
     return replace(items, tensor=op.Concat(_grown(op, items, tensor), one, axis=0), size=size, blank=False)
 
@@ -239,13 +250,7 @@ def tensor_list_element_shape(op: OpBuilder, input_handle: TensorList, *, shape_
     """The shape of a slice."""
     if input_handle.shape is not None and None not in input_handle.shape:
         return op.const(np.asarray(input_handle.shape), shape_type)
-    return op.cast(op.Slice(op.shape(stacked(op, input_handle)), [1], [np.iinfo(np.int64).max]), shape_type)
-
-
-@tensorflow.lower("TensorListResize", cases=[case(lambda x: _resize_case(x), f32(3, 2))])
-def tensor_list_resize(op: OpBuilder, input_handle: TensorList, size: ir.Value) -> TensorList:
-    """Slices cut off or zeros added."""
-    return _resized(op, input_handle, int64(op, size))
+    return op.cast(shape_behind(op, stacked(op, input_handle)), shape_type)
 
 
 def _resize_case(x: tf.Tensor) -> tf.Tensor:
@@ -253,6 +258,12 @@ def _resize_case(x: tf.Tensor) -> tf.Tensor:
     items = tf.raw_ops.TensorListResize(input_handle=items, size=5)
     items = tf.raw_ops.TensorListResize(input_handle=items, size=4)
     return tf.raw_ops.TensorListStack(input_handle=items, element_shape=[2], element_dtype=tf.float32, num_elements=-1)
+
+
+@tensorflow.lower("TensorListResize", cases=[case(_resize_case, f32(3, 2))])
+def tensor_list_resize(op: OpBuilder, input_handle: TensorList, size: ir.Value) -> TensorList:
+    """Slices cut off or zeros added."""
+    return _resized(op, input_handle, int64(op, size))
 
 
 @tensorflow.lower(
@@ -289,12 +300,9 @@ def tensor_list_scatter(
     least = op.Add(op.reduce("ReduceMax", int64(op, indices), [0], keepdims=False), 1)
     given = None if num_elements is None else int64(op, num_elements)
     size = least if given is None else op.Max(given, least)
-    rest = op.Slice(op.shape(tensor), [1], [np.iinfo(np.int64).max])
+    rest = shape_behind(op, tensor)
     zeros = op.Expand(zero(op, element_dtype), op.Concat(op.Reshape(size, [1]), rest, axis=0))
-    shape = (
-        tuple(dim if isinstance(dim, int) else None for dim in tensor.shape[1:]) if tensor.shape is not None else None
-    )
-    return TensorList(element_dtype, shape, size, op.ScatterND(zeros, at, tensor))
+    return TensorList(element_dtype, _slice_shape(tensor), size, op.ScatterND(zeros, at, tensor))
 
 
 @tensorflow.lower(
@@ -328,7 +336,7 @@ def tensor_list_concat(
 ) -> Sequence[ir.Value]:
     """The stack's first two axes as one."""
     stack = stacked(op, input_handle)
-    rest = op.Slice(op.shape(stack), [2], [np.iinfo(np.int64).max])
+    rest = shape_behind(op, stack, 2)
     lengths = op.Expand(op.dim(stack, 1), op.dim(stack, 0))
     return op.Reshape(stack, op.Concat([-1], rest, axis=0)), lengths
 
@@ -343,14 +351,8 @@ def tensor_list_split(
     sizes = static_ints(op, lengths, "TensorListSplit: lengths")
     if len(set(sizes)) != 1:
         raise UnsupportedOperator("TensorListSplit: pieces of different lengths have no common shape")
-    rest = op.Slice(op.shape(tensor), [1], [np.iinfo(np.int64).max])
+    rest = shape_behind(op, tensor)
     stack = op.Reshape(tensor, op.Concat([len(sizes)], [sizes[0]], rest, axis=0))
-    shape = (
-        (sizes[0], *(dim if isinstance(dim, int) else None for dim in tensor.shape[1:]))
-        if tensor.shape is not None
-        else None
-    )
+    behind = _slice_shape(tensor)
+    shape = (sizes[0], *behind) if behind is not None else None
     return TensorList(element_dtype, shape, op.const(np.asarray(len(sizes), np.int64)), stack)
-
-
-__all__ = ["blank", "element_shape", "merged_shape", "stacked", "static_int", "zero"]

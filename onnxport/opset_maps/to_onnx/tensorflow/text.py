@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i32, i64
+from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank
@@ -21,33 +22,28 @@ from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle
 _WORDS = np.array([["To be", " or NOT "], ["", "ÉcOle tO"]], object)
 
 
-def _cased(op: OpBuilder, x: ir.Value, action: str, encoding: str) -> ir.Value:
-    """ONNX StringNormalizer on all elements; the C locale changes ASCII letters only, as TensorFlow does without UTF-8."""
-    locale = "C.UTF-8" if encoding == "utf-8" else "C"
-    flat = x if rank(x) == 1 else op.Reshape(x, [-1])
-    changed = op.StringNormalizer(flat, case_change_action=action, is_case_sensitive=1, locale=locale)
-    return changed if rank(x) == 1 else op.Reshape(changed, op.shape(x))
-
-
 @tensorflow.lower(
     "StringLower",
-    cases=[case(lambda x: tf.strings.lower(x), _WORDS), case(lambda x: tf.strings.lower(x, encoding="utf-8"), _WORDS)],
+    "StringUpper",
+    cases=[
+        case(lambda x: tf.strings.lower(x), _WORDS),
+        case(lambda x: tf.strings.lower(x, encoding="utf-8"), _WORDS),
+        case(lambda x: tf.strings.upper(x), _WORDS),
+    ],
 )
-def string_lower(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Value:
-    """ONNX StringNormalizer to lower case."""
-    return _cased(op, input, "LOWER", encoding)
-
-
-@tensorflow.lower("StringUpper", cases=[case(lambda x: tf.strings.upper(x), _WORDS)])
-def string_upper(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Value:
-    """ONNX StringNormalizer to upper case."""
-    return _cased(op, input, "UPPER", encoding)
+def string_case(op: OpBuilder, input: ir.Value, *, encoding: str = "") -> ir.Value:
+    """ONNX StringNormalizer on all elements; the C locale changes ASCII letters only, as TensorFlow does without UTF-8."""
+    locale = "C.UTF-8" if encoding == "utf-8" else "C"
+    action = "LOWER" if op.name == "StringLower" else "UPPER"
+    flat = input if rank(input) == 1 else op.Reshape(input, [-1])
+    changed = op.StringNormalizer(flat, case_change_action=action, is_case_sensitive=1, locale=locale)
+    return changed if rank(input) == 1 else op.Reshape(changed, op.shape(input))
 
 
 @tensorflow.lower(
     "StringJoin",
     min_opset=20,
-    cases=[case(lambda x: tf.strings.join([x, "-x", x], separator="/"), _WORDS, min_opset=20)],
+    cases=[case(lambda x: tf.strings.join([x, "-x", x], separator="/"), _WORDS)],
 )
 def string_join(op: OpBuilder, inputs: list[ir.Value], *, separator: str = "") -> ir.Value:
     """ONNX StringConcat, one operand after the other."""
@@ -61,7 +57,7 @@ def string_join(op: OpBuilder, inputs: list[ir.Value], *, separator: str = "") -
     "RegexFullMatch",
     "StaticRegexFullMatch",
     min_opset=20,
-    cases=[case(lambda x: tf.strings.regex_full_match(x, "[A-Z][a-z]+ .*"), _WORDS, min_opset=20)],
+    cases=[case(lambda x: tf.strings.regex_full_match(x, "[A-Z][a-z]+ .*"), _WORDS)],
 )
 def regex_full_match(op: OpBuilder, input: ir.Value, *pattern: ir.Value, **attributes: Any) -> ir.Value:
     """ONNX RegexFullMatch; both use RE2's syntax."""
@@ -81,8 +77,8 @@ def _split_words(separator: str) -> Any:
     "StringSplitV2",
     min_opset=20,
     cases=[
-        case(_split_words(""), np.array(["to be or", "", " not  to"], object), min_opset=20),
-        case(_split_words(","), np.array(["a,b,,c", "d"], object), min_opset=20),
+        case(_split_words(""), np.array(["to be or", "", " not  to"], object)),
+        case(_split_words(","), np.array(["a,b,,c", "d"], object)),
     ],
 )
 def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int = -1) -> Sequence[ir.Value]:
@@ -94,36 +90,38 @@ def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int
     if maxsplit >= 0:
         raise UnsupportedOperator(f"StringSplitV2: maxsplit={maxsplit} has no entry")
     words, counts = op.StringSplit(input, delimiter=delimiter or None, outputs=2)
-    places = op.Range(0, op.Squeeze(op.dim(words, 1), [0]), 1)
+    places = positions(op, words, 1)
     indices = op.Transpose(op.NonZero(op.Less(op.Unsqueeze(places, [0]), op.Unsqueeze(counts, [1]))), perm=[1, 0])
     return indices, op.GatherND(words, indices), op.shape(words)
 
 
-def _looked_up(keys: Any, values: Any, default: Any) -> Any:
+def _with_table(use: Callable[[Any, Any], Any], keys: Any, values: Any, default: Any) -> Callable[[], Any]:
+    """Builds a function that uses a lookup table."""
+
     def build() -> Any:
         initial = tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.constant(values))
-        table = tf.lookup.StaticHashTable(initial, tf.constant(default))
         module = tf.Module()
-        module.table = table
-        return tf.function(lambda x: module.table.lookup(x))
+        module.table = tf.lookup.StaticHashTable(initial, tf.constant(default))
+        return tf.function(lambda x: use(module.table, x))
 
     return build
 
 
-_TYPES = {ir.DataType.STRING: "strings", ir.DataType.INT64: "int64s", ir.DataType.FLOAT: "floats"}
-_DEFAULTS = {
-    ir.DataType.STRING: "default_string",
-    ir.DataType.INT64: "default_int64",
-    ir.DataType.FLOAT: "default_float",
-}
+def _lookup(table: Any, x: Any) -> Any:
+    return table.lookup(x)
+
+
+_KEYS = np.array([3, 4])
+# As LabelEncoder's attributes name them.
+_TYPES = {ir.DataType.STRING: "string", ir.DataType.INT64: "int64", ir.DataType.FLOAT: "float"}
 
 
 @tensorflow.lower(
     "LookupTableFindV2",
     cases=[
-        built(_looked_up(["a", "b"], np.array([3, 4]), np.int64(-1)), np.array([["b", "x"], ["a", "b"]], object)),
-        built(_looked_up(np.array([3, 4]), ["a", "b"], "?"), i64(5, low=1, high=6)),
-        built(_looked_up(np.array([3, 4]), np.array([0.5, 0.25], np.float32), np.float32(0)), i64(5, low=1, high=6)),
+        built(_with_table(_lookup, ["a", "b"], _KEYS, np.int64(-1)), np.array([["b", "x"], ["a", "b"]], object)),
+        built(_with_table(_lookup, _KEYS, ["a", "b"], "?"), i64(5, low=1, high=6)),
+        built(_with_table(_lookup, _KEYS, np.array([0.5, 0.25], np.float32), np.float32(0)), i64(5, low=1, high=6)),
     ],
 )
 def lookup_table_find(op: OpBuilder, table_handle: ResourceHandle, keys: ir.Value, default_value: ir.Value) -> ir.Value:
@@ -136,9 +134,9 @@ def lookup_table_find(op: OpBuilder, table_handle: ResourceHandle, keys: ir.Valu
     encoded = op.ml.LabelEncoder(
         op.cast(keys, source),
         **{
-            f"keys_{_TYPES[source]}": known,
-            f"values_{_TYPES[target]}": result,
-            _DEFAULTS[target]: default.reshape(()).item(),
+            f"keys_{_TYPES[source]}s": known,
+            f"values_{_TYPES[target]}s": result,
+            f"default_{_TYPES[target]}": default.reshape(()).item(),
         },
     )
     return op.cast(encoded, default_value.dtype)
@@ -164,17 +162,13 @@ def _contents(table: ResourceHandle, key: ir.DataType, value: ir.DataType) -> tu
     return [decoded(item.numpy())[order].tolist() for item in (keys, values)]  # type: ignore[return-value]
 
 
-@tensorflow.lower("LookupTableSizeV2", cases=[built(lambda: _sized(), i64(1))])
+@tensorflow.lower(
+    "LookupTableSizeV2",
+    cases=[built(_with_table(lambda table, x: x + table.size(), ["a", "b"], _KEYS, np.int64(0)), i64(1))],
+)
 def lookup_table_size(op: OpBuilder, table_handle: ResourceHandle) -> ir.Value:
     """The table's present size."""
     return op.const(np.asarray(int(tf.raw_ops.LookupTableSizeV2(table_handle=table_handle.tensor)), np.int64))
-
-
-def _sized() -> Any:
-    initial = tf.lookup.KeyValueTensorInitializer(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
-    module = tf.Module()
-    module.table = tf.lookup.StaticHashTable(initial, tf.constant(0, tf.int64))
-    return tf.function(lambda x: x + module.table.size())
 
 
 @tensorflow.lower(
@@ -259,12 +253,12 @@ def ragged_to_tensor(
     wanted = [-1, -1] if rank(shape) == 0 else elements(op, shape)  # a scalar -1 asks for what the values need
     if wanted is None or len(wanted) != 2 or rank(values) != 1:
         raise UnsupportedOperator("RaggedTensorToTensor: only one ragged axis over scalars has an entry")
-    positions = op.Range(0, op.Squeeze(op.dim(values, 0), [0]), 1)
+    places = positions(op, values, 0)
     kinds = list(row_partition_types)
     if kinds == ["ROW_SPLITS"]:
         splits = int64(op, row_partition_tensors[0])
         starts, ends = op.Slice(splits, [0], [-1], [0]), op.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
-        passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(positions, [1]))
+        passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(places, [1]))
         rows = op.reduce("ReduceSum", op.cast(passed, ir.DataType.INT64), [1], keepdims=False)
         counts = op.Sub(ends, starts)
     elif kinds == ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]:
@@ -274,7 +268,7 @@ def ragged_to_tensor(
         starts = op.CumSum(counts, 0, exclusive=1)
     else:
         raise UnsupportedOperator(f"RaggedTensorToTensor: partitions {kinds} have no entry")
-    columns = op.Sub(positions, op.Gather(starts, rows, axis=0))
+    columns = op.Sub(places, op.Gather(starts, rows, axis=0))
     longest = op.reduce("ReduceMax", op.Concat(counts, [0], axis=0), [0], keepdims=True)
     height = op.dim(counts, 0) if wanted[0] is None or wanted[0] == -1 else op.const([wanted[0]])
     if wanted[1] is None:

@@ -65,15 +65,6 @@ def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return op.Squeeze(_product(op, x, op.Unsqueeze(y, op.axes(1))), op.axes(-1))
 
 
-def _ignoring_nan(operator: str) -> Function:
-    def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        if x.dtype is not None and not x.dtype.is_floating_point():
-            return op.node(operator, x, y)
-        return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, op.node(operator, x, y)))
-
-    return lower
-
-
 def _node(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
 
@@ -139,8 +130,8 @@ UFUNCS: dict[str, Function] = {
     "float_power": _power,
     "maximum": lambda op, x, y: op.Max(x, y),
     "minimum": lambda op, x, y: op.Min(x, y),
-    "fmax": _ignoring_nan("Max"),
-    "fmin": _ignoring_nan("Min"),
+    "fmax": arithmetic.fmax,
+    "fmin": arithmetic.fmin,
     "equal": _node("Equal"),
     "not_equal": arithmetic.not_equal,
     "less": _node("Less"),
