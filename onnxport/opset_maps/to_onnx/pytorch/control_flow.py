@@ -10,7 +10,7 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, built, f32
+from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.maps import aten
 
 Results = tuple[ir.Value, ...]
@@ -58,11 +58,7 @@ class _NoGrad(torch.nn.Module):
         return y + 1
 
 
-def _cases(kind: type[torch.nn.Module], *inputs: Any) -> list[Case]:
-    return [built(kind, *inputs)]
-
-
-@aten.lower("higher_order::cond", cases=[*_cases(_Cond, f32(2, 3)), built(_Cond, f32(2, 3, low=-3.0, high=0.0))])
+@aten.lower("higher_order::cond", cases=[built(_Cond, f32(2, 3)), built(_Cond, f32(2, 3, low=-3.0, high=0.0))])
 def cond(op: OpBuilder, pred: ir.Value | bool, true: Any, false: Any, operands: Sequence[Any] = ()) -> Results:
     """If."""
     if isinstance(pred, bool):
@@ -74,7 +70,7 @@ def cond(op: OpBuilder, pred: ir.Value | bool, true: Any, false: Any, operands: 
     return _all(op.If(pred, then_branch=branch(true), else_branch=branch(false), outputs=len(op.results)))
 
 
-@aten.lower("higher_order::while_loop", cases=_cases(_While, f32(2, 3)))
+@aten.lower("higher_order::while_loop", cases=[built(_While, f32(2, 3))])
 def while_loop(
     op: OpBuilder, condition: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any] = ()
 ) -> Results:
@@ -102,7 +98,7 @@ def _shape(item: ir.Value) -> list[Any] | None:
     return list(item.shape) if item.shape is not None else None
 
 
-@aten.lower("higher_order::scan", cases=_cases(_Scan, f32(4, 3)))
+@aten.lower("higher_order::scan", cases=[built(_Scan, f32(4, 3))])
 def scan(
     op: OpBuilder, combine: Any, init: Sequence[Any], xs: Sequence[ir.Value], additional: Sequence[Any] = ()
 ) -> Results:
@@ -121,13 +117,13 @@ def _scan(
     return _all(op.Scan(*init, *xs, body=op.body(write), num_scan_inputs=len(xs), outputs=count))
 
 
-@aten.lower("higher_order::map_impl", "higher_order::map", cases=_cases(_Map, f32(4, 3), f32(2)))
+@aten.lower("higher_order::map_impl", "higher_order::map", cases=[built(_Map, f32(4, 3), f32(2))])
 def map_(op: OpBuilder, function: Any, xs: Sequence[ir.Value], additional: Sequence[Any] = ()) -> Results:
     """Scan without a state."""
     return _scan(op, function, [], xs, additional, len(op.results))
 
 
-@aten.lower("higher_order::associative_scan", cases=_cases(_Scan, f32(4, 3)))
+@aten.lower("higher_order::associative_scan", cases=[built(_Scan, f32(4, 3))])
 def associative_scan(op: OpBuilder, combine: Any, xs: Sequence[ir.Value], additional: Sequence[Any] = ()) -> Results:
     """Scan whose state is the result so far, begun with the first element."""
     heads = [op.Slice(item, [0], [1], [0]) for item in xs]
@@ -144,13 +140,13 @@ def associative_scan(op: OpBuilder, combine: Any, xs: Sequence[ir.Value], additi
     return tuple(op.Concat(head, rest, axis=0) for head, rest in zip(heads, result[len(xs) :], strict=True))
 
 
-@aten.lower("higher_order::wrap_with_set_grad_enabled", cases=_cases(_NoGrad, f32(2, 3)))
+@aten.lower("higher_order::wrap_with_set_grad_enabled", cases=[built(_NoGrad, f32(2, 3))])
 def set_grad_enabled(op: OpBuilder, enabled: bool, body: Any, *operands: Any) -> Results:
     """The region itself: gradients have no part in it."""
     return tuple(op.call(body, *operands))
 
 
-@aten.lower("higher_order::wrap_with_autocast", cases=_cases(_NoGrad, f32(2, 3)))
+@aten.lower("higher_order::wrap_with_autocast", cases=[built(_NoGrad, f32(2, 3))])
 def autocast(op: OpBuilder, device: str, dtype: Any, enabled: bool, cache: bool, body: Any, *operands: Any) -> Results:
     """The region itself where autocast is off."""
     if enabled:
@@ -160,7 +156,7 @@ def autocast(op: OpBuilder, device: str, dtype: Any, enabled: bool, cache: bool,
     return tuple(op.call(body, *operands))
 
 
-@aten.lower("higher_order::invoke_subgraph", cases=_cases(_NoGrad, f32(2, 3)))
+@aten.lower("higher_order::invoke_subgraph", cases=[built(_NoGrad, f32(2, 3))])
 def invoke_subgraph(op: OpBuilder, body: Any, identifier: str, *operands: Any) -> Results:
     """The region itself."""
     return tuple(op.call(body, *operands))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +10,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.cases import case, f32, i32
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_ints
 
@@ -60,23 +58,19 @@ def _plan(n: int, count: int, ellipsis_mask: int, new_axis_mask: int, shrink_axi
     return plan
 
 
-def _sliced(spell: Callable[..., Any], *arrays: Any, dynamic: bool = False) -> Case:
-    return case(spell, *arrays, dynamic=dynamic)
-
-
 @tensorflow.lower(
     "StridedSlice",
     cases=[
-        _sliced(lambda x: x[:, 1:3], f32(4, 5), dynamic=True),
-        _sliced(lambda x: x[::2, ::-1], f32(4, 5), dynamic=True),
-        _sliced(lambda x: x[..., -1], f32(4, 5, 6), dynamic=True),
-        _sliced(lambda x: x[1, tf.newaxis, ..., 2:-1, tf.newaxis], f32(4, 5, 6, 7)),
-        _sliced(lambda x: x[-2:0:-1, 4:1:-2], f32(5, 6)),
-        _sliced(lambda x: x[:, tf.newaxis, -1, :2], f32(4, 5, 6), dynamic=True),
-        _sliced(lambda x: x[tf.newaxis, ..., tf.newaxis], f32(4, 5)),
-        _sliced(lambda x, i: x[i[0] : i[1], i[2]], f32(4, 5), np.array([1, 3, -1], np.int32)),
-        _sliced(lambda x, i: x[: i[0], i[1] :: -1], f32(4, 5), np.array([3, 2], np.int32)),
-        _sliced(lambda x: x[-100:100, 3:1], f32(4, 5)),
+        case(lambda x: x[:, 1:3], f32(4, 5), dynamic=True),
+        case(lambda x: x[::2, ::-1], f32(4, 5), dynamic=True),
+        case(lambda x: x[..., -1], f32(4, 5, 6), dynamic=True),
+        case(lambda x: x[1, tf.newaxis, ..., 2:-1, tf.newaxis], f32(4, 5, 6, 7)),
+        case(lambda x: x[-2:0:-1, 4:1:-2], f32(5, 6)),
+        case(lambda x: x[:, tf.newaxis, -1, :2], f32(4, 5, 6), dynamic=True),
+        case(lambda x: x[tf.newaxis, ..., tf.newaxis], f32(4, 5)),
+        case(lambda x, i: x[i[0] : i[1], i[2]], f32(4, 5), np.array([1, 3, -1], np.int32)),
+        case(lambda x, i: x[: i[0], i[1] :: -1], f32(4, 5), np.array([3, 2], np.int32)),
+        case(lambda x: x[-100:100, 3:1], f32(4, 5)),
     ],
 )
 def strided_slice(
