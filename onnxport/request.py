@@ -19,22 +19,8 @@ Optimize = Literal["none", "inference"]
 class Request:
     """The arguments of `onnxport.convert` that concern the export.
 
-    Attributes:
-        inputs: example inputs: a tuple of positional ones, a dict by name; for scikit-learn an array, a DataFrame or a list
-            of strings; None where the source has a signature.
-        examples: further example inputs; the dimensions in which they differ from `inputs` vary, and no others.
-        kwargs: example keyword inputs.
-        dynamic_shapes: dimensions that may vary, in torch.export's notation; a plain string names a dimension.
-        target_opset: version of ai.onnx; None where the user leaves it to us.
-        input_names: names for the graph's inputs, in order.
-        output_names: names for the graph's outputs, in order.
-        cut_inputs: values of an ONNX graph that become its inputs.
-        cut_outputs: values of an ONNX graph that become its outputs.
-        signature: which signature of a SavedModel.
-        methods: which inference methods of an estimator.
-        options: per-step options of an estimator's conversion.
-        optimize: ``"inference"`` bakes batch norms and transposes into the weights.
-        runtime: what the graph is written for.
+    Attributes: as the arguments of `onnxport.convert`, but that `inputs` is one example, `examples` holds further ones (the
+    dimensions in which they differ from `inputs` vary, and no others), and `target_opset` is None where the user leaves it to us.
 
     Raises:
         InvalidInputError: an option has a value that it can't have for any model.

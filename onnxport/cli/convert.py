@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -15,6 +15,7 @@ from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
 from onnxport.cli.options import (
+    ARGUMENTS,
     Atol,
     Inputs,
     InputShape,
@@ -32,7 +33,6 @@ from onnxport.cli.options import (
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
-from onnxport.graph.runtimes import Runtime
 
 _NAMES = [item.name for item in frameworks.registered()]
 
@@ -147,31 +147,11 @@ def carry_out(order: Order) -> dict[str, Any]:
             f"{model.kind.title} carries no signature: give example inputs with --inputs or --input-shape, or let "
             f"{order.source!r} return (model, inputs)"
         )
-    refuse(_chosen(order), model, target)
+    arguments = _arguments(order)
+    refuse(arguments, model, target)
     place = order.output or _free_place(model, target)
     started = time.perf_counter()
-    result = convert_model(
-        model.model,
-        target.name,
-        inputs=model.inputs,
-        dynamic_shapes=dynamic_shapes(order.dynamic),
-        target_opset=order.opset,
-        input_names=words(order.input_names),
-        output_names=words(order.output_names),
-        cut_inputs=words(order.cut_inputs),
-        cut_outputs=words(order.cut_outputs),
-        output=place,
-        validate=order.validate,
-        signature=order.signature,
-        methods=words(order.methods),
-        options=estimator_options(order.option),
-        optimize="inference" if order.optimize else "none",
-        runtime=cast(Runtime, order.runtime),
-        allow_pickle=order.allow_pickle,
-        allow_code=order.allow_code,
-        rtol=order.rtol,
-        atol=order.atol,
-    )
+    result = convert_model(model.model, target.name, inputs=model.inputs, output=place, **arguments)
     report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
     return {
         "source": order.source,
@@ -185,9 +165,21 @@ def carry_out(order: Order) -> dict[str, Any]:
     }
 
 
-def _chosen(order: Order) -> dict[str, object]:
-    """What the user set: the fields of the order that are not as they are by default."""
-    return {item.name: getattr(order, item.name) for item in fields(order) if getattr(order, item.name) != item.default}
+# Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
+_OWN = frozenset("source output to inputs input_shape weights allow_unproved as_json expected".split())
+_READ: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), words),
+    "dynamic": dynamic_shapes,
+    "option": estimator_options,
+    "optimize": lambda chosen: "inference",
+}
+
+
+def _arguments(order: Order) -> dict[str, Any]:
+    """The arguments of `onnxport.convert` that the user set: the fields that are not as they are by default."""
+    values = ((item, getattr(order, item.name)) for item in fields(order) if item.name not in _OWN)
+    given = {item.name: value for item, value in values if value != item.default}
+    return {ARGUMENTS.get(name, name): _READ.get(name, lambda as_is: as_is)(value) for name, value in given.items()}
 
 
 def _target(order: Order) -> Framework:
@@ -243,4 +235,4 @@ def _show(summary: Mapping[str, Any]) -> None:
             say(f"  note: {note}")
         say("not validated")
     else:
-        describe.show_report(summary["validation"])
+        say(str(summary["validation"]))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnxport.model import OnnxModel
-    from onnxport.validation.report import Report
 
 _MOST = 12  # operators listed before the rest is counted together
 
@@ -83,11 +82,6 @@ def show_contents(summary: Mapping[str, Any]) -> None:
     if len(rows) > _MOST:
         table.add_row(f"{len(rows) - _MOST} others", str(sum(count for _, count in rows[_MOST:])))
     out.print(table)
-
-
-def show_report(report: Report) -> None:
-    """Writes a validation's outcome in full."""
-    say(str(report))
 
 
 def size(count: float) -> str:

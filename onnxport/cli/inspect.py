@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,19 +29,9 @@ def inspect(
         from onnxport.converters.convert import convert
 
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
-        refuse(
-            {"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code},
-            source,
-            frameworks.get(frameworks.HUB),
-        )
-        hub = convert(
-            source.model,
-            inputs=source.inputs,
-            validate=False,
-            signature=signature,
-            allow_pickle=allow_pickle,
-            allow_code=allow_code,
-        )
+        options: dict[str, Any] = {"signature": signature, "allow_pickle": allow_pickle, "allow_code": allow_code}
+        refuse(options, source, frameworks.get(frameworks.HUB))
+        hub = convert(source.model, inputs=source.inputs, validate=False, **options)
         contents = {
             "model": model,
             "framework": source.framework.name,

@@ -134,7 +134,8 @@ def page(chosen: Sequence[Framework] = FRAMEWORKS) -> str:
             )
         else:
             parts.append("| operator | how | least opset | cases |\n|---|---|---|---|\n")
-            parts += [f"| `{row.op}` | {_cell(row.about)} | {row.min_opset} | {row.cases} |\n" for row in to]
+            rows = ((row, row.about.replace("|", "\\|")) for row in to)
+            parts += [f"| `{row.op}` | {about} | {row.min_opset} | {row.cases} |\n" for row, about in rows]
         parts.append(f"\n## ONNX to {item.title}: {len(back)} operators\n\n")
         parts.append("| operator | schema versions | native |\n|---|---|---|\n")
         parts += [f"| `{row.op}` | {_versions(row)} | {'yes' if row.native else ''} |\n" for row in back]
@@ -151,10 +152,6 @@ def _owner_of_map(framework: Framework) -> Framework:
 
 def _versions(row: Meaning) -> str:
     return ", ".join(str(version) for version in row.versions)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _show(framework: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:

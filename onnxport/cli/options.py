@@ -36,7 +36,7 @@ Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedM
 
 _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")
 # The parameters of commands whose names are not those of the arguments of `onnxport.convert`.
-_ARGUMENTS = {"opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
+ARGUMENTS = {"opset": "target_opset", "dynamic": "dynamic_shapes", "option": "options"}
 
 
 def shown(parameter: str, source: Framework | None, target: Framework | None) -> bool:
@@ -45,41 +45,30 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
         return True
     if parameter == "weights":  # they go into what a factory returns; a file holds its own
         return source.files.load_weights is not None
-    return takes(_ARGUMENTS.get(parameter, parameter), source, target)
+    return takes(ARGUMENTS.get(parameter, parameter), source, target)
 
 
-def refuse(given: Mapping[str, object], source: Source, target: Framework) -> None:
-    """Refuses parameters of a conversion that the user set and that mean nothing for this source and target.
+def refuse(
+    given: Mapping[str, object], source: Source, target: Framework | None = None, *, converted: Source | None = None
+) -> None:
+    """Refuses arguments that the user set and that mean nothing for a conversion from `source` to `target`, or for a
+    comparison of `source` with `converted`.
 
     Raises:
         InvalidInputError: there are such; the message names them as they read on the command line.
     """
-    check(_set(given), source.kind, target, _flag)
-    _check_tolerances(given)
-
-
-def refuse_between(given: Mapping[str, object], source: Source, converted: Source) -> None:
-    """Refuses parameters of a comparison that the user set and that mean nothing for its sides.
-
-    Raises:
-        InvalidInputError: there are such.
-    """
-    check_sides(_set(given), source.kind, converted.kind, _flag)
-    _check_tolerances(given)
-
-
-def _check_tolerances(given: Mapping[str, object]) -> None:
+    names = [name for name, value in given.items() if value not in (None, False, [])]
+    if converted is not None:
+        check_sides(names, source.kind, converted.kind, _flag)
+    if target is not None:
+        check(names, source.kind, target, _flag)
     rtol, atol = (value if isinstance(value, float) else None for value in (given.get("rtol"), given.get("atol")))
     check_tolerances(rtol, atol, validate=given.get("validate") is not False, spelled=_flag)
 
 
-def _set(given: Mapping[str, object]) -> list[str]:
-    return [_ARGUMENTS.get(name, name) for name, value in given.items() if value not in (None, False, [])]
-
-
 def _flag(argument: str) -> str:
     """How an argument of `onnxport.convert` reads on the command line."""
-    parameter = next((name for name, known in _ARGUMENTS.items() if known == argument), argument)
+    parameter = next((name for name, known in ARGUMENTS.items() if known == argument), argument)
     return f"--{parameter.replace('_', '-')}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,25 +40,10 @@ def roundtrip(
     """To ONNX, from there to a framework and back; exit code 1 where a leg changes the numbers, 3 where one is unproved."""
     with outcome(as_json, f"{model} through {through} ..."):
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
-        given = {
-            "opset": opset,
-            "signature": signature,
-            "allow_pickle": allow_pickle,
-            "allow_code": allow_code,
-            "rtol": rtol,
-            "atol": atol,
-        }
-        refuse(given, source, frameworks.get(frameworks.HUB))
-        legs = travel(
-            source,
-            through,
-            rtol=rtol,
-            atol=atol,
-            target_opset=opset,
-            signature=signature,
-            allow_pickle=allow_pickle,
-            allow_code=allow_code,
-        )
+        options = {"target_opset": opset, "signature": signature, "rtol": rtol, "atol": atol}
+        options |= {"allow_pickle": allow_pickle, "allow_code": allow_code}
+        refuse(options, source, frameworks.get(frameworks.HUB))
+        legs = travel(source, through, options)
     if as_json:
         reports = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
         print_json({"model": model, "through": through, "legs": reports})
@@ -67,8 +53,8 @@ def roundtrip(
     settle([report for _, report in legs], allow_unproved=allow_unproved)
 
 
-def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Report | None]]:
-    """The legs of the round trip with their reports.
+def travel(source: Source, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:
+    """The legs of the round trip with their reports; `options` are arguments of `onnxport.convert` on the first one.
 
     Raises:
         ValidationError: a leg changes the numbers.
@@ -83,13 +69,11 @@ def travel(source: Source, through: str, **options: Any) -> list[tuple[str, Repo
         raise InvalidInputError(f"--through: {error}") from None
     if framework.is_hub:
         raise InvalidInputError("--through: name a framework; the trip begins and ends in ONNX")
-    untouched = source.framework.is_hub and options.get("target_opset") is None
+    opset, tolerances = options["target_opset"], {name: options[name] for name in ("rtol", "atol")}
+    untouched = source.framework.is_hub and opset is None
     hub: OnnxModel = convert(source.model, inputs=source.inputs, **{**options, **(_UNPROVED if untouched else {})})
-    tolerances: dict[str, Any] = {"rtol": options.get("rtol"), "atol": options.get("atol")}
     foreign = convert(hub, framework.name, **tolerances)
-    back: OnnxModel = convert(
-        foreign, inputs=_example(source, hub), target_opset=options.get("target_opset"), **tolerances
-    )
+    back: OnnxModel = convert(foreign, inputs=_example(source, hub), target_opset=opset, **tolerances)
     report = validate(hub, back, **tolerances)
     first = [] if source.framework.is_hub else [(f"{source.framework.name} to onnx", hub.report)]
     return [

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, say, settle, words
-from onnxport.cli.options import (
-    Atol,
-    Inputs,
-    InputShape,
-    Methods,
-    Rtol,
-    Signature,
-    SourceArgument,
-    Weights,
-    refuse_between,
-)
+from onnxport.cli.options import Atol, Inputs, InputShape, Methods, Rtol, Signature, SourceArgument, Weights, refuse
 from onnxport.cli.source import resolve
 
 
@@ -44,26 +34,10 @@ def validate(
 
         model = resolve(source, weights=weights, inputs=inputs, input_shapes=input_shape or ())
         other = resolve(converted)
-        given = {
-            "signature": signature,
-            "methods": methods,
-            "rtol": rtol,
-            "atol": atol,
-            "allow_pickle": allow_pickle,
-            "allow_code": allow_code,
-        }
-        refuse_between(given, model, other)
-        report = compare(
-            model.model,
-            other.model,
-            inputs=model.inputs,
-            signature=signature,
-            methods=words(methods),
-            rtol=rtol,
-            atol=atol,
-            allow_pickle=allow_pickle,
-            allow_code=allow_code,
-        )
+        options: dict[str, Any] = {"signature": signature, "methods": words(methods), "rtol": rtol, "atol": atol}
+        options |= {"allow_pickle": allow_pickle, "allow_code": allow_code}
+        refuse(options, model, converted=other)
+        report = compare(model.model, other.model, inputs=model.inputs, **options)
         if html is not None:
             report.to_html(html)
     if as_json:

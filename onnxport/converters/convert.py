@@ -26,6 +26,7 @@ from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
 from onnxport.request import Optimize, Request
 from onnxport.validation import prove
+from onnxport.validation.runners.base import Binding
 from onnxport.validation.values import leaves_of
 
 
@@ -265,9 +266,10 @@ def _examples(inputs: object, source: Framework, kind: SourceKind) -> tuple[obje
 def _prove(
     live: object, hub: OnnxModel, result: object, request: Request, rtol: float | None, atol: float | None
 ) -> None:
-    hub.report = prove(live, hub, result, request, rtol=rtol, atol=atol)
+    binding = Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods)
+    hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol)
     for number, example in enumerate(request.examples, start=1):
-        further = prove(live, hub, result, replace(request, inputs=example, examples=()), rtol=rtol, atol=atol)
+        further = prove(live, hub, result, replace(binding, inputs=example), rtol=rtol, atol=atol)
         sets = [replace(item, name=f"inputs[{number}]: {item.name}") for item in further.sets]
         hub.report = replace(hub.report, sets=(*hub.report.sets, *sets))
     if result is not hub and hasattr(result, "__dict__"):

@@ -5,7 +5,6 @@ from onnxport.frameworks.files import check_place, of_path
 from onnxport.frameworks.objects import of_object, owner_of
 from onnxport.frameworks.registry import (
     BUILT_IN,
-    canonical,
     discover,
     get,
     register_framework,
@@ -18,7 +17,6 @@ __all__ = [
     "BUILT_IN",
     "HUB",
     "Framework",
-    "canonical",
     "check_place",
     "discover",
     "get",

@@ -58,6 +58,9 @@ def unregister_framework(name: str) -> None:
 def get(name: str) -> Framework:
     """The framework that `name` or an alias of it means; one of an installed distribution is loaded and registered.
 
+    >>> get("tf").name
+    'tensorflow'
+
     Raises:
         InvalidInputError: no such framework.
     """
@@ -71,18 +74,6 @@ def get(name: str) -> Framework:
         names = {known for item in registered() for known in _names(item)} | {point.name for point in _entry_points()}
         raise InvalidInputError(f"unknown framework {name!r}: one of {', '.join(sorted(names))}")
     return framework
-
-
-def canonical(name: str) -> str:
-    """The name of the framework that `name` or an alias of it means.
-
-    >>> canonical("tf")
-    'tensorflow'
-
-    Raises:
-        InvalidInputError: no such framework.
-    """
-    return get(name).name
 
 
 def discover() -> tuple[Framework, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onnxport import frameworks
 from onnxport.errors import UnprovedWarning, ValidationError
@@ -14,19 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnxport.validation.report import Report
-
-
-class _Request(Protocol):
-    """The part of a conversion's request that a validation needs."""
-
-    @property
-    def inputs(self) -> Any: ...
-    @property
-    def kwargs(self) -> Mapping[str, Any] | None: ...
-    @property
-    def signature(self) -> str | None: ...
-    @property
-    def methods(self) -> Sequence[str] | None: ...
+    from onnxport.validation.runners.base import Binding
 
 
 class _Hub(Protocol):
@@ -37,7 +24,7 @@ class _Hub(Protocol):
 
 
 def prove(
-    live: object, hub: _Hub, result: object, request: _Request, *, rtol: float | None = None, atol: float | None = None
+    live: object, hub: _Hub, result: object, binding: Binding, *, rtol: float | None = None, atol: float | None = None
 ) -> Report:
     """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
 
@@ -45,7 +32,7 @@ def prove(
         live: the source, a live model of any framework; an `OnnxModel` where it is ONNX.
         hub: the `OnnxModel` that it became.
         result: `hub`, or what was built from it.
-        request: the conversion's request, for its inputs, signature and methods.
+        binding: the user's inputs, and how the source is called with them.
         rtol: relative tolerance instead of the derived budget.
         atol: absolute tolerance instead of the derived budget.
 
@@ -55,16 +42,15 @@ def prove(
     """
     from onnxport.validation.parties import Party, Tolerance
     from onnxport.validation.proof import compare
-    from onnxport.validation.runners import Binding
     from onnxport.validation.text import because
     from onnxport.validation.values import leaves_of
 
-    source = frameworks.of_object(live, leaves_of(request.inputs, request.kwargs))
+    source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
     report = compare(
         Party(live, source),
         Party(result, target),
-        Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods),
+        binding,
         graph=hub.model,
         tolerance=Tolerance(rtol, atol),
         notes=hub.notes,

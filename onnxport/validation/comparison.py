@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from onnxport.graph.runtimes.kernels import lowest_for_infinity
-from onnxport.validation.tolerance import Budget, epsilon
+from onnxport.validation.tolerance import Budget, epsilon, wide
 
 Verdict = Literal["pass", "fail", "unproved"]
 NO_ELEMENTS = "no elements: nothing was compared"
@@ -25,7 +25,7 @@ _SATURATED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """How far two numeric arrays lie apart.
 
@@ -51,12 +51,12 @@ class Figures:
     converted: Any
     mean: float
     p99: float
-    ulp: float | None
+    ulp: float | None = None
     mismatched: int
     total: int
-    cosine: float | None
-    error: float | None
-    allowed: float
+    cosine: float | None = None
+    error: float | None = None
+    allowed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ def judge(
         return OutputReport(name, "fail", f"the source gives a tensor, the converted model {_kind(converted)}")
     a, b = np.asarray(source), np.asarray(converted)
     about: dict[str, Any] = {"dtype": str(a.dtype), "shape": a.shape, "budget": budget.origin}
-    if _is_pair_of(a, b):
-        a = np.stack([a.real, a.imag], axis=-1)
+    a = as_pairs(a, b)
     if a.shape != b.shape:
         return OutputReport(name, "fail", f"shape {list(b.shape)} instead of {list(a.shape)}", **about)
     if not _dtypes_agree(a.dtype, b.dtype, same_dtype):
@@ -122,9 +121,7 @@ def judge(
     if is_floating(a.dtype) and is_floating(b.dtype):
         report = _judge_floats(name, a, b, budget, about, others, _mask(exempt, a))
         if report.verdict == "fail" and budget.believing is not None:
-            believing = judge(
-                name, source, converted, budget.believing, same_dtype=same_dtype, exempt=exempt, others=believed
-            )
+            believing = _judge_floats(name, a, b, budget.believing, about, believed, _mask(exempt, a))
             return replace(report, verdict="unproved", reason=DOUBTFUL) if believing.verdict == "pass" else report
         return report
     if others:
@@ -141,9 +138,10 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind in "fc" or (dtype.kind == "V" and dtype.name.startswith(("bfloat", "float")))
 
 
-def _is_pair_of(source: np.ndarray, converted: np.ndarray) -> bool:
-    """A complex output as ONNX holds it: real and imaginary part along a last axis."""
-    return source.dtype.kind == "c" and converted.dtype.kind == "f" and converted.shape == (*source.shape, 2)
+def as_pairs(source: np.ndarray, converted: np.ndarray) -> np.ndarray:
+    """Complex numbers as ONNX holds them, real and imaginary part along a last axis, where the other side gives these."""
+    pairs = source.dtype.kind == "c" and converted.dtype.kind == "f" and converted.shape == (*source.shape, 2)
+    return np.stack([source.real, source.imag], axis=-1) if pairs else source
 
 
 def _dtypes_agree(source: np.dtype, converted: np.dtype, same: bool) -> bool:
@@ -200,47 +198,33 @@ def worst_of(name: str, parts: Sequence[OutputReport], kind: str) -> OutputRepor
 def _judge_exact(
     name: str, a: np.ndarray, b: np.ndarray, exempt: np.ndarray | None, about: dict[str, Any]
 ) -> OutputReport:
-    if a.dtype.kind in "OUS":
-        differs = np.fromiter(
-            (not _same_item(x, y) for x, y in zip(a.flat, b.flat, strict=True)), bool, a.size
-        ).reshape(a.shape)
-    else:
-        differs = np.asarray(a != b)
-    mask = _mask(exempt, a)
+    if not a.size:
+        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
+    differs, mask = ~_equal(a, b), _mask(exempt, a)
     excused = int((differs & mask).sum())
     differs = differs & ~mask
     count = int(differs.sum())
-    figures = None
-    if a.size:
-        numeric = a.dtype.kind in "iub"
-        # Differences in exact integers; float64 would round those of int64, unsigned subtraction would wrap.
-        distance = (
-            np.maximum(a, b).astype(object) - np.minimum(a, b).astype(object)
-            if numeric and count and a.dtype == b.dtype and a.dtype.kind != "b"
-            else differs.astype(np.int64)
-        )
-        place = np.unravel_index(int(np.argmax(distance)), a.shape) if count else (0,) * a.ndim
-        flat = np.asarray(distance, np.float64)
-        figures = Figures(
-            max_abs=float(flat.max()),
-            where=tuple(int(i) for i in place),
-            source=_plain(a[place]),
-            converted=_plain(b[place]),
-            mean=float(flat.mean()),
-            p99=float(np.quantile(flat, 0.99)),
-            ulp=None,
-            mismatched=count,
-            total=a.size,
-            cosine=None,
-            error=None,
-            allowed=0.0,
-        )
-    reason = _EXCUSED.format(excused) if excused else ""
-    if count:
-        reason = f"{count} of {a.size} elements differ"
-    if not a.size:
-        return OutputReport(name, "unproved", NO_ELEMENTS, **about)
+    # Differences in exact integers; float64 would round those of int64, unsigned subtraction would wrap.
+    exact = count and a.dtype.kind in "iu" and a.dtype == b.dtype
+    distance = np.maximum(a, b).astype(object) - np.minimum(a, b).astype(object) if exact else differs.astype(np.int64)
+    figures = _figures(a, b, np.asarray(distance, np.float64).reshape(-1), int(np.argmax(distance)), count)
+    reason = f"{count} of {a.size} elements differ" if count else _EXCUSED.format(excused) if excused else ""
     return OutputReport(name, "fail" if count else "pass", reason, figures=figures, **about)
+
+
+def _figures(a: np.ndarray, b: np.ndarray, difference: np.ndarray, greatest: int, mismatched: int) -> Figures:
+    """The figures that flat differences give, of which that at `greatest` is the greatest."""
+    place = np.unravel_index(greatest, a.shape)
+    return Figures(
+        max_abs=float(difference.max()),
+        where=tuple(int(i) for i in place),
+        source=_plain(a[place]),
+        converted=_plain(b[place]),
+        mean=float(difference.mean()),
+        p99=float(np.quantile(difference, 0.99, overwrite_input=True)),
+        mismatched=mismatched,
+        total=a.size,
+    )
 
 
 def _mask(exempt: np.ndarray | None, a: np.ndarray) -> np.ndarray:
@@ -321,21 +305,21 @@ def _judge_floats(
         block = slice(start, start + _BLOCK)
         pieces = [None if item is None else item[block] for item in flat]
         tallies.append(_tally(pieces, Budget(absolute[block], budget.relative), top, _greatest(a), start))
-    return _told(name, a, b, tallies, truth is not None, about)
+    return _report(name, a, b, tallies, truth is not None, about)
 
 
 def _greatest(values: np.ndarray) -> float:
     """The greatest finite magnitude."""
     blocks = (values.reshape(-1)[start : start + _BLOCK] for start in range(0, values.size, _BLOCK))
-    sizes = (np.abs(block.astype(np.complex128 if block.dtype.kind == "c" else np.float64)) for block in blocks)
+    sizes = (np.abs(wide(block)) for block in blocks)
     return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
 
 
 def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, start: int) -> _Tally:
     a, b, truth, exempt, *others = pieces
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    x, y = a.astype(wide), b.astype(wide)
-    unlike = (np.isnan(x) != np.isnan(y)) | (~_finite_or_nan(x) & (x != y)) | (~_finite_or_nan(y) & (x != y))
+    x, y = wide(a), wide(b)
+    infinite = ~(np.isfinite(x) | np.isnan(x)) | ~(np.isfinite(y) | np.isnan(y))
+    unlike = (np.isnan(x) != np.isnan(y)) | (infinite & (x != y))
     finite = np.isfinite(x) & np.isfinite(y)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = np.where(finite, np.abs(x - y), 0.0)
@@ -344,7 +328,7 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
         over = (judged > limit) | np.isnan(judged)
         excused = int((over & exempt).sum())
         for item in others:
-            over &= ~(np.abs(y - item.astype(wide)) <= limit)
+            over &= ~(np.abs(y - wide(item)) <= limit)
         use = np.nan_to_num(
             np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0)), nan=np.inf, posinf=np.inf
         )
@@ -370,11 +354,21 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
     )
 
 
-def _told(
+def _report(
     name: str, a: np.ndarray, b: np.ndarray, tallies: Sequence[_Tally], has_truth: bool, about: dict[str, Any]
 ) -> OutputReport:
     """The report on all blocks."""
-    figures = _figures(a, b, tallies, has_truth)
+    difference = np.concatenate([item.differences for item in tallies])
+    both, ours, theirs = (sum(item.products[i] for item in tallies) for i in range(3))
+    norms = float(np.sqrt(ours) * np.sqrt(theirs))
+    error = max(item.judged for item in tallies)
+    figures = replace(
+        _figures(a, b, difference, int(np.argmax(difference)), sum(item.beyond for item in tallies)),
+        ulp=max((item.ulp for item in tallies if item.ulp is not None), default=None),
+        cosine=both / norms if norms else None,
+        error=error if has_truth else None,
+        allowed=max(tallies, key=lambda item: item.use).allowed,
+    )
     excused, saturated = (sum(getattr(item, key) for item in tallies) for key in ("excused", "saturated"))
     excuses = ((_EXCUSED, excused), (_SATURATED, saturated))
     reason = "; ".join(text.format(number) for text, number in excuses if number)
@@ -386,38 +380,11 @@ def _told(
         reason = f"{unlike} of {a.size} elements differ in NaN or infinity: {change}"
     elif figures.mismatched:
         kind = "error against float64" if has_truth else "difference"
-        size = f"{kind} {max(item.judged for item in tallies):.3g}, allowed {figures.allowed:.3g}"
+        size = f"{kind} {error:.3g}, allowed {figures.allowed:.3g}"
         reason = f"{figures.mismatched} of {a.size} elements beyond the budget: {size}"
     if not figures.mismatched and all(item.all_nan for item in tallies):
         return OutputReport(name, "unproved", ALL_NAN, figures=figures, **about)
     return OutputReport(name, "fail" if figures.mismatched else "pass", reason, figures=figures, **about)
-
-
-def _finite_or_nan(x: np.ndarray) -> np.ndarray:
-    return np.isfinite(x) | np.isnan(x)
-
-
-def _figures(a: np.ndarray, b: np.ndarray, tallies: Sequence[_Tally], has_truth: bool) -> Figures:
-    difference = np.concatenate([item.differences for item in tallies])
-    place = np.unravel_index(int(np.argmax(difference)), a.shape)
-    tightest = max(tallies, key=lambda item: item.use)
-    both, first, second = (sum(item.products[i] for item in tallies) for i in range(3))
-    norms = float(np.sqrt(first) * np.sqrt(second))
-    ulps = [item.ulp for item in tallies if item.ulp is not None]
-    return Figures(
-        max_abs=float(difference.max()),
-        where=tuple(int(i) for i in place),
-        source=_plain(a[place]),
-        converted=_plain(b[place]),
-        mean=float(difference.mean()),
-        p99=float(np.quantile(difference, 0.99, overwrite_input=True)),
-        ulp=max(ulps, default=None),
-        mismatched=sum(item.beyond for item in tallies),
-        total=a.size,
-        cosine=both / norms if norms else None,
-        error=max(item.judged for item in tallies) if has_truth else None,
-        allowed=tightest.allowed,
-    )
 
 
 def _ulp(eps: float, x: np.ndarray, difference: np.ndarray, greatest: float) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import is_floating
+from onnxport.validation.comparison import as_pairs, is_floating
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
@@ -27,8 +27,6 @@ _MORE_MOVES = (1, 2, 4) * 8
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS = 60
 _SMALL_MOVE = 1e-3
-# Outputs whose columns mean different things, so that each column is a slice, also of a table of one row.
-_TABLES = frozenset({"variable", "transform", "inverse_transform"})
 # What a source that computes in float64 may lose to the type that the graph declares.
 _SINGLE = 2.0**-23
 
@@ -83,9 +81,8 @@ def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Eviden
     """
     coarse = parties.source.coarse(own)
     truth, moved = parties.source.run_float64(own), tuple(_moved(parties, item, coarse))
-    return Evidence(
-        truth, moved, (), coarse, stopped=truth is None and len(moved) < len(_MOVES) and bool(parties.source.stopped)
-    )
+    stopped = truth is None and len(moved) < len(_MOVES) and bool(parties.source.stopped)
+    return Evidence(truth, moved, (), coarse, stopped)
 
 
 def with_more_moves(parties: Comparison, item: InputSet, evidence: Evidence) -> Evidence:
@@ -114,19 +111,13 @@ def _moved(
     direct = parties.source.numerics.direct_trees
     for seed, size in enumerate(sizes, first):
         rng = np.random.default_rng(seed)
-        leaves = start if direct else [_nudged(x, size, coarse, rng) for x in start]
+        leaves = start if direct else [tolerance.nudge(x, size, rng, coarse or 0.0) for x in start]
         try:
             outputs = parties.source.run_moved(parties.source_leaves(leaves), size, seed)
         except Exception:  # an input check of the model's own, as for values above 1
             continue
         if outputs is not None:
             yield outputs
-
-
-def _nudged(x: object, size: int, coarse: float | None, rng: np.random.Generator) -> object:
-    if not _is_float(x):
-        return x
-    return tolerance.nudge(x, size * max(tolerance.epsilon(x.dtype), coarse or 0.0), rng)
 
 
 def _twins(parties: Comparison, item: InputSet) -> Iterator[tuple[Outputs, Outputs]]:
@@ -159,28 +150,21 @@ def _gives_float64(parties: Comparison, leaves: Sequence[object]) -> bool:
     return bool(floating) and all(dtype == np.float64 for dtype in floating)
 
 
-def first_budget(parties: Comparison, item: InputSet, pair: Pair) -> Budget:
-    """What needs no further run of the source: a few units in the last place of each element's scale."""
+def budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence | None) -> Budget:
+    """How far the elements of a floating-point output may lie apart, from the source's further runs.
+
+    Without these a few units in the last place of each element's scale.
+    """
+    if pair.expected.shape != pair.result.shape:
+        return tolerance.EXACT
+    eps, length, axes = _epsilon(parties, item, pair), parties.source.numerics.length, _axes(parties, pair)
+    if evidence is not None:
+        truth, moved = _truth(pair, evidence), results(evidence.moved[:_NOISE_MOVES], pair, pair.expected)
+        eps = max(eps, evidence.coarse or 0.0)
+        return tolerance.derived(pair.expected, eps=eps, length=length, truth=truth, moved=moved, axes=axes)
     if parties.tolerance.given:
         return tolerance.from_user(parties.tolerance.rtol, parties.tolerance.atol, pair.expected)
-    return tolerance.by_rounding(
-        pair.expected,
-        eps=_epsilon(parties, item, pair),
-        length=parties.source.numerics.length,
-        axes=_axes(parties, pair),
-    )
-
-
-def budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence) -> Budget:
-    """How far the elements of a floating-point output may lie apart, from the source's further runs."""
-    return tolerance.derived(
-        pair.expected,
-        eps=max(_epsilon(parties, item, pair), evidence.coarse or 0.0),
-        length=parties.source.numerics.length,
-        truth=_truth(pair, evidence),
-        moved=results(evidence.moved[:_NOISE_MOVES], pair, pair.expected),
-        axes=_axes(parties, pair),
-    )
+    return tolerance.by_rounding(pair.expected, eps=eps, length=length, axes=axes)
 
 
 def _epsilon(parties: Comparison, item: InputSet, pair: Pair) -> float:
@@ -194,13 +178,11 @@ def _epsilon(parties: Comparison, item: InputSet, pair: Pair) -> float:
 
 
 def _axes(parties: Comparison, pair: Pair) -> tuple[int, ...] | None:
-    if not (parties.source.tabular or parties.converted.tabular) or pair.expected.ndim < 2:
-        return None
-    if len(pair.expected) < 2:  # one row does not show the scale of its columns
+    if pair.expected.ndim < 2 or len(pair.expected) < 2:  # one row does not show the scale of its columns
         return None
     if parties.source.says_probabilities(pair.name):
         return (0,)  # the classes of a row share one scale: they add up to 1
-    return (-1,) if pair.name in _TABLES else None
+    return (-1,) if any(side.says_columns(pair.name) for side in (parties.source, parties.converted)) else None
 
 
 def jumps(pair: Pair, evidence: Evidence) -> list[np.ndarray]:
@@ -230,7 +212,8 @@ def _agree(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Elementwise, as far as a small move of the inputs goes; a jump is more."""
     if a.dtype.kind in "OUSb" or b.dtype.kind in "OUSb":
         return np.asarray(a.astype(str) == b.astype(str))
-    return np.isclose(a, b, rtol=0.0, atol=_SMALL_MOVE * _size(b), equal_nan=True)
+    size = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+    return np.isclose(a, b, rtol=0.0, atol=_SMALL_MOVE * size, equal_nan=True)
 
 
 def _among(value: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
@@ -239,10 +222,6 @@ def _among(value: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
         return np.asarray(np.any([value.astype(str) == item.astype(str) for item in others], axis=0))
     low, high = np.min(others, axis=0), np.max(others, axis=0)  # a few of the choices there are
     return (value >= low - (high - low)) & (value <= high + (high - low))
-
-
-def _size(values: np.ndarray) -> float:
-    return float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
 
 
 def results(runs: Sequence[Outputs], pair: Pair, like: np.ndarray) -> list[np.ndarray]:
@@ -264,8 +243,7 @@ def _part(value: object, path: tuple[object, ...]) -> object:
 
 def shaped_like(value: np.ndarray, like: np.ndarray) -> np.ndarray:
     """A vector as the one column that a graph gives it as, or the other way round; complex numbers as pairs."""
-    if value.dtype.kind == "c" and like.dtype.kind == "f" and like.shape == (*value.shape, 2):
-        return np.stack([value.real, value.imag], axis=-1)
+    value = as_pairs(value, like)
     if (*value.shape, 1) == like.shape or value.shape == (*like.shape, 1):
         return value.reshape(like.shape)
     return value

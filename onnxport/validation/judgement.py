@@ -10,19 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxport.frameworks import HUB
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, is_floating, judge, worst_of
-from onnxport.validation.evidence import (
-    Evidence,
-    Pair,
-    budget,
-    first_budget,
-    gather,
-    jumps,
-    shaped_like,
-    with_more_moves,
-    with_twins,
-)
+from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, as_pairs, is_floating, judge, worst_of
+from onnxport.validation.evidence import Evidence, Pair, budget, gather, jumps, shaped_like, with_more_moves, with_twins
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.parties import Comparison
@@ -118,11 +109,11 @@ class Trial:
             return self._of_parts(pair, list(expected), evidence)
         if not isinstance(expected, np.ndarray) or not isinstance(result, np.ndarray):
             return judge(pair.name, expected, result, tolerance.EXACT, same_dtype=self.same_dtype)
-        if expected.dtype.kind == "c" and result.dtype.kind == "f" and result.shape == (*expected.shape, 2):
-            pair = replace(pair, expected=shaped_like(expected, result))
+        pair = replace(pair, expected=as_pairs(expected, result))
+        says_labels = not pair.path and self.parties.source.says_labels(pair.name)
         allowed = tolerance.EXACT
-        if is_floating(pair.expected.dtype) and is_floating(result.dtype) and not self._says_labels(pair):
-            allowed = self._budget(pair, evidence)
+        if is_floating(pair.expected.dtype) and is_floating(result.dtype) and not says_labels:
+            allowed = budget(self.parties, self.item, pair, evidence)
         return judge(
             pair.name,
             pair.expected,
@@ -147,22 +138,11 @@ class Trial:
         kind = "a map" if isinstance(pair.expected, dict) else "a sequence"
         return worst_of(pair.name, [self.verdict(part, evidence) for part in parts], kind)
 
-    def _budget(self, pair: Pair, evidence: Evidence | None) -> tolerance.Budget:
-        if pair.expected.shape != pair.result.shape:
-            return tolerance.EXACT
-        if evidence is None:
-            return first_budget(self.parties, self.item, pair)
-        return budget(self.parties, self.item, pair, evidence)
-
-    def _says_labels(self, pair: Pair) -> bool:
-        return not pair.path and self.parties.source.says_labels(pair.name)
-
     def _undecided(self, pair: Pair) -> np.ndarray | None:
         """Labels that the source itself can't tell within the rounding of its scores."""
         length = self.parties.source.numerics.length
         slack = 2 * (tolerance.ULPS + 2 * np.sqrt(length)) * _input_epsilon(self.item)
-        values = {other.name: other.expected for other in self.pairs}
-        return self.parties.source.undecided(self.own, pair.name, values, slack)
+        return self.parties.source.undecided(self.own, pair.name, slack)
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
         """The report, but for values that the source draws anew each time: those are unproved."""
@@ -214,7 +194,7 @@ def _comparable(parties: Comparison, pair: Pair, same: bool) -> Any:
     Numbers a row may come as a column, as other converters write them; labels may not: every one writes them as a row.
     """
     expected, result = pair.expected, pair.result
-    if parties.converted.framework != "onnx" and parties.source.framework == "onnx":
+    if parties.converted.framework != HUB and parties.source.framework == HUB:
         expected = travelled(expected)
     if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
         # a map a row against a column a key; onnxruntime's Python interface gives float32 as Python numbers
@@ -233,11 +213,8 @@ def _comparable(parties: Comparison, pair: Pair, same: bool) -> Any:
 def _as_floating(expected: Any, result: Any) -> Any:
     """Whole numbers in the type of the result, where that has NaN for rows that stand for none."""
     both = isinstance(expected, np.ndarray) and isinstance(result, np.ndarray)
-    return (
-        expected.astype(result.dtype)
-        if both and expected.dtype.kind in "iub" and result.dtype.kind == "f"
-        else expected
-    )
+    whole = both and expected.dtype.kind in "iub" and result.dtype.kind == "f"
+    return expected.astype(result.dtype) if whole else expected
 
 
 def _without_none(expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -258,9 +235,5 @@ def _as_array(value: object) -> Any:
 
 
 def _input_epsilon(item: InputSet) -> float:
-    steps = [
-        tolerance.epsilon(leaf.dtype)
-        for leaf in item.leaves
-        if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype)
-    ]
-    return max(steps, default=2.0**-23)
+    arrays = (leaf for leaf in item.leaves if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype))
+    return max((tolerance.epsilon(leaf.dtype) for leaf in arrays), default=2.0**-23)

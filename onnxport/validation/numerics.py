@@ -8,18 +8,12 @@ from math import prod
 import onnx_ir as ir
 
 from onnxport.graph.bodies import bodies
+from onnxport.validation.tolerance import epsilon
 
 # Where the length of a sum is not known before the model runs.
 _UNKNOWN_LENGTH = 64
-_EPSILON = {
-    ir.DataType.FLOAT: 2.0**-23,
-    ir.DataType.DOUBLE: 2.0**-52,
-    ir.DataType.FLOAT16: 2.0**-10,
-    ir.DataType.BFLOAT16: 2.0**-7,
-}
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
+_RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLike Multinomial Bernoulli".split())
+_SUMS = frozenset("ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp ReduceLogSum".split())
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ def of_model(model: ir.Model) -> Numerics:
             direct.append(_reads_inputs(node))
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
-                coarse.add(_EPSILON[value.dtype])
+                coarse.add(epsilon(value.dtype.numpy()))
     for node in model.graph:
         inner = bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
@@ -65,27 +59,9 @@ def of_model(model: ir.Model) -> Numerics:
     return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
 
 
-def epsilon_of(dtype: ir.DataType) -> float:
-    """Distance from 1 to the next number; 0 for what is no floating-point type of 16 bits or more."""
-    return _EPSILON.get(dtype, 0.0)
-
-
 # Operators that hand values on without arithmetic.
 CARRIERS = frozenset(
-    {
-        "Cast",
-        "Identity",
-        "Reshape",
-        "Unsqueeze",
-        "Squeeze",
-        "Flatten",
-        "Transpose",
-        "Concat",
-        "Expand",
-        "Gather",
-        "Slice",
-        "Split",
-    }
+    "Cast Identity Reshape Unsqueeze Squeeze Flatten Transpose Concat Expand Gather Slice Split".split()
 )
 
 
@@ -125,8 +101,7 @@ def length_of(node: ir.Node) -> int:
         case "Conv" | "ConvInteger" | "QLinearConv":
             return _product(shapes[3 if node.op_type == "QLinearConv" else 1], 1)
         case "ConvTranspose":
-            shape = shapes[1]
-            return _product(shape, 2) * _size(shape, 0)
+            return _product(shapes[1], 2) * _size(shapes[1], 0)
         case "RNN" | "GRU" | "LSTM":
             return _size(shapes[1], 2) + _size(shapes[2], 2)
         case "Attention" | "Einsum":
@@ -135,15 +110,7 @@ def length_of(node: ir.Node) -> int:
         case "LayerNormalization" | "RMSNormalization" | "LogSoftmax" | "Softmax":
             axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
             return _size(shapes[0], axis)
-        case (
-            "ReduceSum"
-            | "ReduceMean"
-            | "ReduceL1"
-            | "ReduceL2"
-            | "ReduceSumSquare"
-            | "ReduceLogSumExp"
-            | "ReduceLogSum"
-        ):
+        case op if op in _SUMS:
             return prod(_size(shapes[0], axis) for axis in _reduced(node))
         case "GlobalAveragePool":
             return _product(shapes[0], 2)

@@ -87,6 +87,11 @@ def epsilon(dtype: np.dtype) -> float:
     return float(ml_dtypes.finfo(dtype).eps)
 
 
+def wide(array: np.ndarray) -> np.ndarray:
+    """Numbers as float64 or complex128."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
 def smallest_normal(dtype: np.dtype) -> float:
     """The smallest normal number of a type whose subnormal ones processors may take for zero, else 0.
 
@@ -150,16 +155,13 @@ def derived(
         return _from_error(source, source, np.zeros(source.shape), moves, eps, length, axes, _OWN_RUNS)
     error = _error(source, truth)
     jump, doubtful = _unexplained(error, source, moves, eps, axes)
-    believing = _from_error(
-        source, np.where(jump, source, truth), np.where(jump, 0.0, error), moves, eps, length, axes, _FLOAT64_RUN
-    )
-    if not doubtful.any():
-        return believing
-    unknown = jump | doubtful
-    strict = _from_error(
-        source, np.where(unknown, source, truth), np.where(unknown, 0.0, error), moves, eps, length, axes, _FLOAT64_RUN
-    )
-    return replace(strict, believing=believing, doubtful=doubtful)
+
+    def measured(but: np.ndarray) -> Budget:
+        reference, known = np.where(but, source, truth), np.where(but, 0.0, error)
+        return _from_error(source, reference, known, moves, eps, length, axes, _FLOAT64_RUN)
+
+    believing = measured(jump)
+    return replace(measured(jump | doubtful), believing=believing, doubtful=doubtful) if doubtful.any() else believing
 
 
 def _from_error(
@@ -246,22 +248,24 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
     return scale
 
 
-def nudge(array: object, eps: float, rng: np.random.Generator) -> Any:
-    """`array` with each floating-point element moved up or down by one unit in the last place; others as they are.
+def nudge(array: object, units: int, rng: np.random.Generator, coarse: float = 0.0) -> Any:
+    """`array` with each floating-point element moved up or down by some units in the last place; others as they are.
 
     A number of few digits, a whole number or a half, say, stays: it is exact, and what counts or rounds it gives one answer.
+
+    Args:
+        array: an array of any type; anything else comes back as it is.
+        units: how many.
+        rng: draws up or down.
+        coarse: epsilon of the type whose last place counts, where that is coarser than the array's.
     """
-    if not isinstance(array, np.ndarray) or not _is_real(array.dtype):
+    if not isinstance(array, np.ndarray) or not (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
         return array
     signs = rng.choice(np.asarray([-1.0, 1.0]), array.shape)
-    wide = array.astype(np.float64)
+    values, eps = wide(array), epsilon(array.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = np.asarray(wide * (1.0 + eps * signs)).astype(array.dtype)
-    return np.where(_is_short(wide, epsilon(array.dtype)), array, moved)
-
-
-def _is_real(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16") or dtype.name == "bfloat16"
+        moved = np.asarray(values * (1.0 + units * max(eps, coarse) * signs)).astype(array.dtype)
+    return np.where(_is_short(values, eps), array, moved)
 
 
 def _is_short(values: np.ndarray, eps: float) -> np.ndarray:
@@ -278,14 +282,12 @@ def _units(length: int, eps: float) -> float:
 
 def _error(result: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Absolute error where both are finite, 0 elsewhere."""
-    wide = np.complex128 if result.dtype.kind == "c" else np.float64
-    a, b = result.astype(wide), truth.astype(wide)
+    a, b = wide(result), wide(truth)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
 
 
 def _magnitude(array: np.ndarray) -> np.ndarray:
-    wide = np.complex128 if array.dtype.kind == "c" else np.float64
-    magnitude = np.asarray(np.abs(array.astype(wide)))
+    magnitude = np.asarray(np.abs(wide(array)))
     magnitude[~np.isfinite(magnitude)] = 0.0
     return magnitude

@@ -164,8 +164,7 @@ def _nudged(inputs: Sequence[torch.Tensor], rng: np.random.Generator) -> tuple[A
     made = []
     for item in inputs:
         if item.dtype in (torch.float32, torch.float64):
-            eps = tolerance.epsilon(np.dtype(str(item.dtype).removeprefix("torch.")))
-            item = torch.from_numpy(np.asarray(tolerance.nudge(item.resolve_neg().numpy().copy(), eps, rng)))
+            item = torch.from_numpy(np.asarray(tolerance.nudge(item.resolve_neg().numpy().copy(), 1, rng)))
         made.append(item.clone())
     return tuple(made)
 

@@ -11,12 +11,12 @@ from onnxport.errors import InvalidModelError
     ("name", "expected"), [("torch", "pytorch"), ("tf", "tensorflow"), ("scikit-learn", "sklearn")]
 )
 def test_aliases(name, expected):
-    assert frameworks.canonical(name) == expected
+    assert frameworks.get(name).name == expected
 
 
 def test_unknown_framework_names_the_known_ones():
     with pytest.raises(ValueError, match=r"'caffe'.*pytorch"):
-        frameworks.canonical("caffe")
+        frameworks.get("caffe")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ onnxport.convert(PROTO, to="onnx")
 assert "toyport" not in sys.modules, "a known framework loads no other"
 """
 WAYS = {
-    "by name": "assert frameworks.canonical('toy') == 'toy'",
+    "by name": "assert frameworks.get('toy').name == 'toy'",
     "by suffix": "assert frameworks.of_path('net.toy') == 'toy'",
     "by class": "import toyport.model as t; assert frameworks.of_object(t.Toy()) == 'toy'",
     "by suffix on the command line": "from onnxport.cli.main import app; app(['convert', 'net.onnx', '-o', 'other.toy'], "

@@ -172,7 +172,7 @@ def test_any_float32_product_lies_within_the_derived_budgets(length, order):
     step = 1 if order == "sequential" else 64
     for start in range(0, length, step):
         other += a[:, start : start + step] @ b[start : start + step]
-    moved = [(nudge(a, 2.0**-23, draw) @ nudge(b, 2.0**-23, draw)) for draw in map(np.random.default_rng, range(6))]
+    moved = [(nudge(a, 1, draw) @ nudge(b, 1, draw)) for draw in map(np.random.default_rng, range(6))]
     for budget in (
         derived(source, length=length, eps=2.0**-23, truth=truth, moved=moved),
         derived(source, length=length, eps=2.0**-23, moved=moved),
@@ -246,10 +246,10 @@ def test_users_tolerances():
 
 def test_a_nudge_moves_floats_by_one_unit_and_nothing_else():
     values = np.linspace(1.01, 1.91, 7, dtype=np.float32)
-    moved = nudge(values, 2.0**-23, np.random.default_rng(0))
+    moved = nudge(values, 1, np.random.default_rng(0))
     assert moved.dtype == np.float32
     assert set(np.abs((moved - values) / 2.0**-23).round().tolist()) <= {1.0, 2.0}
     exact = np.asarray([0.0, 0.5, 3.0, -200.0, np.inf], np.float32)
-    assert np.array_equal(nudge(exact, 2.0**-23, np.random.default_rng(0)), exact)
+    assert np.array_equal(nudge(exact, 1, np.random.default_rng(0)), exact)
     ids = np.asarray([1, 2])
-    assert nudge(ids, 2.0**-23, np.random.default_rng(0)) is ids
+    assert nudge(ids, 1, np.random.default_rng(0)) is ids

@@ -9,8 +9,8 @@ import pytest
 import onnxport
 from onnxport.errors import InvalidInputError, ValidationError
 from onnxport.graph.provenance import Source
-from onnxport.request import Request
 from onnxport.validation import prove
+from onnxport.validation.runners import Binding
 from tests.validation.graphs import graph
 
 FLOAT, DOUBLE, INT64, BOOL, STRING = (
@@ -176,7 +176,7 @@ def test_a_wrong_graph_fails(sources, framework, how):
     if framework == "onnx":
         return
     with pytest.raises(ValidationError) as caught:
-        prove(sources(framework), wrong, wrong, Request(inputs=given if framework == "sklearn" else (given,)))
+        prove(sources(framework), wrong, wrong, Binding(inputs=given if framework == "sklearn" else (given,)))
     assert "differs from its source" in str(caught.value)
     assert not caught.value.report.passed
 

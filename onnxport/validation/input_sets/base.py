@@ -53,15 +53,18 @@ def specs_of(model: ir.Model) -> tuple[InputSpec, ...]:
 def spec_of(value: ir.Value) -> InputSpec:
     """What a graph declares of one input."""
     kind: Any = value.type
-    shape = (
-        tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape) if value.shape is not None else None
-    )
+    shape = dims_of(value.shape) if value.shape is not None else None
     words = {"SequenceType": "sequence", "OptionalType": "optional"}
     label = words.get(type(kind).__name__, "tensor")
     while kind is not None and hasattr(kind, "elem_type") and not isinstance(kind, ir.TensorType):
         kind = kind.elem_type
     dtype = numpy_dtype(kind.dtype) if isinstance(kind, ir.TensorType) else None
     return InputSpec(value.name or "", dtype, shape, label)
+
+
+def dims_of(shape: ir.Shape) -> tuple[int | str | None, ...]:
+    """The sizes of a shape, symbolic ones by name."""
+    return tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
 
 
 def numpy_dtype(dtype: ir.DataType) -> np.dtype | None:

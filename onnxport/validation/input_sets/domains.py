@@ -32,104 +32,77 @@ class Range:
         return Range(low, high, self.nonzero or other.nonzero) if low <= high else self
 
 
-_SCALE = Range(2.0**-6, 2.0**-3)
-# (operator, index of the operand) -> the floating-point numbers on which the operator is defined.
-FLOAT_RANGES: dict[tuple[str, int], Range] = {
-    ("Acos", 0): Range(-1, 1),
-    ("Asin", 0): Range(-1, 1),
-    ("Atanh", 0): Range(-0.99, 0.99),
-    ("Acosh", 0): Range(1, 9),
-    ("Log", 0): Range(1e-3, 9),
-    ("ReduceLogSum", 0): Range(1e-3, 9),
-    ("Sqrt", 0): Range(0, 9),
-    ("Bernoulli", 0): Range(0, 1),
-    ("BatchNormalization", 4): Range(0.5, 2),
-    ("QuantizeLinear", 1): _SCALE,
-    ("DequantizeLinear", 1): _SCALE,
-    ("QLinearMatMul", 1): _SCALE,
-    ("QLinearMatMul", 4): _SCALE,
-    ("QLinearMatMul", 6): Range(2.0**-2, 2),
-    ("QLinearConv", 1): _SCALE,
-    ("QLinearConv", 4): _SCALE,
-    ("QLinearConv", 6): Range(2.0**-2, 2),
-    ("GridSample", 1): Range(-1.2, 1.2),
-    ("NegativeLogLikelihoodLoss", 2): Range(0.1, 1),
-    ("SoftmaxCrossEntropyLoss", 2): Range(0.1, 1),
-    ("Adagrad", 4): Range(0.1, 2),
-    ("Adam", 5): Range(0.1, 2),
-    ("Dropout", 1): Range(0, 0),  # any other ratio draws at random, which can't be compared
-    ("Pow", 0): Range(-4, 4),
-    ("Pow", 1): Range(-3, 3),
-    ("MelWeightMatrix", 3): Range(0, 0),
-    ("MelWeightMatrix", 4): Range(4000, 4096),
-    ("Cast", 0): Range(-100, 100),
-    ("CastLike", 0): Range(-100, 100),
-    **{
-        (name, place): Range(-GATE_LIMIT, GATE_LIMIT)
-        for name in ("RNN", "GRU", "LSTM")
-        for place in (0, 1, 2, 3, 5, 6, 7)
-    },
-}
-# (operator, index of the operand) -> the whole numbers on which the operator is defined.
-WHOLE_RANGES: dict[tuple[str, int], Range] = {
-    ("Div", 1): Range(-9, 40, nonzero=True),
-    ("Mod", 1): Range(-9, 40, nonzero=True),
-    ("Pow", 0): Range(-4, 4),
-    ("Pow", 1): Range(0, 3),
-    ("BitShift", 1): Range(0, 7),
-    ("Adam", 1): Range(0, 0),  # of later steps onnx.reference, which alone runs it, gives another type than declared
-    ("Adagrad", 1): Range(0, 5),
-    ("Momentum", 1): Range(0, 5),
-    ("BlackmanWindow", 0): Range(2, 12),
-    ("HammingWindow", 0): Range(2, 12),
-    ("HannWindow", 0): Range(2, 12),
-    ("MelWeightMatrix", 2): Range(8192, 8192),
-    ("NonMaxSuppression", 2): Range(1, 4),
-    ("Loop", 0): Range(0, 5),
-    ("CumProd", 0): Range(-4, 4),
-    ("Trilu", 1): Range(-4, 4),
-    ("OneHot", 0): Range(-9, 9),
-    ("QuantizeLinear", 2): Range(0, 100),
-    ("DequantizeLinear", 2): Range(0, 100),
-}
-# Operands that say how large something is: never drawn large.
-_SIZES: dict[str, frozenset[int]] = {
-    name: frozenset(places)
-    for name, places in {
-        "Reshape": (1,),
-        "Expand": (1,),
-        "ConstantOfShape": (0,),
-        "Tile": (1,),
-        "Range": (0, 1, 2),
-        "Resize": (2, 3),
-        "Upsample": (1,),
-        "OneHot": (1,),
-        "TopK": (1,),
-        "Pad": (1, 3),
-        "Slice": (1, 2, 3, 4),
-        "Split": (1,),
-        "SplitToSequence": (1,),
-        "CenterCropPad": (1,),
-        "Col2Im": (1, 2),
-        "AffineGrid": (1,),
-        "MaxUnpool": (2,),
-        "Unsqueeze": (1,),
-        "Squeeze": (1,),
-        "Loop": tuple(range(64)),
-        "Scan": tuple(range(64)),
-        "BlackmanWindow": (0,),
-        "HammingWindow": (0,),
-        "HannWindow": (0,),
-        "MelWeightMatrix": (0, 1, 2, 3, 4),
-        "STFT": (1, 3),
-        "DFT": (1, 2),
-        "CumSum": (1,),
-        "CumProd": (1,),
-        **{
-            f"Reduce{name}": (1,)
-            for name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
-        },
-    }.items()
+REDUCTIONS = tuple(f"Reduce{name}" for name in "Sum Mean Max Min Prod L1 L2 LogSum LogSumExp SumSquare".split())
+
+
+def _by_operand(*rows: tuple[Range, str]) -> dict[tuple[str, int], Range]:
+    """Ranges by operator and index of the operand, from rows of a range and the operands ``Operator.index`` that it bounds."""
+    operands = ((allowed, text.partition(".")) for allowed, texts in rows for text in texts.split())
+    return {(operator, int(index)): allowed for allowed, (operator, _, index) in operands}
+
+
+# The floating-point numbers on which operators are defined.
+FLOAT_RANGES = _by_operand(
+    (Range(-1, 1), "Acos.0 Asin.0"),
+    (Range(-0.99, 0.99), "Atanh.0"),
+    (Range(1, 9), "Acosh.0"),
+    (Range(1e-3, 9), "Log.0 ReduceLogSum.0"),
+    (Range(0, 9), "Sqrt.0"),
+    (Range(0, 1), "Bernoulli.0"),
+    (Range(0.5, 2), "BatchNormalization.4"),
+    (
+        Range(2.0**-6, 2.0**-3),
+        "QuantizeLinear.1 DequantizeLinear.1 QLinearMatMul.1 QLinearMatMul.4 QLinearConv.1 QLinearConv.4",
+    ),
+    (Range(2.0**-2, 2), "QLinearMatMul.6 QLinearConv.6"),
+    (Range(-1.2, 1.2), "GridSample.1"),
+    (Range(0.1, 1), "NegativeLogLikelihoodLoss.2 SoftmaxCrossEntropyLoss.2"),
+    (Range(0.1, 2), "Adagrad.4 Adam.5"),
+    (Range(0, 0), "Dropout.1"),  # any other ratio draws at random, which can't be compared
+    (Range(-4, 4), "Pow.0"),
+    (Range(-3, 3), "Pow.1"),
+    (Range(0, 0), "MelWeightMatrix.3"),
+    (Range(4000, 4096), "MelWeightMatrix.4"),
+    (Range(-100, 100), "Cast.0 CastLike.0"),
+    (
+        Range(-GATE_LIMIT, GATE_LIMIT),
+        " ".join(f"{name}.{place}" for name in ("RNN", "GRU", "LSTM") for place in (0, 1, 2, 3, 5, 6, 7)),
+    ),
+)
+# The whole numbers on which operators are defined.
+WHOLE_RANGES = _by_operand(
+    (Range(-9, 40, nonzero=True), "Div.1 Mod.1"),
+    (Range(-4, 4), "Pow.0 CumProd.0 Trilu.1"),
+    (Range(0, 3), "Pow.1"),
+    (Range(0, 7), "BitShift.1"),
+    (Range(0, 0), "Adam.1"),  # of later steps onnx.reference, which alone runs it, gives another type than declared
+    (Range(0, 5), "Adagrad.1 Momentum.1 Loop.0"),
+    (Range(2, 12), "BlackmanWindow.0 HammingWindow.0 HannWindow.0"),
+    (Range(8192, 8192), "MelWeightMatrix.2"),
+    (Range(1, 4), "NonMaxSuppression.2"),
+    (Range(-9, 9), "OneHot.0"),
+    (Range(0, 100), "QuantizeLinear.2 DequantizeLinear.2"),
+)
+# By operator the operands that say how large something is: never drawn large.
+_SIZES = {
+    name: places
+    for places, names in (
+        ((0,), "ConstantOfShape BlackmanWindow HammingWindow HannWindow"),
+        (
+            (1,),
+            "Reshape Expand Tile Upsample OneHot TopK Split SplitToSequence CenterCropPad AffineGrid Unsqueeze Squeeze",
+        ),
+        ((1,), " ".join(("CumSum", "CumProd", *REDUCTIONS))),
+        ((2,), "MaxUnpool"),
+        ((1, 2), "Col2Im DFT"),
+        ((1, 3), "Pad STFT"),
+        ((2, 3), "Resize"),
+        ((0, 1, 2), "Range"),
+        ((1, 2, 3, 4), "Slice"),
+        ((0, 1, 2, 3, 4), "MelWeightMatrix"),
+        (range(64), "Loop Scan"),
+    )
+    for name in names.split()
 }
 # Operators whose results on NaN or infinities ONNX leaves open, so that runtimes differ there: a choice by order, a saturation,
 # an approximation, a step of an algorithm.
@@ -200,7 +173,7 @@ def reach(value: ir.Value, owners: Mapping[int, ir.Node]) -> Reach:
                 outputs.extend(list(owner.outputs))
             for body in bodies(node):
                 outputs.extend(list(body.inputs))
-            floats |= any(output.dtype is not None and output.dtype.is_floating_point() for output in outputs)
+            floats |= any(map(is_floating, outputs))
             fresh = [output for output in outputs if output not in seen]
             seen.update(fresh)
             stack.extend(fresh)
@@ -225,8 +198,8 @@ def index_limit(value: ir.Value) -> int | None:
         if node.op_type in ("Gather", "GatherElements") and index == 1 and node.inputs[0] is not None:
             shape = node.inputs[0].shape
             axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
-            if shape is not None and shape.rank() and isinstance(shape[axis % shape.rank()], int):
-                limits.append(int(shape[axis % shape.rank()]))  # type: ignore[arg-type]
+            if shape is not None and shape.rank() and isinstance(size := shape[axis % shape.rank()], int):
+                limits.append(size)
         if node.op_type == "OneHot" and index == 0 and node.inputs[1] is not None:
             depth = node.inputs[1].const_value
             if depth is not None:
@@ -256,14 +229,9 @@ def vocabulary(value: ir.Value) -> list[str]:
     texts = [text for node in readers for text in _TEXTS.get(node.op_type, ())]
     if texts:
         return texts
-    everywhere: list[ir.Node] = []
-    if value.graph is not None:
-        everywhere = [
-            node
-            for node in value.graph.all_nodes()
-            if node.domain == "ai.onnx.ml" or node.op_type in ("TfIdfVectorizer", "StringNormalizer")
-        ]
-    for node in [*readers, *everywhere]:
+    everywhere = value.graph.all_nodes() if value.graph is not None else ()
+    reading = ("TfIdfVectorizer", "StringNormalizer")
+    for node in [*readers, *(node for node in everywhere if node.domain == "ai.onnx.ml" or node.op_type in reading)]:
         for name in _VOCABULARIES:
             if name in node.attributes:
                 words += [item if isinstance(item, str) else item.decode() for item in node.attributes[name].value]
@@ -277,12 +245,9 @@ def vocabulary(value: ir.Value) -> list[str]:
 
 def known_numbers(value: ir.Value) -> list[int]:
     """Whole numbers that the operators which read the value look up."""
-    numbers: list[int] = []
-    for node, _ in consumers(value):
-        for name in _NUMBERS:
-            if name in node.attributes:
-                numbers += [int(item) for item in node.attributes[name].value]
-    return list(dict.fromkeys(numbers))
+    readers = (node.attributes for node, _ in consumers(value))
+    tables = (attributes[name].value for attributes in readers for name in _NUMBERS if name in attributes)
+    return list(dict.fromkeys(int(item) for table in tables for item in table))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -15,7 +16,7 @@ import onnx_ir as ir
 from onnxport.errors import InvalidInputError
 from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
 from onnxport.validation.input_sets import edges
-from onnxport.validation.input_sets.base import InputSet, Kind, own_inputs, spec_of
+from onnxport.validation.input_sets.base import InputSet, Kind, dims_of, own_inputs, spec_of
 from onnxport.validation.input_sets.domains import (
     UNKNOWN,
     Range,
@@ -29,9 +30,9 @@ from onnxport.validation.input_sets.domains import (
     reach,
     vocabulary,
 )
-from onnxport.validation.input_sets.operands.scene import SEQUENCE_LENGTH, Rule
+from onnxport.validation.input_sets.operands.scene import SEQUENCE_LENGTH, Scene
 from onnxport.validation.input_sets.operands.table import RULES
-from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension
+from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension, labelled
 from onnxport.validation.input_sets.trees import thresholds
 from onnxport.validation.runners.base import InputSpec
 
@@ -39,8 +40,6 @@ from onnxport.validation.runners.base import InputSpec
 _FIRST_BATCH, _FIRST_SIZE, _FIRST_IMAGE = 2, 6, 64
 # Integers of unknown meaning: small enough for an index into nearly anything.
 _SAFE_INTEGER = 3
-# Integers that only meet integers, and those that are computed with.
-_WIDE, _COMPUTED = 2**40 + 3, 1000
 ATTEMPTS = 10
 
 
@@ -98,7 +97,7 @@ class Signature:
     def declared(self) -> list[tuple[int | str | None, ...]]:
         """Shapes that the graph declares of its inputs and outputs."""
         values = [*self.values, *self._model.graph.outputs]
-        return [tuple(d if isinstance(d, int) else d.value for d in v.shape) for v in values if v.shape is not None]
+        return [dims_of(value.shape) for value in values if value.shape is not None]
 
     def sizes(self, *, spread: bool) -> dict[str, int]:
         """Sizes of the free dimensions: all different, or all but the leading one equal."""
@@ -108,12 +107,8 @@ class Signature:
             for axis, dim in enumerate(named_dims(spec)):
                 if not isinstance(dim, str) or dim in sizes or re.search(ARITHMETIC, dim):
                     continue
-                if axis == 0:
-                    sizes[dim] = _FIRST_BATCH
-                elif image:
-                    sizes[dim] = _FIRST_IMAGE
-                else:
-                    sizes[dim] = _FIRST_SIZE + spread * len(sizes)
+                usual = _FIRST_IMAGE if image else _FIRST_SIZE + spread * len(sizes)
+                sizes[dim] = usual if axis else _FIRST_BATCH
         return sizes
 
 
@@ -126,7 +121,7 @@ def named_dims(spec: InputSpec) -> tuple[int | str, ...]:
 
 
 class Drawing:
-    """One draw of a graph's inputs: `Scene` for the rules of its operators."""
+    """One draw of a graph's inputs: what the rules of its operators ask."""
 
     def __init__(
         self, signature: Signature, sizes: Mapping[str, int], attempt: Attempt, kind: Kind, rng: np.random.Generator
@@ -153,7 +148,7 @@ class Drawing:
             return None
         if value in self._signature.values:
             return self._shape_of(self._signature.specs[self._signature.values.index(value)])
-        sizes = [dimension(dim if isinstance(dim, int) else dim.value, self._sizes) for dim in value.shape]
+        sizes = [dimension(dim, self._sizes) for dim in dims_of(value.shape)]
         return tuple(size for size in sizes if size is not None) if None not in sizes else None
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
@@ -166,7 +161,7 @@ class Drawing:
         return constant.numpy() if constant is not None else None
 
     def _shape_of(self, spec: InputSpec) -> tuple[int, ...]:
-        sizes = [0 if dim == 0 else dimension(dim, self._sizes) for dim in named_dims(spec)]
+        sizes = [dimension(dim, self._sizes) for dim in named_dims(spec)]
         shape = tuple(1 if size is None else size for size in sizes)
         if prod(shape) > MAX_DRAWN_ELEMENTS:
             raise InvalidInputError(
@@ -196,21 +191,13 @@ class Drawing:
                 readers.extend(node.outputs[0].uses())
                 continue
             rule = RULES.get(node.op_type)
-            if rule is None:
-                continue
-            if node not in self._asked:
+            if rule is not None and node not in self._asked:
                 self._asked.add(node)
-                self._by_rule.update({(node, place): item for place, item in self._by(rule, node).items()})
+                with suppress(ArithmeticError, LookupError, ValueError):  # the declared sizes contradict the operator
+                    self._by_rule.update({(node, place): item for place, item in rule(Scene(self, node)).items()})
             if (node, index) in self._by_rule:
                 return self._by_rule[node, index]
         return None
-
-    def _by(self, rule: Rule, node: ir.Node) -> Mapping[int, Any]:
-        """What a rule has for a node's operands; nothing where the sizes that the graph declares contradict its operator."""
-        try:
-            return rule(self, node)
-        except (ArithmeticError, LookupError, ValueError):
-            return {}
 
     def _array(self, value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> np.ndarray:
         dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)
@@ -267,7 +254,7 @@ class Drawing:
             low = int(meaning.sizes and int(np.prod(shape)) > 1 and self._attempt.whole == "any")
             return self.rng.integers(low, min(_SAFE_INTEGER + low, most + 1), shape).astype(dtype)
         if self._kind == "edges":
-            bound = _COMPUTED if meaning.floats else _WIDE
+            bound = edges.COMPUTED if meaning.floats else edges.WIDE
             return edges.whole_numbers(shape, dtype, self.rng, -bound, bound)
         return self.rng.integers(max(least, -100), min(most, 255 if least == 0 else 100), shape, endpoint=True).astype(
             dtype
@@ -308,9 +295,7 @@ class DrawnInputs:
         """Candidates for the first set."""
         for place, attempt in enumerate(self._attempts):
             sizes = self.signature.sizes(spread=attempt.spread)
-            label = ", ".join(f"{name}={size}" for name, size in sizes.items())
-            leaves = self._draw(sizes, attempt, "ordinary", 0)
-            yield InputSet(f"drawn ({label})" if label else "drawn", leaves, attempt=place)
+            yield InputSet(labelled("drawn", sizes), self._draw(sizes, attempt, "ordinary", 0), attempt=place)
 
     def settle(self, chosen: InputSet) -> None:
         """The way in which the first set was drawn comes first from now on."""

@@ -33,6 +33,8 @@ _NARROW = 12.0
 # Rows that are drawn each by itself; those beyond repeat them.
 _DRAWN_ROWS = 512 * ROWS
 NOT_FINITE = (np.nan, np.inf, -np.inf)
+# The greatest integers among those that are computed with, and among those that only meet integers.
+COMPUTED, WIDE = 1000, 2**40 + 3
 
 
 def numbers(
@@ -42,15 +44,14 @@ def numbers(
 
     Without `ties` patterns in which numbers repeat are left out.
     """
-    patterns = [pattern for name, pattern in PATTERNS.items() if ties or name not in _REPEATING]
-    if len(shape) > 1 and shape[0] >= ROWS:
+    one_a_row = len(shape) > 1 and shape[0] >= ROWS
+    # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
+    left_out = (frozenset() if ties else _REPEATING) | (frozenset() if one_a_row else _FAR)
+    patterns = [pattern for name, pattern in PATTERNS.items() if name not in left_out]
+    if one_a_row:
         rows = [patterns[i % len(patterns)](shape[1:], rng) for i in range(min(shape[0], _DRAWN_ROWS))]
         drawn = np.resize(np.stack(rows), shape)
     else:
-        # Side by side only what is of one magnitude: beside large numbers the rounding of small ones is all that shows.
-        patterns = [
-            pattern for name, pattern in PATTERNS.items() if (ties or name not in _REPEATING) and name not in _FAR
-        ]
         layers = np.stack([pattern(shape, rng) for pattern in patterns])
         drawn = np.take_along_axis(layers, rng.integers(0, len(patterns), (1, *shape)), axis=0)[0]
     if allowed is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -16,28 +15,15 @@ from onnxport.validation.input_sets.drawn import Signature, is_whole
 from onnxport.validation.input_sets.sizes import resized, sizes_of
 from onnxport.validation.runners.base import InputSpec
 
-# Whole numbers that are computed with, and those that only meet whole numbers.
-_COMPUTED, _WIDE = 1000, 2**40 + 3
-
-
-@dataclass(frozen=True)
-class Boldness:
-    """How far values at edges go beyond the given ones.
-
-    Attributes:
-        floats: floating-point numbers may be ``"any"``, of the sign that the given ones have, or between these.
-        whole: integers may be ``"any"``, indices of what the graph looks up, or as given.
-    """
-
-    floats: str
-    whole: str
-
-
-_BOLDNESS = (
-    Boldness("any", "any"),
-    Boldness("any", "indices"),
-    Boldness("sign", "given"),
-    Boldness("between", "given"),
+# How far values at edges go beyond the given ones, the boldest first: floating-point numbers of any kind, of the sign that the
+# given ones have, or between these; whole numbers of any kind, such as index what the graph looks up, or as given.
+Floats = Literal["any", "sign", "between"]
+Whole = Literal["any", "indices", "given"]
+_BOLDNESS: tuple[tuple[Floats, Whole], ...] = (
+    ("any", "any"),
+    ("any", "indices"),
+    ("sign", "given"),
+    ("between", "given"),
 )
 
 
@@ -86,39 +72,39 @@ class GivenInputs:
 
     def _at_edges(self, words: str, leaves: Sequence[Any], rng: np.random.Generator) -> Iterator[InputSet]:
         seen: list[tuple[Any, ...]] = []
-        for boldness in _BOLDNESS:
-            changed = tuple(self._edge(place, leaf, boldness, rng) for place, leaf in enumerate(leaves))
+        for floats, whole in _BOLDNESS:
+            changed = tuple(self._edge(place, leaf, floats, whole, rng) for place, leaf in enumerate(leaves))
             if all(a is b for a, b in zip(changed, leaves, strict=True)):
                 return
             if not any(all(map(_same, changed, other)) for other in seen):
                 seen.append(changed)
                 yield InputSet(words, changed)
 
-    def _edge(self, place: int, leaf: object, boldness: Boldness, rng: np.random.Generator) -> Any:
+    def _edge(self, place: int, leaf: object, floats: Floats, whole: Whole, rng: np.random.Generator) -> Any:
         if isinstance(leaf, list):
-            return [self._edge(place, item, boldness, rng) for item in leaf]
+            return [self._edge(place, item, floats, whole, rng) for item in leaf]
         if not isinstance(leaf, np.ndarray) or not leaf.size:
             return leaf
         value = self._signature.values[place] if self._signature is not None else None
         if is_mask(leaf):
             return shorter_mask(leaf)
         if is_whole(leaf.dtype):
-            return self._whole_edge(value, leaf, boldness, rng)
+            return self._whole_edge(value, leaf, whole, rng)
         if not _is_numbers(leaf):
             return leaf
         allowed = number_range(value, leaf.dtype) if value is not None else None
         low, high = _ends(self.leaves[place])
-        if boldness.floats == "between":
+        if floats == "between":
             allowed = Range(low, high)
-        elif boldness.floats == "sign" and low >= 0:
+        elif floats == "sign" and low >= 0:
             allowed = Range(low if low > 0 else 0, 1e3)
         ties = self._signature is None or self._signature.ties
         return in_order_of(leaf, edges.numbers(leaf.shape, leaf.dtype, rng, allowed, ties=ties))
 
     def _whole_edge(
-        self, value: ir.Value | None, leaf: np.ndarray, boldness: Boldness, rng: np.random.Generator
+        self, value: ir.Value | None, leaf: np.ndarray, whole: Whole, rng: np.random.Generator
     ) -> np.ndarray:
-        if value is None or self._signature is None or boldness.whole == "given":
+        if value is None or self._signature is None or whole == "given":
             return leaf
         meaning = self._signature.reach(value)
         if meaning.sizes or meaning.divides:
@@ -126,11 +112,11 @@ class GivenInputs:
         low, high = int(leaf.min()), int(leaf.max())
         allowed, limit = number_range(value, leaf.dtype), index_limit(value)
         if limit is not None:
-            low, high = -limit if boldness.whole == "any" else 0, limit - 1
+            low, high = -limit if whole == "any" else 0, limit - 1
         elif allowed is not None:
             low, high = max(low, int(allowed.low)), min(high, int(allowed.high))
-        elif boldness.whole == "any":
-            bound = _COMPUTED if meaning.floats else _WIDE
+        elif whole == "any":
+            bound = edges.COMPUTED if meaning.floats else edges.WIDE
             low, high = -bound, bound
         return in_order_of(leaf, edges.whole_numbers(leaf.shape, leaf.dtype, rng, low, high)) if low <= high else leaf
 

@@ -19,7 +19,7 @@ from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
-from onnxport.validation.input_sets.sizes import plans
+from onnxport.validation.input_sets.sizes import labelled, plans
 from onnxport.validation.input_sets.tables import table_sets
 from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Comparison
@@ -87,7 +87,7 @@ def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[So
             notes.append(f"further inputs were left out: {parties.source.stopped}")
             break
         try:
-            run = _first_run(parties, ledger.affordable(candidates), notes)
+            run = next(_runs(parties, ledger.affordable(candidates), notes), None)
         except InvalidInputError as error:  # a shape too large to draw
             notes.append(f"left out: {type(error).__name__}: {first_line(error)}")
             continue
@@ -128,8 +128,9 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
     rows = {name: edges.ROWS if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "edges", (rows, inputs.sizes), "edges", seed)
     yield _at_tables(parties, inputs, seed)
+    windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
     for plan in others[2:]:
-        if plan.empty and not _take_empty(parties):
+        if plan.empty and (parties.graph is None or not takes_empty(parties.graph.graph, windows=windows)):
             continue
         yield _at_plan(inputs, plan.words, plan.candidates, "ordinary", seed)
     products = parties.source.products_keep_nan and parties.converted.products_keep_nan
@@ -139,11 +140,6 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return  # which part of a product, or of a sum with a real number, becomes NaN differs between kernels of one framework
     few = {name: len(edges.NOT_FINITE) if name in inputs.batch else size for name, size in inputs.sizes.items()}
     yield _at_plan(inputs, "not finite", (few, inputs.sizes), "not finite", seed)
-
-
-def _take_empty(parties: Comparison) -> bool:
-    windows = parties.source.windows_without_rows and parties.converted.windows_without_rows
-    return parties.graph is not None and takes_empty(parties.graph.graph, windows=windows)
 
 
 def _at_thresholds(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[InputSet]:
@@ -178,8 +174,7 @@ def _at_plan(
     inputs: _Inputs, words: str, candidates: Iterable[Mapping[str, int]], kind: Kind, seed: int
 ) -> Iterator[InputSet]:
     for sizes in candidates:
-        label = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        yield from inputs.at(f"{words} ({label})" if label else words, sizes, kind, seed)
+        yield from inputs.at(labelled(words, sizes), sizes, kind, seed)
 
 
 class _Ledger:
@@ -255,11 +250,6 @@ def _tells(value: object) -> bool:
         value = value if value.dtype.kind == "c" else value.astype(np.float64)
         return not bool(np.isnan(value).all())
     return bool(value.size)
-
-
-def _first_run(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> SourceRun | None:
-    """The first of the sets that the source can run on."""
-    return next(_runs(parties, candidates, notes), None)
 
 
 def _runs(parties: Comparison, candidates: Iterable[InputSet], notes: list[str]) -> Iterator[SourceRun]:

@@ -29,6 +29,12 @@ def sizes_of(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> dict[str, int
     return sizes
 
 
+def labelled(words: str, sizes: Mapping[str, int]) -> str:
+    """The name of a set of inputs, with its sizes."""
+    label = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return f"{words} ({label})" if label else words
+
+
 def resized(leaf: Any, spec: InputSpec, plan: Mapping[str, int], sizes: Mapping[str, int]) -> Any:
     """The leaf at the sizes of a plan, its elements repeated in order; as it is where its shape is not the declared one."""
     if spec.dims is None or not isinstance(leaf, np.ndarray) or leaf.ndim != len(spec.dims) or 0 in leaf.shape:

@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from onnxport.validation.input_sets.domains import consumers
 
+# Splits at thresholds, as TreeEnsemble numbers them; the nodes of other modes test for equality or are leaves.
+_MODES = {"BRANCH_LEQ": 0, "BRANCH_LT": 1, "BRANCH_GTE": 2, "BRANCH_GT": 3}
 _LEVELS = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
 
 
@@ -83,18 +85,10 @@ def _ensemble(node: ir.Node, features: ir.Value) -> Ensemble | None:
 
 def _modes(modes: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     """For each node whether true means numbers up to the threshold, and whether it splits at all."""
-    words = (
-        modes.numpy().tolist()
-        if hasattr(modes, "numpy")
-        else [m.decode() if isinstance(m, bytes) else m for m in modes]
-    )
-    numbered = {0: "BRANCH_LEQ", 1: "BRANCH_LT", 2: "BRANCH_GTE", 3: "BRANCH_GT", 4: "BRANCH_EQ", 5: "BRANCH_NEQ"}
-    words = [numbered[word] if isinstance(word, int) and word in numbered else str(word) for word in words] or [
-        "BRANCH_LEQ"
-    ] * count
-    upper = np.asarray([word in ("BRANCH_LEQ", "BRANCH_LT") for word in words])
-    splits = np.asarray([word in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT") for word in words])
-    return upper, splits
+    words = modes.numpy().tolist() if hasattr(modes, "numpy") else list(modes)
+    texts = [word.decode() if isinstance(word, bytes) else word for word in words]
+    numbers = [word if isinstance(word, int) else _MODES.get(word, -1) for word in texts] or [0] * count
+    return np.isin(numbers, (0, 1)), np.isin(numbers, (0, 1, 2, 3))
 
 
 def _places(trees: np.ndarray, names: np.ndarray, children: np.ndarray) -> np.ndarray:

@@ -62,6 +62,19 @@ class Binding:
     methods: Sequence[str] | None = None
     produced: tuple[Output, ...] = ()
 
+    @property
+    def given(self) -> bool:
+        """Whether the user gave inputs."""
+        return self.inputs is not None or bool(self.kwargs)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The user's inputs as positional and keyword arguments."""
+        return split_arguments(() if self.inputs is None else self.inputs, self.kwargs)
+
+    def names(self, default: list[str]) -> list[str]:
+        """Names of the graph's inputs; `default` where there is no graph."""
+        return [spec.name for spec in self.specs] if self.specs is not None else default
+
 
 @dataclass(frozen=True)
 class Example:
@@ -82,13 +95,15 @@ class Runner(ABC):
     framework: ClassVar[str]
     # Element types that this side gives need not be the other's (scikit-learn computes in float64 whatever it gets).
     own_dtypes: ClassVar[bool] = False
-    # Columns of an output mean different things, so that each has its own scale.
+    # The inputs are a table of samples.
     tabular: ClassVar[bool] = False
     # Convolutions and pools of no rows have the shape that those of rows have.
     windows_without_rows: ClassVar[bool] = True
     # Fused convolutions and products keep NaN.
     products_keep_nan: ClassVar[bool] = True
     runtime: str = ""
+    # The model's own ONNX graph, where it is one.
+    graph: ir.Model | None = None
     # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.
     stands_in: bool = False
 
@@ -124,11 +139,6 @@ class Runner(ABC):
         return False
 
     @property
-    def graph(self) -> ir.Model | None:
-        """The model's own ONNX graph, where it is one."""
-        return None
-
-    @property
     def stopped(self) -> str:
         """The error of a run that took more memory or time than a file may cost; empty where none did."""
         return ""
@@ -149,6 +159,10 @@ class Runner(ABC):
         """Results of the model's inner operators by their names in its trace; empty where it can't be traced."""
         return {}
 
+    def says_columns(self, name: str) -> bool:
+        """Whether the columns of the output `name` mean different things, so that each has its own scale."""
+        return False
+
     def says_probabilities(self, name: str) -> bool:
         """Whether the elements of a row of the output `name` add up to 1."""
         return False
@@ -157,9 +171,7 @@ class Runner(ABC):
         """Whether the output `name` holds classes, which are equal or not, also where they are floating-point numbers."""
         return False
 
-    def undecided(
-        self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
-    ) -> np.ndarray | None:
+    def undecided(self, leaves: Sequence[Any], name: str, slack: float) -> np.ndarray | None:
         """Elements of the output `name` that the model itself can't tell within `slack`, relative to its scores' scale."""
         return None
 

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError
-from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments, top_level
+from onnxport.validation.runners.base import Binding, Example, Outputs, top_level
+from onnxport.validation.runners.tensorflow_traced import TracedRunner
 
 
-class KerasRunner(Runner):
+class KerasRunner(TracedRunner):
     """Calls a model; leaves are the tensors among its inputs in keras.tree's order."""
 
     framework: ClassVar[str] = "keras"
-    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
-    windows_without_rows: ClassVar[bool] = False
-    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
-    products_keep_nan: ClassVar[bool] = False
 
     def __init__(
         self, model: keras.Layer, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool
     ) -> None:
-        super().__init__(
-            f"{type(model).__name__} {model.name!r}" if hasattr(model, "name") else type(model).__name__, example
-        )
+        named = f" {model.name!r}" if hasattr(model, "name") else ""
+        super().__init__(f"{type(model).__name__}{named}", example)
         self._call = call
         self._model = model
         self._structured = structured
+        if keras.backend.backend() == "tensorflow":
+            from onnxport.validation.runners.tensorflow_wide import Twins
+
+            self._twins = Twins(call, to_tensor)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as Keras does; a functional model's by their names."""
-        result = self._call([to_tensor(leaf) for leaf in leaves])
-        return self._named(result)
+        return self._named(self._call([to_tensor(leaf) for leaf in leaves]))
 
     def _named(self, result: object) -> Outputs:
         if self._structured:
@@ -44,47 +42,22 @@ class KerasRunner(Runner):
         pairs = keras.tree.flatten_with_path(result)
         return [(".".join(str(part) for part in path), to_numpy(leaf)) for path, leaf in pairs if leaf is not None]
 
-    @cached_property
-    def _twins(self) -> Any:
-        """Twins of the traced call; None on a backend other than TensorFlow."""
-        if keras.backend.backend() != "tensorflow":
-            return None
-        from onnxport.validation.runners.tensorflow_wide import Twins
-
-        return Twins(self._call)
-
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types in the traced graph; of the layers' policies where there is none."""
-        found = self._twins.coarse([to_tensor(leaf) for leaf in leaves]) if self._twins is not None else None
         layers = self._model._flatten_layers() if isinstance(self._model, keras.layers.Layer) else ()
         kinds = {getattr(layer, "compute_dtype", None) for layer in layers}
-        return found or (2.0**-7 if "bfloat16" in kinds else 2.0**-10 if "float16" in kinds else None)
-
-    def computes_complex(self, leaves: Sequence[Any]) -> bool:
-        """Whether a node of the traced graph has complex numbers."""
-        return self._twins is not None and self._twins.computes_complex([to_tensor(leaf) for leaf in leaves])
-
-    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
-        """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
-        result = self._twins.float64([to_tensor(leaf) for leaf in leaves]) if self._twins is not None else None
-        return self._named(result) if result is not None else None
-
-    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
-        """Outputs of the traced graph with moved weights; of the model itself where it can't be frozen."""
-        tensors = [to_tensor(leaf) for leaf in leaves]
-        result = self._twins.moved(tensors, units, seed) if self._twins is not None else None
-        return self._named(result) if result is not None else self.run(leaves)
+        policies = 2.0**-7 if "bfloat16" in kinds else 2.0**-10 if "float16" in kinds else None
+        return super().coarse(leaves) or policies
 
 
 def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     """A runner of a model or layer."""
     structure = input_structure(model)
-    given = binding.inputs is not None or bool(binding.kwargs)
-    args, kwargs = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
     if structure is not None:
-        return _bind_functional(model, structure, args, kwargs, given, binding)
-    if not given:
+        return _bind_functional(model, structure, binding)
+    if not binding.given:
         return KerasRunner(model, lambda leaves: _infer(model, *leaves), None, binding.structured)
+    args, kwargs = binding.arguments()
     from onnxport.validation.runners.tensorflow import Arguments
 
     parameters = [
@@ -100,27 +73,21 @@ def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     return KerasRunner(model, call, arguments.example, binding.structured)
 
 
-def _bind_functional(
-    model: keras.Layer,
-    structure: object,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    given: bool,
-    binding: Binding,
-) -> KerasRunner:
+def _bind_functional(model: keras.Layer, structure: object, binding: Binding) -> KerasRunner:
     names = [tensor.name for tensor in keras.tree.flatten(structure)]
 
     def call(leaves: Sequence[Any]) -> Any:
         return model(keras.tree.pack_sequence_as(structure, list(leaves)), training=False)
 
-    if not given:
-        wanted = [spec.name for spec in binding.specs] if binding.specs is not None else names
-        if sorted(wanted) == sorted(names) and len(set(names)) == len(names):
-            order = [wanted.index(name) for name in names]
-            return KerasRunner(model, lambda leaves: call([leaves[i] for i in order]), None, binding.structured)
+    if binding.given:
+        leaves = _functional_leaves(structure, names, *binding.arguments())
+        example = Example(tuple(names), tuple(to_numpy(leaf) for leaf in leaves))
+        return KerasRunner(model, call, example, binding.structured)
+    wanted = binding.names(names)
+    if sorted(wanted) != sorted(names) or len(set(names)) < len(names):
         return KerasRunner(model, call, None, binding.structured)
-    leaves = _functional_leaves(structure, names, args, kwargs)
-    return KerasRunner(model, call, Example(tuple(names), tuple(to_numpy(leaf) for leaf in leaves)), binding.structured)
+    order = [wanted.index(name) for name in names]
+    return KerasRunner(model, lambda leaves: call([leaves[i] for i in order]), None, binding.structured)
 
 
 def _functional_leaves(
@@ -129,11 +96,8 @@ def _functional_leaves(
     if kwargs and not args:
         keys = list(structure) if isinstance(structure, Mapping) else names
         if set(kwargs) == set(keys):
-            return (
-                keras.tree.flatten({key: kwargs[key] for key in keys})
-                if isinstance(structure, Mapping)
-                else [kwargs[k] for k in keys]
-            )
+            by_key = {key: kwargs[key] for key in keys}
+            return keras.tree.flatten(by_key) if isinstance(structure, Mapping) else list(by_key.values())
         if set(kwargs) == set(names):
             return [kwargs[name] for name in names]
         raise InvalidInputError(f"the model takes inputs {', '.join(names)}; given were {', '.join(kwargs)}")

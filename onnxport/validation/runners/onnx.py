@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import onnx
@@ -16,7 +17,7 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.runtime import Session
 from onnxport.graph.runtimes.fitting import misread
 from onnxport.validation.numerics import Numerics, of_model
-from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner, split_arguments
+from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, split_arguments
 from onnxport.validation.runners.onnx_noise import with_noise
 from onnxport.validation.runners.onnx_wide import RemoteWideGraph, WideGraph, wide_graph
 
@@ -31,28 +32,21 @@ class OnnxRunner(Runner):
 
     def __init__(self, session: Session, title: str, example: Example | None, model: ir.Model | None = None) -> None:
         super().__init__(title, example)
-        self._model = model
+        self.graph = model
         self.session = session
         self.runtime = session.backend
-        self._numerics = of_model(model) if model is not None else Numerics(DEFAULT_LENGTH)
         self._wide: WideGraph | RemoteWideGraph | None = None
         self._noisy: Session | None = None
-        self._small = model is not None and weight_bytes(model) <= _TWIN_LIMIT
-        self._has_wide = self._has_noisy = self._small
+        self._has_wide = self._has_noisy = model is not None and weight_bytes(model) <= _TWIN_LIMIT
 
-    @property
+    @cached_property
     def numerics(self) -> Numerics:
         """Facts about the graph."""
-        return self._numerics
+        return of_model(self.graph) if self.graph is not None else super().numerics
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs in graph order."""
         return self._named(self.session.run(self._feeds(leaves)))
-
-    @property
-    def graph(self) -> ir.Model | None:
-        """The graph."""
-        return self._model
 
     @property
     def stopped(self) -> str:
@@ -62,16 +56,16 @@ class OnnxRunner(Runner):
 
     def stand_in(self) -> bool:
         """ONNX's reference evaluator, where onnxruntime loads the model and then has no kernel for what the inputs hold."""
-        if self._model is None or self.session.backend != "onnxruntime":
+        if self.graph is None or self.session.backend != "onnxruntime":
             return False
-        self._turn_to_reference(self._model, "it loads the model, but runs it on none of the drawn inputs")
+        self._turn_to_reference(self.graph, "it loads the model, but runs it on none of the drawn inputs")
         self.stands_in = True
         return True
 
     def by_the_specification(self) -> None:
         """Turns to ONNX's reference evaluator where onnxruntime does not run an operator by its definition."""
-        if self._model is not None and self.session.backend == "onnxruntime" and (reason := misread(self._model)):
-            self._turn_to_reference(self._model, reason)
+        if self.graph is not None and self.session.backend == "onnxruntime" and (reason := misread(self.graph)):
+            self._turn_to_reference(self.graph, reason)
 
     def _turn_to_reference(self, model: ir.Model, reason: str) -> None:
         self.session = Session(model, runtime="reference")
@@ -91,11 +85,11 @@ class OnnxRunner(Runner):
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of the graph with doubles in place of narrower types; None where it has no such form."""
-        if not self._has_wide or self._model is None:
+        if not self._has_wide or self.graph is None:
             return None
         feeds = {name: self.session.prepare(name, leaf) for name, leaf in self._feeds(leaves).items()}
         try:
-            self._wide = self._wide or wide_graph(to_proto(self._model))
+            self._wide = self._wide or wide_graph(to_proto(self.graph))
             return self._named(self._wide.run(feeds))
         except Exception:  # of onnx's shape inference, inliner or evaluator: the moved runs then say what rounding does
             self._has_wide = False
@@ -103,9 +97,9 @@ class OnnxRunner(Runner):
 
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """Outputs of the graph with weights and inner results off by one unit in the last place, drawn anew each time."""
-        if self._has_noisy and self._model is not None:
+        if self._has_noisy and self.graph is not None:
             try:
-                self._noisy = self._noisy or Session(with_noise(self._model), optimize=False)
+                self._noisy = self._noisy or Session(with_noise(self.graph), optimize=False)
                 if self._noisy.backend == self.session.backend:
                     return self._named(self._noisy.run(self._feeds(leaves)))
             except OnnxportError:
@@ -115,10 +109,7 @@ class OnnxRunner(Runner):
 
     def intermediates(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Every tensor of the main graph by name."""
-        if self._model is None:
-            return {}
-        names = self.example.names if self.example is not None else self.session.input_names
-        return values_of(self._model, dict(zip(names, leaves, strict=True)))
+        return values_of(self.graph, self._feeds(leaves)) if self.graph is not None else {}
 
 
 def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +129,7 @@ def bind(model: Any, binding: Binding) -> OnnxRunner:
 
     session: Session = model.session
     title = model.model.graph.name or "model"
-    if binding.inputs is None and not binding.kwargs:
+    if not binding.given:
         return OnnxRunner(session, title, None, model.model)
     inputs: Any = () if binding.inputs is None else binding.inputs
     if rows.is_frame(inputs) or rows.is_records(inputs):  # one graph input a column

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.graph.bodies import bodies
 from onnxport.graph.protos import to_proto
 from onnxport.validation import tolerance
-from onnxport.validation.numerics import CARRIERS, epsilon_of
+from onnxport.validation.numerics import CARRIERS
 
 # Operators whose results are not rounded, or by no more than what they are made of.
 _EXACT = CARRIERS | frozenset(
@@ -38,13 +38,12 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
             or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
         ):
             continue
-        array = value.numpy()
-        moved = tolerance.nudge(array, tolerance.epsilon(array.dtype), rng)
+        moved = tolerance.nudge(value.numpy(), 1, rng)
         tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
     types = {value.name: value.dtype for node in graph.graph for value in node.outputs}
     numbers = {ir.DataType.FLOAT: "float", ir.DataType.DOUBLE: "double"}
     for dtype, word in numbers.items():
-        unit = epsilon_of(dtype)
+        unit = tolerance.epsilon(dtype.numpy())
         for number, what in ((unit, "unit"), (1.0, "one"), (1.0 / unit, "whole")):
             constant = ir.tensor(np.asarray(number, dtype.numpy()), name=f"noise/{word}/{what}")
             proto.graph.initializer.append(ir.serde.serialize_tensor(constant))

@@ -6,6 +6,7 @@ has no kernel for is run by ONNX's reference evaluator, node by node, the rest i
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from onnxport.errors import InvalidModelError
 from onnxport.graph.guard.bounds import Guard, current
 from onnxport.graph.guard.requests import RemoteModel, stored, with_shapes
 from onnxport.graph.runtime import Session
+from onnxport.validation.runners.base import nested
 
 NARROW = {
     TensorProto.FLOAT: "tensor(float)",
@@ -57,7 +59,7 @@ class WideGraph:
         Raises:
             OnnxportError: a piece does not run on these inputs, or takes too long without a kernel.
         """
-        return self._pieces.run({name: _wide(value) for name, value in feeds.items()})
+        return self._pieces.run({name: nested(value, _wide) for name, value in feeds.items()})
 
     def run_prepared(self, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
         """The outputs named, as `Session.run_prepared` gives them."""
@@ -101,8 +103,6 @@ def wide_graph(proto: onnx.ModelProto) -> WideGraph | RemoteWideGraph:
 
 
 def _wide(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_wide(item) for item in value]
     narrow = isinstance(value, np.ndarray) and value.dtype.name in ("float32", "float16", "bfloat16")
     return value.astype(np.float64) if narrow else value
 
@@ -113,18 +113,12 @@ def widened(proto: onnx.ModelProto) -> onnx.ModelProto:
     Raises:
         InvalidModelError: an operator has no such form.
     """
-    inlined = onnx.inliner.inline_local_functions(proto) if proto.functions else _copy(proto)
+    inlined = onnx.inliner.inline_local_functions(proto) if proto.functions else copy.deepcopy(proto)
     typed = _Types(inlined)
     versions = {item.domain: item.version for item in inlined.opset_import}
     _widen_graph(inlined.graph, versions, typed)
     inlined.ClearField("functions")
     return inlined
-
-
-def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    return copy
 
 
 class _Types:
@@ -143,16 +137,18 @@ class _Types:
                 self.of[info.name] = info.type.tensor_type.elem_type
         self.of.update({item.name: item.data_type for item in graph.initializer})
         for node in graph.node:
-            for attribute in node.attribute:
-                for inner in (attribute.g, *attribute.graphs) if attribute.type in _GRAPHS else ():
-                    self._read(inner)
+            for inner in _bodies(node):
+                self._read(inner)
 
     def fresh(self, name: str) -> str:
         self._count += 1
         return f"{name}/wide{self._count}"
 
 
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            yield from attribute.graphs or [attribute.g]
 
 
 def _widen_graph(graph: onnx.GraphProto, versions: Mapping[str, int], typed: _Types) -> None:
@@ -199,9 +195,8 @@ def _widen_node(node: onnx.NodeProto, versions: Mapping[str, int], typed: _Types
             attribute.i = TensorProto.DOUBLE
         elif attribute.type == onnx.AttributeProto.TENSOR and node.domain == "":
             _widen_tensor(attribute.t)
-        elif attribute.type in _GRAPHS:
-            for inner in (attribute.g, *attribute.graphs):
-                _widen_graph(inner, versions, typed)
+    for inner in _bodies(node):
+        _widen_graph(inner, versions, typed)
     if node.op_type == "Constant":
         _widen_constant(node)
     casts = []
@@ -329,12 +324,11 @@ def _info(name: str, value: object) -> onnx.ValueInfoProto:
 def _read(node: onnx.NodeProto) -> Iterator[str]:
     """What a node reads, values that its bodies capture included."""
     yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs) if attribute.type in _GRAPHS else ():
-            own = {item.name for item in (*graph.input, *graph.initializer)}
-            own |= {name for inner in graph.node for name in inner.output}
-            names = [name for inner in graph.node for name in _read(inner)] + [item.name for item in graph.output]
-            yield from (name for name in names if name not in own)
+    for graph in _bodies(node):
+        own = {item.name for item in (*graph.input, *graph.initializer)}
+        own |= {name for inner in graph.node for name in inner.output}
+        names = [name for inner in graph.node for name in _read(inner)] + [item.name for item in graph.output]
+        yield from (name for name in names if name not in own)
 
 
 def _products(op_type: str, given: Mapping[str, Any]) -> int:

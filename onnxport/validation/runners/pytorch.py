@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,26 +24,18 @@ from onnxport.validation.runners.base import (
     Outputs,
     Runner,
     arguments_in_order,
+    nested,
     parameter_names,
-    split_arguments,
     top_level,
     travelled,
 )
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
+_RESULTS = (torch.Tensor, np.ndarray, bool, int, float)
 _MOVABLE = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
-_NARROW = frozenset(
-    {
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2fnuz,
-    }
-)
+_FLOAT8 = frozenset(getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz"))
+_NARROW = _MOVABLE - {torch.float64} | _FLOAT8
 
 
 class PytorchRunner(Runner):
@@ -70,7 +62,7 @@ class PytorchRunner(Runner):
         try:
             self._twin = self._twin or _double(self._call)
             if self._twin is not None:
-                return self._run(self._twin, [_widened(to_tensor(leaf)) for leaf in leaves])
+                return self._run(self._twin, [nested(to_tensor(leaf), _widened) for leaf in leaves])
         except Exception:  # a type named in the user's code clashes with float64: any error at all
             self._twin = None
         self._has_twin = False
@@ -93,13 +85,18 @@ class PytorchRunner(Runner):
 
     def _dtypes(self, leaves: Sequence[Any]) -> set[torch.dtype]:
         """The types of all tensors that the operators give; none where that can't be seen."""
-        seen = _Types()
+        dtypes: set[torch.dtype] = set()
+
+        def seen(operator: Any, result: Any) -> Any:
+            dtypes.update(leaf.dtype for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
+            return result
+
         try:
-            with seen:
+            with _Each(seen):
                 self.run(leaves)
         except Exception:  # scripted modules and tensors of a kind of their own do not go with such a mode
             return set()
-        return seen.dtypes
+        return dtypes
 
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """Outputs of a copy whose weights have moved, or of the model itself where it is large or no module; sums inside move."""
@@ -114,14 +111,12 @@ class PytorchRunner(Runner):
         with torch.no_grad():
             for weight in [*twin.parameters(), *twin.buffers()]:
                 if weight.dtype in _MOVABLE:
-                    array = to_numpy(weight)
-                    moved = tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng)
-                    weight.copy_(to_tensor(moved))
+                    weight.copy_(to_tensor(tolerance.nudge(to_numpy(weight), units, rng)))
         return self._run_with_noise(twin, tensors, seed)
 
     def _run_with_noise(self, call: Callable[..., Any], tensors: list[Any], seed: int) -> Outputs:
         try:
-            with _Noise(seed):
+            with _noise(seed):
                 return self._run(call, tensors)
         except Exception:  # compiled code need not take a dispatch mode
             return self._run(call, tensors)
@@ -130,8 +125,7 @@ class PytorchRunner(Runner):
         """Results of the operators in torch.export's graph by node name."""
         if not isinstance(self._call, torch.nn.Module):
             return {}
-        tensors = [to_tensor(leaf) for leaf in leaves]
-        args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
+        args, kwargs = self._rebuilt([to_tensor(leaf) for leaf in leaves])
         results: dict[str, Any] = {}
 
         class Recorder(torch.fx.Interpreter):
@@ -150,19 +144,19 @@ class PytorchRunner(Runner):
             return {}
         return results
 
+    def _rebuilt(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
+
     def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
-        args, kwargs = self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
+        args, kwargs = self._rebuilt(tensors)
         before = [_state(tensor) for tensor in tensors]
         with torch.no_grad(), _unchanged(call):
             result = call(*args, **kwargs)
             if self._structured:
                 return top_level(result, to_numpy)
-            outputs = [(".".join(path), to_numpy(leaf)) for path, leaf in leaves_of(result) if _is_result(leaf)]
-        names = (
-            self._arguments.example.names
-            if self._arguments is not None
-            else [f"input_{i}" for i in range(len(tensors))]
-        )
+            results = [(path, leaf) for path, leaf in leaves_of(result) if isinstance(leaf, _RESULTS)]
+            outputs = [(".".join(path), to_numpy(leaf)) for path, leaf in results]
+        names = self.example.names if self.example is not None else [f"input_{i}" for i in range(len(tensors))]
         written = [
             (f"{name}.updated", to_numpy(tensor))
             for name, tensor, state in zip(names, tensors, before, strict=True)
@@ -175,37 +169,31 @@ class PytorchRunner(Runner):
 _SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum".split())
 
 
-class _Noise(TorchDispatchMode):
-    """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph."""
+class _Each(TorchDispatchMode):
+    """Hands the result of each operator through a function of the operator and its result."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, through: Callable[[Any, Any], Any]) -> None:
         super().__init__()
-        self._draw = torch.Generator().manual_seed(seed)
+        self._through = through
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        return self._through(func, func(*args, **(kwargs or {})))
+
+
+def _noise(seed: int) -> _Each:
+    """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def moved(operator: Any, result: Any) -> Any:
         rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
-        if not rounded or func.overloadpacket.__name__ not in _SUMS or result.device.type != "cpu":
+        if not rounded or operator.overloadpacket.__name__ not in _SUMS or result.device.type != "cpu":
             return result
         unit = torch.finfo(result.dtype).eps
-        signs = 2.0 * torch.randint(0, 2, result.shape, generator=self._draw).to(result.dtype) - 1.0
+        signs = 2.0 * torch.randint(0, 2, result.shape, generator=draw).to(result.dtype) - 1.0
         exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
         return torch.where(exact, result, result * (1.0 + unit * signs))
 
-
-class _Types(TorchDispatchMode):
-    """Records the types of what operators give."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dtypes: set[torch.dtype] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in pytree.tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self.dtypes.add(leaf.dtype)
-        return result
+    return _Each(moved)
 
 
 class Arguments:
@@ -238,13 +226,11 @@ def bind(model: Any, binding: Binding) -> PytorchRunner:
     call = model.module() if isinstance(model, torch.export.ExportedProgram) else model
     named = getattr(model, "__qualname__", type(model).__qualname__)
     title = type(model).__qualname__ if isinstance(model, torch.nn.Module) else named
-    if binding.inputs is None and not binding.kwargs:
+    if not binding.given:
         return PytorchRunner(call, title, None, binding.structured)
-    inputs = (
-        tuple(binding.inputs) if isinstance(binding.inputs, list) else () if binding.inputs is None else binding.inputs
-    )
-    args, kwargs = split_arguments(inputs, binding.kwargs)
-    return PytorchRunner(call, title, Arguments(call, args, kwargs), binding.structured)
+    inputs = tuple(binding.inputs) if isinstance(binding.inputs, list) else binding.inputs
+    arguments = Arguments(call, *replace(binding, inputs=inputs).arguments())
+    return PytorchRunner(call, title, arguments, binding.structured)
 
 
 def to_numpy(value: object) -> Any:
@@ -266,10 +252,8 @@ def to_numpy(value: object) -> Any:
 
 def to_tensor(leaf: object) -> Any:
     """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts as tensors."""
-    if isinstance(leaf, list):
-        return [to_tensor(item) for item in leaf]
-    if isinstance(leaf, dict):
-        return {key: to_tensor(item) for key, item in leaf.items()}
+    if isinstance(leaf, (list, dict)):
+        return nested(leaf, to_tensor)
     if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind in "OUS":
         return leaf
     array = travelled(np.array(leaf, copy=True))
@@ -286,24 +270,17 @@ def leaves_of(result: object, prefix: tuple[str, ...] = ()) -> list[tuple[tuple[
     for path, leaf in pairs:
         names = (*prefix, *(_key(part) for part in path))
         children = _fields(leaf)
-        leaves += (
-            [(names, leaf)]
-            if children is None
-            else [p for key, item in children for p in leaves_of(item, (*names, key))]
-        )
+        inner = [pair for key, item in children or () for pair in leaves_of(item, (*names, key))]
+        leaves += [(names, leaf)] if children is None else inner
     return leaves
 
 
 def _fields(leaf: object) -> list[tuple[str, Any]] | None:
     if isinstance(leaf, Mapping):
         return [(str(key), item) for key, item in leaf.items()]
-    if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
-        return [(item.name, getattr(leaf, item.name)) for item in dataclasses.fields(leaf)]
+    if is_dataclass(leaf) and not isinstance(leaf, type):
+        return [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]
     return None
-
-
-def _is_result(leaf: object) -> bool:
-    return isinstance(leaf, (torch.Tensor, np.ndarray, bool, int, float))
 
 
 def _argument_name(path: tuple[Any, ...], parameters: Sequence[str]) -> str:
@@ -338,9 +315,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
     tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     flat = tensor.contiguous().reshape(-1)
-    return (
-        flat.view(torch.uint8) if flat.numel() else flat
-    )  # of no elements torch may hold a stride of 0, which has no view
+    return flat.view(torch.uint8) if flat.numel() else flat  # a stride of 0, which no elements may have, has no view
 
 
 @contextmanager
@@ -370,8 +345,6 @@ def _weight_bytes(module: torch.nn.Module) -> int:
 
 
 def _widened(value: object) -> Any:
-    if isinstance(value, list):
-        return [_widened(item) for item in value]
     if not isinstance(value, torch.Tensor):
         return value
     if value.dtype in _NARROW:

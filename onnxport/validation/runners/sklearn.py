@@ -14,16 +14,20 @@ from onnxport.graph.outputs import Output
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
-from onnxport.validation.runners.sklearn_outputs import call, dense, produced, provider
+from onnxport.validation.runners.sklearn_outputs import call, produced, provider
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-# Results of methods that give several, in scikit-learn's order; `predict_std` is predict(X, return_std=True).
-_SEVERAL: dict[str, tuple[str, ...]] = {
-    "kneighbors": ("distances", "indices"),
-    "radius_neighbors": ("distances", "indices"),
-    "transform": ("x", "y"),
+# By the output's name, results of methods that give several, in scikit-learn's order.
+_SEVERAL: dict[str, tuple[str, int | None]] = {
+    f"{method}_{result}": (method, index)
+    for method, results in (
+        ("kneighbors", ("distances", "indices")),
+        ("radius_neighbors", ("distances", "indices")),
+        ("transform", ("x", "y")),
+    )
+    for index, result in enumerate(results)
 }
 # A move that float64 shows and float32 does not.
 _BLIND = 2.0**-35
@@ -39,14 +43,11 @@ class SklearnRunner(Runner):
     def __init__(
         self,
         estimator: BaseEstimator,
-        title: str,
         example: Example | None,
         table: Callable[[Sequence[Any]], Any],
-        outputs: Sequence[str],
-        produced: Sequence[Output] = (),
+        outputs: Sequence[Output],
     ) -> None:
-        super().__init__(title, example)
-        self._produced = produced
+        super().__init__(type(estimator).__name__, example)
         self.estimator = estimator
         self._table = table
         self._outputs = outputs
@@ -68,22 +69,15 @@ class SklearnRunner(Runner):
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """One result for each output."""
-        table = self._table(leaves)
-        if self._produced:
-            return produced(self.estimator, self._produced, table)
-        done: dict[str, Any] = {}
-        return [(name, dense(self._result(name, table, done))) for name in self._outputs]
+        return produced(self.estimator, self._outputs, self._table(leaves))
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """The same on inputs in float64 (trees compare in the type of the converted model's input all the same)."""
         if not any(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float32, np.float16) for leaf in leaves):
             return None
-        wide = [
-            leaf.astype(np.float64) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" else leaf
-            for leaf in leaves
-        ]
+        floating = [isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" for leaf in leaves]
         try:
-            return self.run(wide)
+            return self.run([leaf.astype(np.float64) if is_one else leaf for leaf, is_one in zip(leaves, floating)])
         except (TypeError, ValueError):
             return None
 
@@ -94,13 +88,13 @@ class SklearnRunner(Runner):
 
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """float32's where the results do not change at all when float64 inputs move by less than float32 tells apart."""
-        wide = [isinstance(leaf, np.ndarray) and leaf.dtype == np.float64 for leaf in leaves]
-        if not any(wide):
+        wide = [i for i, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray) and leaf.dtype == np.float64]
+        if not wide:
             return None
-        beside = [leaf * (1 + _BLIND) if is_wide else leaf for leaf, is_wide in zip(leaves, wide, strict=True)]
-        single = [
-            leaf.astype(np.float32).astype(np.float64) if is_wide else leaf for leaf, is_wide in zip(beside, wide)
-        ]
+        beside, single = list(leaves), list(leaves)
+        for place in wide:
+            beside[place] = leaves[place] * (1 + _BLIND)
+            single[place] = beside[place].astype(np.float32).astype(np.float64)
         try:
             pairs = zip(self.run(beside), self.run(single), strict=True)
             same = all(np.array_equal(np.asarray(a), np.asarray(b)) for (_, a), (_, b) in pairs)
@@ -110,73 +104,34 @@ class SklearnRunner(Runner):
 
     def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
         """Results of a copy whose fitted numbers have moved, but for those of trees."""
-        twin = moved(self.estimator, units, seed)
-        other = SklearnRunner(twin, self.title, self.example, self._table, self._outputs, self._produced)
-        return other.run(leaves)
+        return produced(moved(self.estimator, units, seed), self._outputs, self._table(leaves))
 
-    def _result(self, name: str, table: object, done: dict[str, Any]) -> Any:
-        method, index = self._method(name)
-        key = "predict(return_std)" if name == "predict_std" else method
-        if key not in done:
-            call = getattr(self.estimator, method)
-            done[key] = call(table, return_std=True) if name == "predict_std" else call(table)
-        result = done[key]
-        return result if index is None else result[index]
-
-    def _method(self, name: str) -> tuple[str, int | None]:
-        """The method behind an output, and which of its results."""
-        estimator = self.estimator
-        if name in ("label", "output_label"):
-            return "predict", None
-        if name in ("probabilities", "output_probability"):
-            return ("predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"), None
-        if name == "variable":
-            return ("transform" if _transforms(estimator) else "predict"), None
-        if name == "predict_std":
-            return "predict", 1
-        if name == "scores" and not hasattr(estimator, "scores"):
-            return ("decision_function" if hasattr(estimator, "decision_function") else "score_samples"), None
-        if hasattr(estimator, name):
-            return name, None
-        for method, results in _SEVERAL.items():
-            for index, result in enumerate(results):
-                if name == f"{method}_{result}" and hasattr(estimator, method):
-                    return method, index
-        stem, _, last = name.rpartition("_")
-        stem = "predict_proba" if stem == "probabilities" else stem
-        if stem and last.isdigit() and hasattr(estimator, stem):
-            return stem, int(last)
-        raise InvalidInputError(f"{type(estimator).__name__} has no method behind the output {name!r}")
+    def says_columns(self, name: str) -> bool:
+        """Whether it is what a transformer or a regressor of several targets gives: also of a table of one row."""
+        return name in ("variable", "transform", "inverse_transform")
 
     def says_probabilities(self, name: str) -> bool:
         """Whether it is what `predict_proba` gives."""
-        produced = self._produced_as(name)
-        method = produced.method if produced is not None else self._method(name)[0]
-        return method == "predict_proba"
+        output = self._output(name)
+        return output is not None and output.method == "predict_proba"
 
     def says_labels(self, name: str) -> bool:
         """Whether it is what a classifier predicts."""
         from sklearn.base import is_classifier
 
-        return self._predicted(name) and is_classifier(self.estimator)
+        output = self._output(name)
+        return output is not None and output.method == "predict" and is_classifier(self.estimator)
 
-    def _produced_as(self, name: str) -> Output | None:
-        return next((item for item in self._produced if item.name == name), None)
+    def _output(self, name: str) -> Output | None:
+        recorded = (item for item in self._outputs if item.name == name)
+        return next(recorded, None) or behind(self.estimator, name)
 
-    def _predicted(self, name: str) -> bool:
-        produced = self._produced_as(name)
-        return produced.method == "predict" if produced is not None else name in ("label", "predict", "output_label")
-
-    def undecided(
-        self, leaves: Sequence[Any], name: str, outputs: Mapping[str, Any], slack: float
-    ) -> np.ndarray | None:
+    def undecided(self, leaves: Sequence[Any], name: str, slack: float) -> np.ndarray | None:
         """Rows whose best two scores lie closer together than `slack` times the scores' scale; neighbours at equal distances."""
-        produced = self._produced_as(name)
-        if produced is not None and produced.method == "kneighbors" and produced.index == 1:
+        output = self._output(name)
+        if output is not None and output.method == "kneighbors" and output.index == 1:
             return self._tied_neighbours(leaves, slack)
-        if not self._predicted(name):
-            return None
-        scores = self._scores(leaves, outputs)
+        scores = self._scores(leaves) if output is not None and output.method == "predict" else None
         if scores is None:
             return None
         scores = np.asarray(scores, np.float64)
@@ -214,7 +169,7 @@ class SklearnRunner(Runner):
             "meets first; if these rows alone differ, pass validate=False"
         )
 
-    def _scores(self, leaves: Sequence[Any], outputs: Mapping[str, Any]) -> Any:
+    def _scores(self, leaves: Sequence[Any]) -> Any:
         table = self._table(leaves)
         for method in ("decision_function", "predict_proba", "transform"):
             if method == "transform" and not hasattr(self.estimator, "cluster_centers_"):
@@ -230,30 +185,52 @@ class SklearnRunner(Runner):
 
 def bind(model: BaseEstimator, binding: Binding) -> SklearnRunner:
     """A runner of a fitted estimator or pipeline."""
-    outputs = () if binding.produced else _called(model, binding)
-    title = type(model).__name__
+    outputs = binding.produced or _called(model, binding)
     inputs = binding.inputs
     if isinstance(inputs, tuple) and len(inputs) == 1:
         inputs = inputs[0]
     if inputs is None and binding.kwargs:
         inputs = dict(binding.kwargs)
     if inputs is None:
-        return SklearnRunner(model, title, None, _table_for(model, binding.specs), outputs, binding.produced)
+        return SklearnRunner(model, None, _table_for(model, binding.specs), outputs)
     example, table = take_apart(inputs, binding.specs, fitted=getattr(model, "feature_names_in_", ()))
-    return SklearnRunner(model, title, example, table, outputs, binding.produced)
+    return SklearnRunner(model, example, table, outputs)
 
 
-def _called(model: BaseEstimator, binding: Binding) -> tuple[str, ...]:
-    """For each output of the graph the name of the method that gives it; the user may have named it otherwise."""
+def _called(model: BaseEstimator, binding: Binding) -> tuple[Output, ...]:
+    """For each output of the graph the method that gives it; the user may have named it otherwise."""
     names = binding.output_names or ()
-    if names and all(_known(model, name) for name in names):
-        return names
-    usual = tuple(binding.methods or default_outputs(model))
-    if names and len(usual) != len(names):
-        raise InvalidInputError(
-            f"no method of {type(model).__name__} is behind the outputs {', '.join(names)}: pass methods=[...]"
-        )
-    return usual
+    outputs = [behind(model, name) for name in names]
+    if not names or None in outputs:
+        usual = binding.methods or default_outputs(model)
+        if names and len(usual) != len(names):
+            raise InvalidInputError(
+                f"no method of {type(model).__name__} is behind the outputs {', '.join(names)}: pass methods=[...]"
+            )
+        outputs = [behind(model, name) for name in usual]
+        for name, output in zip(usual, outputs, strict=True):
+            if output is None:
+                raise InvalidInputError(f"{type(model).__name__} has no method behind the output {name!r}")
+    return tuple(output for output in outputs if output is not None)
+
+
+def behind(estimator: BaseEstimator, name: str) -> Output | None:
+    """The method behind an output of this name, and which of its results; None where the estimator has none."""
+    method, index = name, None
+    if name in ("label", "output_label"):
+        method = "predict"
+    elif name in ("probabilities", "output_probability"):
+        method = "predict_proba" if hasattr(estimator, "predict_proba") else "decision_function"
+    elif name == "variable":
+        method = "predict" if hasattr(estimator, "predict") else "transform"
+    elif name == "scores" and not hasattr(estimator, "scores"):
+        method = "decision_function" if hasattr(estimator, "decision_function") else "score_samples"
+    elif name != "predict_std" and not hasattr(estimator, name):
+        stem, _, last = name.rpartition("_")
+        stem = "predict_proba" if stem == "probabilities" else stem
+        method, index = _SEVERAL.get(name, (stem, int(last)) if last.isdigit() else ("", None))
+    known = hasattr(estimator, "predict" if method == "predict_std" else method)
+    return Output(name, method, index) if known else None
 
 
 def default_outputs(estimator: BaseEstimator) -> tuple[str, ...]:
@@ -295,7 +272,10 @@ def take_apart(
     dims = specs[0].dims if specs else None
     frame_like = columns is not None
     listed = rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1
-    array = rows.padded(inputs) if listed else _matrix(inputs)
+    if hasattr(inputs, "toarray"):
+        array = np.asarray(inputs.toarray())
+    else:
+        array = rows.padded(inputs) if listed else rows.plain(inputs)
     flat_strings = array.ndim == 1
 
     def matrix(leaves: Sequence[Any]) -> Any:
@@ -306,24 +286,10 @@ def take_apart(
             return list(leaf.ravel())
         if hasattr(inputs, "toarray"):
             return type(inputs)(leaf)  # an estimator may tell what a sparse matrix leaves out from zeros
-        return _frame_of(leaf, inputs) if frame_like else leaf
+        return _frame({str(name): leaf[:, i] for i, name in enumerate(inputs.columns)}, inputs) if frame_like else leaf
 
     leaf = array.reshape(-1, 1) if flat_strings and dims is not None and len(dims) == 2 else array
     return Example((specs[0].name if specs else "X",), (leaf,)), matrix
-
-
-def _known(estimator: BaseEstimator, name: str) -> bool:
-    runner = SklearnRunner(estimator, "", None, lambda leaves: leaves, ())
-    try:
-        method, _ = runner._method(name)
-    except InvalidInputError:
-        return False
-    return hasattr(estimator, method)
-
-
-def _transforms(estimator: BaseEstimator) -> bool:
-    """Whether the estimator's use is `transform`: it has no `predict`."""
-    return hasattr(estimator, "transform") and not hasattr(estimator, "predict")
 
 
 def _of_pandas(estimator: BaseEstimator) -> bool:
@@ -332,12 +298,6 @@ def _of_pandas(estimator: BaseEstimator) -> bool:
     parts = [*getattr(estimator, "steps", ())[-1:], *getattr(estimator, "transformer_list", ())]
     parts += getattr(estimator, "transformers_", ())
     return any(_of_pandas(part[1]) for part in parts)
-
-
-def _matrix(inputs: object) -> np.ndarray:
-    if hasattr(inputs, "toarray"):
-        return np.asarray(inputs.toarray())
-    return rows.plain(inputs)
 
 
 def _frame(columns: dict[str, Any], like: Any, fitted: Sequence[Any] = ()) -> Any:
@@ -391,10 +351,6 @@ def _beside(frame: Any, original: Any, names: Sequence[Any]) -> Any:
     return frame[list(original.columns)]
 
 
-def _frame_of(leaf: np.ndarray, like: Any) -> Any:
-    return _frame({str(name): leaf[:, i] for i, name in enumerate(like.columns)}, like)
-
-
 def _table_for(model: BaseEstimator, specs: Sequence[InputSpec] | None) -> Callable[[Sequence[Any]], Any]:
     """How leaves that were drawn from a graph's signature become the estimator's input."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
@@ -404,9 +360,8 @@ def _table_for(model: BaseEstimator, specs: Sequence[InputSpec] | None) -> Calla
         def frame(leaves: Sequence[Any]) -> Any:
             import pandas as pd
 
-            return pd.DataFrame(
-                {name: np.asarray(leaf).reshape(-1) for name, leaf in zip(columns, leaves, strict=True)}
-            )
+            flat = (np.asarray(leaf).reshape(-1) for leaf in leaves)
+            return pd.DataFrame(dict(zip(columns, flat, strict=True)))
 
         return frame
 

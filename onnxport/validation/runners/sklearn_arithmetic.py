@@ -59,7 +59,7 @@ def moved(estimator: BaseEstimator, units: int, seed: int) -> Any:
 
 def _moved_value(value: Any, units: int, rng: np.random.Generator) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return tolerance.nudge(value, units * tolerance.epsilon(value.dtype), rng)
+        return tolerance.nudge(value, units, rng)
     if type(value) in (list, tuple) and value and all(isinstance(item, np.ndarray) for item in value):
         return type(value)(_moved_value(item, units, rng) for item in value)
     return value

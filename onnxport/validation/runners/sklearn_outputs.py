@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +23,21 @@ def produced(estimator: BaseEstimator, outputs: Sequence[Output], table: object)
     Raises:
         InvalidInputError: the estimator has no such method or step: the graph is another's.
     """
-    recorders = {item.step: _Recorder(_step(estimator, item.step), item.method) for item in outputs if item.step}
-    done: dict[str, Any] = {}
-    try:
-        for item in outputs:
-            if not item.step and item.method not in done:
-                done[item.method] = call(estimator, item.method, table)
-    finally:
-        for recorder in recorders.values():
-            recorder.stop()
-    outputs_by_name = []
-    for item in outputs:
-        result = recorders[item.step].result if item.step else done[item.method]
-        outputs_by_name.append(
-            (item.name, _formed(estimator, item, result if item.index is None else result[item.index]))
-        )
-    return outputs_by_name
+    results: dict[tuple[str, str], Any] = {}
+    wanted = dict.fromkeys((item.step, item.method) for item in outputs)
+    with ExitStack() as stack:
+        for step, method in wanted:
+            if step:
+                stack.enter_context(_recorded(_step(estimator, step), method, results, (step, method)))
+        for step, method in wanted:
+            if not step:
+                results[step, method] = call(estimator, method, table)
+
+    def result(item: Output) -> Any:
+        whole: Any = results.get((item.step, item.method))
+        return whole if item.index is None else whole[item.index]
+
+    return [(item.name, _formed(estimator, item, result(item))) for item in outputs]
 
 
 def provider(estimator: BaseEstimator, method: str) -> Any:
@@ -81,23 +81,20 @@ def _step(estimator: BaseEstimator, path: str) -> Any:
     return estimator
 
 
-class _Recorder:
+@contextmanager
+def _recorded(step: BaseEstimator, method: str, results: dict[Any, Any], key: tuple[str, str]) -> Iterator[None]:
     """Keeps what a method of a step gives while the whole estimator runs."""
+    original = getattr(step, method)
 
-    def __init__(self, step: BaseEstimator, method: str) -> None:
-        self.result: Any = None
-        self._step, self._method = step, method
-        original = getattr(step, method)
+    def recording(*args: object, **kwargs: object) -> Any:
+        results[key] = original(*args, **kwargs)
+        return results[key]
 
-        def recording(*args: object, **kwargs: object) -> Any:
-            self.result = original(*args, **kwargs)
-            return self.result
-
-        setattr(step, method, recording)
-
-    def stop(self) -> None:
-        """Gives the step its own method back."""
-        delattr(self._step, self._method)
+    setattr(step, method, recording)
+    try:
+        yield
+    finally:
+        delattr(step, method)
 
 
 def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:

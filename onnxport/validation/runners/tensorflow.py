@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,23 +17,19 @@ from onnxport.validation.runners.base import (
     Runner,
     arguments_in_order,
     parameter_names,
-    split_arguments,
     top_level,
 )
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
+from onnxport.validation.runners.tensorflow_traced import TracedRunner
 from onnxport.validation.runners.tensorflow_wide import Twins
 
 Path = tuple[str, ...]
 
 
-class TensorflowRunner(Runner):
+class TensorflowRunner(TracedRunner):
     """Calls a function of tensors; leaves are the tensors among its arguments in tf.nest's order."""
 
     framework: ClassVar[str] = "tensorflow"
-    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
-    windows_without_rows: ClassVar[bool] = False
-    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
-    products_keep_nan: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -49,11 +44,12 @@ class TensorflowRunner(Runner):
         self._arguments = arguments
         self._keywords = keywords
         self._structured = structured
+        self._twins = Twins(self._called, to_tensor)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as tf.nest does, named by their paths."""
         with cancelled_in_time():
-            return outputs_of(self._called([to_tensor(leaf) for leaf in leaves]), self._structured)
+            return self._named(self._called([to_tensor(leaf) for leaf in leaves]))
 
     def _called(self, tensors: Sequence[Any]) -> Any:
         if self._arguments is not None:
@@ -63,37 +59,14 @@ class TensorflowRunner(Runner):
             return self._call(**dict(zip(self._keywords, tensors, strict=True)))
         return self._call(*tensors)
 
-    @cached_property
-    def _twins(self) -> Twins:
-        return Twins(self._called)
-
-    def coarse(self, leaves: Sequence[Any]) -> float | None:
-        """Of the types in the traced graph."""
-        return self._twins.coarse([to_tensor(leaf) for leaf in leaves])
-
-    def computes_complex(self, leaves: Sequence[Any]) -> bool:
-        """Whether a node of the traced graph has complex numbers."""
-        return self._twins.computes_complex([to_tensor(leaf) for leaf in leaves])
-
-    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
-        """Outputs of the traced graph in float64; None where an operator has no kernel for it."""
-        result = self._twins.float64([to_tensor(leaf) for leaf in leaves])
-        return outputs_of(result, self._structured) if result is not None else None
-
-    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
-        """Outputs of the traced graph with moved weights; of the model itself where it can't be frozen."""
-        result = self._twins.moved([to_tensor(leaf) for leaf in leaves], units, seed)
-        return outputs_of(result, self._structured) if result is not None else self.run(leaves)
+    def _named(self, result: object) -> Outputs:
+        return outputs_of(result, self._structured)
 
 
-class GraphDefRunner(Runner):
+class GraphDefRunner(TracedRunner):
     """Runs a frozen graph in a session of its own; leaves feed the tensors that the converted graph's inputs are named after."""
 
     framework: ClassVar[str] = "tensorflow"
-    # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
-    windows_without_rows: ClassVar[bool] = False
-    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
-    products_keep_nan: ClassVar[bool] = False
 
     def __init__(
         self, definition: tf.compat.v1.GraphDef, feeds: Sequence[str], fetches: Sequence[str], example: Example | None
@@ -111,8 +84,10 @@ class GraphDefRunner(Runner):
         """The fetched tensors in order."""
         with tf.compat.v1.Session(graph=self._graph) as session:
             feeds = {_tensor_name(name): leaf for name, leaf in zip(self._feeds, leaves, strict=True)}
-            values = session.run([_tensor_name(name) for name in self._fetches], feeds)
-        return list(zip(self._fetches, values, strict=True))
+            return self._named(session.run([_tensor_name(name) for name in self._fetches], feeds))
+
+    def _named(self, result: Any) -> Outputs:
+        return list(zip(self._fetches, result, strict=True))
 
 
 class Arguments:
@@ -137,8 +112,9 @@ class Arguments:
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors in place of those of the example."""
         rest = iter(tensors)
-        args = tuple(_replaced(item, rest) for item in self._args)
-        return args, {key: _replaced(item, rest) for key, item in self._kwargs.items()}
+        replaced = lambda leaf: next(rest) if _varies(leaf) else leaf  # noqa: E731
+        args = tuple(tf.nest.map_structure(replaced, item) for item in self._args)
+        return args, {key: tf.nest.map_structure(replaced, item) for key, item in self._kwargs.items()}
 
 
 def bind(model: object, binding: Binding) -> Runner:
@@ -147,11 +123,11 @@ def bind(model: object, binding: Binding) -> Runner:
         return _bind_graph(model, binding)
     call, by_name = callable_of(model, binding.signature)
     title = type(model).__qualname__ if not hasattr(model, "__name__") else str(model.__name__)
-    if binding.inputs is None and not binding.kwargs:
+    if not binding.given:
         keywords = _keywords(call, binding) if by_name else ()
         return TensorflowRunner(call, title, None, keywords, binding.structured)
-    args, kwargs = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
-    parameters = parameter_names(getattr(call, "python_function", call))
+    args, kwargs = binding.arguments()
+    function = getattr(call, "python_function", call)
     if by_name and args:
         names = _keywords(call, binding)
         if len(args) > len(names):
@@ -159,8 +135,8 @@ def bind(model: object, binding: Binding) -> Runner:
                 f"the signature takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
             )
         args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
-    kwargs = arguments_in_order(getattr(call, "python_function", call), args, kwargs)
-    return TensorflowRunner(call, title, Arguments(args, kwargs, parameters), (), binding.structured)
+    arguments = Arguments(args, arguments_in_order(function, args, kwargs), parameter_names(function))
+    return TensorflowRunner(call, title, arguments, (), binding.structured)
 
 
 def callable_of(model: object, signature: str | None) -> tuple[Callable[..., Any], bool]:
@@ -218,8 +194,7 @@ def outputs_of(result: object, structured: bool) -> Outputs:
     """The tensors of a result, in tf.nest's order."""
     if structured:
         return top_level(result, to_numpy)
-    leaves = [(path, leaf) for path, leaf in paths(result) if leaf is not None]
-    return [(".".join(path), to_numpy(leaf)) for path, leaf in leaves]
+    return [(".".join(path), to_numpy(leaf)) for path, leaf in paths(result) if leaf is not None]
 
 
 def paths(structure: object, prefix: Path = ()) -> list[tuple[Path, Any]]:
@@ -242,17 +217,6 @@ def _children(structure: object) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _replaced(structure: Any, rest: Any) -> Any:
-    if isinstance(structure, Mapping):
-        replaced = {key: _replaced(structure[key], rest) for key in sorted(structure)}
-        return type(structure)((key, replaced[key]) for key in structure)  # type: ignore[call-arg]
-    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(_replaced(item, rest) for item in structure))
-    if isinstance(structure, (list, tuple)):
-        return type(structure)(_replaced(item, rest) for item in structure)
-    return next(rest) if _varies(structure) else structure
-
-
 def _varies(leaf: object) -> bool:
     """Tensors, arrays and numbers are inputs of the trace; booleans, strings and None are constants of it."""
     return leaf is not None and not isinstance(leaf, (bool, str, bytes, tf.TypeSpec))
@@ -261,30 +225,25 @@ def _varies(leaf: object) -> bool:
 def _keywords(call: Any, binding: Binding) -> list[str]:
     """The input names of a signature, in the graph's order where they agree."""
     _, named = call.structured_input_signature
-    if binding.specs is not None and {spec.name for spec in binding.specs} == set(named):
-        return [spec.name for spec in binding.specs]
-    return list(named)
+    names = binding.names(list(named))
+    return names if set(names) == set(named) else list(named)
 
 
 def _bind_graph(definition: tf.compat.v1.GraphDef, binding: Binding) -> GraphDefRunner:
     placeholders = [node.name for node in definition.node if node.op == "Placeholder"]
-    names = [spec.name for spec in binding.specs] if binding.specs is not None else placeholders
-    feeds = (
-        names
-        if all(name.partition(":")[0] in {node.name for node in definition.node} for name in names)
-        else placeholders
-    )
+    names = binding.names(placeholders)
+    known = {node.name for node in definition.node}
+    feeds = names if all(name.partition(":")[0] in known for name in names) else placeholders
     fetches = list(binding.output_names or ())
-    if binding.inputs is None and not binding.kwargs:
+    if not binding.given:
         return GraphDefRunner(definition, feeds, fetches, None)
-    args, kwargs = split_arguments(() if binding.inputs is None else binding.inputs, binding.kwargs)
+    args, kwargs = binding.arguments()
     given = {**dict(zip(feeds, args, strict=False)), **kwargs}
     missing = [name for name in feeds if name not in given]
     if missing or len(args) > len(feeds):
         raise InvalidInputError(f"the graph takes inputs {', '.join(feeds)}; missing {missing}")
-    return GraphDefRunner(
-        definition, feeds, fetches, Example(tuple(feeds), tuple(to_numpy(given[name]) for name in feeds))
-    )
+    example = Example(tuple(feeds), tuple(to_numpy(given[name]) for name in feeds))
+    return GraphDefRunner(definition, feeds, fetches, example)
 
 
 def _tensor_name(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
@@ -28,11 +28,8 @@ def cancelled_in_time() -> Iterator[None]:
         yield
         return
     guard = current()
-    if guard is not None and guard.nodes > _MOST_OPTIMISED:
-        with _not_optimised(), _cancelled_after(left):
-            yield
-        return
-    with _cancelled_after(left):
+    long = guard is not None and guard.nodes > _MOST_OPTIMISED
+    with _not_optimised() if long else nullcontext(), _cancelled_after(left):
         yield
 
 

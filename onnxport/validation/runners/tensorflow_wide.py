@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -82,8 +83,7 @@ class FrozenTwin:
 
     def widened(self) -> Callable[[Sequence[Any]], Any]:
         """The function in float64."""
-        definition = graph_pb2.GraphDef()
-        definition.CopyFrom(self._definition)
+        definition = copy.deepcopy(self._definition)
         for nodes in _lists(definition):
             kept = [piece for node in nodes for piece in _batch_norm(node)]
             del nodes[:]
@@ -101,15 +101,14 @@ class FrozenTwin:
         """The function with its constants of several numbers off by `units` in the last place, up or down at random."""
         rng = np.random.default_rng(seed)
         if self._fed is not None:
-            weights = [tf.constant(_moved(array, units, rng)) for array in self._weights.values()]
+            weights = [tf.constant(tolerance.nudge(array, units, rng)) for array in self._weights.values()]
             run = self._fed
             return lambda tensors: run([*tensors, *weights])
-        definition = graph_pb2.GraphDef()
-        definition.CopyFrom(self._definition)
+        definition = copy.deepcopy(self._definition)
         for node in _nodes(definition):
             array = _weight(node)
             if array is not None:
-                changed = _moved(array, units, rng)
+                changed = tolerance.nudge(array, units, rng)
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(changed, node.attr["dtype"].type))
         return self._runnable(definition)
 
@@ -128,8 +127,7 @@ class FrozenTwin:
         functions = self._definition.library.function
         if any(_weight(node) is not None for function in functions for node in function.node_def):
             return None
-        definition = graph_pb2.GraphDef()
-        definition.CopyFrom(self._definition)
+        definition = copy.deepcopy(self._definition)
         for node in definition.node:
             if node.name in self._weights:
                 shape = tf.TensorShape(self._weights[node.name].shape).as_proto()
@@ -158,29 +156,30 @@ class Twins:
 
     Args:
         call: takes a list of tensors.
+        to_tensor: makes one of an array.
     """
 
-    def __init__(self, call: Callable[[Sequence[Any]], Any]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[[Sequence[Any]], Any], to_tensor: Callable[[object], Any]) -> None:
+        self._call, self._to_tensor = call, to_tensor
         self._frozen: FrozenTwin | None = None
         self._wide: Callable[[Sequence[Any]], Any] | None = None
         self._moved: dict[tuple[int, int], Callable[[Sequence[Any]], Any]] = {}
         self._failed = False
         self._narrow_only = False
 
-    def coarse(self, tensors: Sequence[Any]) -> float | None:
+    def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Epsilon of the coarsest 16-bit type in the graph."""
-        twin = self._twin(tensors)
+        twin, _ = self._twin(leaves)
         return twin.coarse if twin is not None else None
 
-    def computes_complex(self, tensors: Sequence[Any]) -> bool:
+    def computes_complex(self, leaves: Sequence[Any]) -> bool:
         """Whether the graph computes with complex numbers; False where there is no graph."""
-        twin = self._twin(tensors)
+        twin, _ = self._twin(leaves)
         return twin is not None and twin.computes_complex
 
-    def float64(self, tensors: Sequence[Any]) -> Any:
+    def float64(self, leaves: Sequence[Any]) -> Any:
         """Results in float64; None where there are none."""
-        twin = self._twin(tensors)
+        twin, tensors = self._twin(leaves)
         if twin is None or self._narrow_only:
             return None
         try:
@@ -190,9 +189,9 @@ class Twins:
             self._narrow_only = True
         return None
 
-    def moved(self, tensors: Sequence[Any], units: int, seed: int) -> Any:
+    def moved(self, leaves: Sequence[Any], units: int, seed: int) -> Any:
         """Results with moved weights; None where there are none."""
-        twin = self._twin(tensors)
+        twin, tensors = self._twin(leaves)
         if twin is None:
             return None
         try:
@@ -203,9 +202,11 @@ class Twins:
         except Exception:  # a graph that can't be put together again
             return None
 
-    def _twin(self, tensors: Sequence[Any]) -> FrozenTwin | None:
+    def _twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
+        """The twin for leaves like these, and their tensors."""
+        tensors = [self._to_tensor(leaf) for leaf in leaves]
         if self._failed or not all(isinstance(tensor, tf.Tensor) for tensor in tensors):
-            return None
+            return None, tensors
         if self._frozen is None or not self._frozen.fits(tensors):
             self._wide = None
             self._moved.clear()
@@ -213,7 +214,7 @@ class Twins:
                 self._frozen = FrozenTwin(self._call, tensors)
             except Exception:  # of a user's code, or of TensorFlow while it traces
                 self._failed, self._frozen = True, None
-        return self._frozen
+        return self._frozen, tensors
 
 
 def widened_tensor(tensor: object) -> Any:
@@ -228,10 +229,6 @@ def _weight(node: node_def_pb2.NodeDef) -> np.ndarray | None:
         return None
     array = tf.make_ndarray(node.attr["value"].tensor)
     return array if array.size > 1 else None
-
-
-def _moved(array: np.ndarray, units: int, rng: np.random.Generator) -> np.ndarray:
-    return np.asarray(tolerance.nudge(array, units * tolerance.epsilon(array.dtype), rng))
 
 
 def _lists(definition: graph_pb2.GraphDef) -> Iterator[Any]:

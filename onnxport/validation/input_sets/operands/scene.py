@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ Values = Mapping[int, Any]
 SEQUENCE_LENGTH = 3
 
 
-class Scene(Protocol):
+class Draw(Protocol):
     """What a rule may ask while inputs are drawn."""
 
     rng: np.random.Generator
@@ -28,35 +29,78 @@ class Scene(Protocol):
         """The numbers of a value that is a constant or drawn before; None else."""
 
 
-Rule = Callable[[Scene, ir.Node], Values]
+@dataclass(frozen=True)
+class Scene:
+    """A node in a draw."""
+
+    draw: Draw
+    node: ir.Node
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The draw's random numbers."""
+        return self.draw.rng
+
+    def operand(self, index: int) -> ir.Value | None:
+        """An input of the node; None where it is left out."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    def shape(self, index: int) -> Shape | None:
+        """The sizes of an operand in this draw; None where they are not known."""
+        return self.draw.shape(self.operand(index))
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """The numbers of an operand that is a constant or drawn before; None else."""
+        return self.draw.constant(self.operand(index))
+
+    def is_floating(self, index: int) -> bool:
+        """Whether an operand is of a floating-point type."""
+        value = self.operand(index)
+        return value is not None and value.dtype is not None and value.dtype.is_floating_point()
+
+    def attribute(self, name: str, default: int | float | str | Sequence[int] | None) -> Any:
+        """The value of an attribute, or its default."""
+        return self.node.attributes[name].value if name in self.node.attributes else default
+
+    def output_shape(self) -> Shape | None:
+        """The sizes of the first output in this draw; None where they are not known."""
+        return self.draw.shape(self.node.outputs[0]) if self.node.outputs else None
+
+    def element_count(self, index: int, default: int) -> int:
+        """The number of elements of a one-dimensional operand."""
+        shape = self.shape(index)
+        return prod(shape) if shape is not None else default
+
+    def least_index(self, size: int) -> int:
+        """The least index into an axis."""
+        return -size if self.draw.from_end else 0
+
+    def some_from_end(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Axes of which some count from the end."""
+        return [axis - rank if self.rng.random() < 0.5 else axis for axis in axes]
 
 
-def operand(node: ir.Node, index: int) -> ir.Value | None:
-    """An input of a node; None where it is left out."""
-    return node.inputs[index] if index < len(node.inputs) else None
+Rule = Callable[[Scene], Values]
+# A rule that also takes the shapes of some operands.
+Recipe = Callable[..., Values]
 
 
-def attribute(node: ir.Node, name: str, default: int | float | str | Sequence[int] | None) -> Any:
-    """The value of an attribute, or its default."""
-    return node.attributes[name].value if name in node.attributes else default
+class Rules(dict[str, Rule]):
+    """The rules of a family, by operator.
 
+    A rule gives values for some of a node's inputs by their index. The declared shapes of the node's outputs decide first: a
+    `Reshape` is drawn to the shape that its output has.
+    """
 
-def output_shape(scene: Scene, node: ir.Node, index: int = 0) -> Shape | None:
-    """The sizes of an output in this draw; None where they are not known."""
-    return scene.shape(node.outputs[index]) if index < len(node.outputs) else None
+    def of(self, *operators: str, shapes: Sequence[int] = ()) -> Callable[[Recipe], Recipe]:
+        """Enters a rule that takes the scene and the shapes of these operands; it has nothing where one is not known."""
 
+        def enter(rule: Recipe) -> Recipe:
+            def where_known(scene: Scene) -> Values:
+                known = [scene.shape(index) for index in shapes]
+                return {} if None in known else rule(scene, *known)
 
-def element_count(scene: Scene, node: ir.Node, index: int, default: int) -> int:
-    """The number of elements of a one-dimensional operand."""
-    shape = scene.shape(operand(node, index))
-    return prod(shape) if shape is not None else default
+            self.update(dict.fromkeys(operators, where_known))
+            return rule
 
-
-def least_index(scene: Scene, size: int) -> int:
-    """The least index into an axis."""
-    return -size if scene.from_end else 0
-
-
-def some_from_end(scene: Scene, axes: Sequence[int], rank: int) -> list[int]:
-    """Axes of which some count from the end."""
-    return [axis - rank if scene.rng.random() < 0.5 else axis for axis in axes]
+        return enter

@@ -1,20 +1,7 @@
-"""The rules by operator.
-
-A rule gives values for some of a node's inputs by their index. The declared shapes of the node's outputs decide first: a
-`Reshape` is drawn to the shape that its output has.
-"""
+"""The rules by operator."""
 
 from __future__ import annotations
 
-from onnxport.validation.input_sets.operands import indices, numbers, sequences, shapes, slices
-from onnxport.validation.input_sets.operands.scene import Rule
-from onnxport.validation.input_sets.pictures import encoded_image
+from onnxport.validation.input_sets.operands import indices, numbers, pictures, sequences, shapes, slices
 
-RULES: dict[str, Rule] = {
-    **shapes.RULES,
-    **slices.RULES,
-    **indices.RULES,
-    **sequences.RULES,
-    **numbers.RULES,
-    "ImageDecoder": encoded_image,
-}
+RULES = {**shapes.RULES, **slices.RULES, **indices.RULES, **sequences.RULES, **numbers.RULES, **pictures.RULES}

@@ -9,22 +9,24 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
-from onnxport.validation.input_sets.operands.scene import Scene, Values
+from onnxport.validation.input_sets.operands.scene import Rules, Scene, Values
+
+RULES = Rules()
 
 # Height and width where the graph does not declare them.
 _HEIGHT, _WIDTH = 5, 7
 
 
-def encoded_image(scene: Scene, node: ir.Node) -> Values:
+@RULES.of("ImageDecoder")
+def _encoded_image(scene: Scene) -> Values:
     """ImageDecoder's operand: a PNG file of the declared size, with zeros behind it to its declared length."""
-    height, width = _size(scene.shape(node.outputs[0]))
+    height, width = _size(scene.output_shape())
     row = scene.rng.integers(0, 256, (1, width, 3), np.uint8)
     pixels = np.repeat(row, height, axis=0)
     pixels[height // 2 :] = 255 - pixels[height // 2 :]
     file = np.frombuffer(png(pixels), np.uint8)
-    declared = scene.shape(node.inputs[0])
+    declared = scene.shape(0)
     length = prod(declared) if declared is not None else len(file)
     missing = length - len(file)
     return {0: np.concatenate([file, np.zeros(missing, np.uint8)])} if missing >= 0 else {}
