@@ -149,6 +149,14 @@ def test_operands_are_drawn_as_their_operator_takes_them(name):
     assert len(report.sets) > 2, report
 
 
+def test_a_given_zero_point_far_from_zero_is_varied_at_the_edges():
+    write = lambda op, x, point: op.QuantizeLinear(x, 0.25, point)  # noqa: E731
+    model = graph(write, X, ("point", ir.DataType.UINT8, []))
+    report = onnxport.validate(model, model, (ROWS["x"], np.asarray(100, np.uint8)))
+    assert report.passed
+    assert any(item.name.startswith("edges") for item in report.sets), report
+
+
 @pytest.mark.pytorch
 def test_indices_that_count_from_the_end_are_drawn_only_for_a_source_that_takes_them():
     import torch
