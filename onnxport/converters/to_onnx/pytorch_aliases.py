@@ -21,14 +21,11 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scattered_along
 from onnxport.tracing.pytorch_nodes import recorded
 
-# Operators that update statistics without their schema saying so: positions of the running mean and of `training`.
-HIDDEN_STATE: dict[str, tuple[int, int]] = {
-    "aten::batch_norm.default": (3, 5),
-    "aten::instance_norm.default": (3, 5),
-    "aten::native_batch_norm.default": (3, 5),
-    "aten::cudnn_batch_norm.default": (3, 5),
-    "aten::_batch_norm_impl_index.default": (3, 5),
-}
+# Operators that update statistics without their schema saying so: argument 3 is the running mean, 5 `training`.
+HIDDEN_STATE = frozenset(
+    f"aten::{name}.default"
+    for name in ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index")
+)
 
 
 class Inexpressible(Exception):

@@ -18,19 +18,7 @@ from onnxport.tracing.pytorch_nodes import recorded_inputs
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
 _FOLDABLE = 1024
 # Element types that torch hands to NumPy.
-NUMPY = frozenset(
-    (
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.float32,
-        torch.float64,
-    )
-)
+NUMPY = frozenset(getattr(torch, name) for name in "bool uint8 int8 int16 int32 int64 float16 float32 float64".split())
 
 
 class Boundary:

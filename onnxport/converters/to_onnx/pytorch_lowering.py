@@ -40,15 +40,9 @@ from onnxport.tracing.pytorch_nodes import recorded
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
 # Checks on sizes and values, which ran with the trace.
 _DROPPED = frozenset(
-    (
-        "aten::_assert_async.msg",
-        "aten::_assert_async.default",
-        "aten::_assert_scalar.default",
-        "aten::_linalg_check_errors.default",
-        "aten::_assert_tensor_metadata.default",
-        "aten::sym_constrain_range.default",
-        "aten::sym_constrain_range_for_size.default",
-    )
+    "aten::_assert_async.msg aten::_assert_async.default aten::_assert_scalar.default aten::_linalg_check_errors.default "
+    "aten::_assert_tensor_metadata.default aten::sym_constrain_range.default "
+    "aten::sym_constrain_range_for_size.default".split()
 )
 
 
@@ -165,7 +159,7 @@ class Lowering:
                     relower = self._relower(op, node, name, env, source)
                     return parent.view(relower, self._writer(op, node, env, source))
         if name in HIDDEN_STATE:
-            self._check_hidden_state(node, name, env, source)
+            self._check_hidden_state(node, env, source)
         args, kwargs = _arguments(node, env)
         result = self._lower(op, node, name, args, kwargs, source)
         return _owned(result) if tracked else result
@@ -226,14 +220,12 @@ class Lowering:
         ref.write(result, source)
         return ref
 
-    def _check_hidden_state(
-        self, node: torch.fx.Node, name: str, env: dict[torch.fx.Node, Any], source: Source
-    ) -> None:
-        mean_at, training_at = HIDDEN_STATE[name]
-        args = node.args
-        mean = env.get(args[mean_at]) if len(args) > mean_at and isinstance(args[mean_at], torch.fx.Node) else None
+    def _check_hidden_state(self, node: torch.fx.Node, env: dict[torch.fx.Node, Any], source: Source) -> None:
+        args = (*node.args, *[None] * 6)
+        running_mean, training = args[3], args[5]
+        mean = env.get(running_mean) if isinstance(running_mean, torch.fx.Node) else None
         mean = mean.cell.first if isinstance(mean, Ref) else mean
-        if mean is not None and len(args) > training_at and args[training_at]:
+        if mean is not None and training:
             buffer = self.boundary.buffers.get(id(mean), "running_mean")
             self.refuse_buffer(
                 buffer, source, "training updates these statistics and an ONNX graph has no state; call model.eval()"

@@ -64,28 +64,12 @@ _OF_STATISTICS = frozenset(
 )
 # Rooms of scikit-learn whose functions only compute.
 _COMPUTING = (
-    "sklearn.metrics.pairwise",
-    "sklearn.metrics._pairwise_distances_reduction",
-    "sklearn.metrics._classification",
-    "sklearn.metrics._ranking",
-    "sklearn.metrics._regression",
-    "sklearn.metrics.cluster",
-    "sklearn.preprocessing._data",
-    "sklearn.preprocessing._label",
-    "sklearn.feature_selection",
-    "sklearn.utils.extmath",
-    "sklearn.utils._encode",
-    "sklearn.neural_network",
-    "sklearn.decomposition",
-    "sklearn.covariance",
-    "sklearn.linear_model",
-    "sklearn.gaussian_process",
-    "sklearn.manifold",
-    "sklearn.isotonic",
-    "sklearn.kernel_approximation",
-    "scipy.special",
-    "scipy.spatial.distance",
-)
+    "sklearn.metrics.pairwise sklearn.metrics._pairwise_distances_reduction sklearn.metrics._classification "
+    "sklearn.metrics._ranking sklearn.metrics._regression sklearn.metrics.cluster sklearn.preprocessing._data "
+    "sklearn.preprocessing._label sklearn.feature_selection sklearn.utils.extmath sklearn.utils._encode "
+    "sklearn.neural_network sklearn.decomposition sklearn.covariance sklearn.linear_model sklearn.gaussian_process "
+    "sklearn.manifold sklearn.isotonic sklearn.kernel_approximation scipy.special scipy.spatial.distance"
+).split()
 
 
 def is_computing(name: str) -> bool:

@@ -47,6 +47,7 @@ _NAMES: dict[str, frozenset[str]] = {
     "TreeNode": frozenset(("sklearn.tree._tree.Tree",)),
 }
 _FREE = frozenset(("JsonNode", "CachedNode"))  # they name nothing that is called
+_LOSSES = frozenset("sklearn._loss._loss _loss sklearn.linear_model._sgd_fast sklearn._loss.loss _sgd_fast".split())
 _METHODS = frozenset(
     "transform inverse_transform predict predict_proba predict_log_proba decision_function score_samples".split()
 )
@@ -131,14 +132,7 @@ def _fits(loader: str, name: str, node: Mapping[str, Any]) -> str:
             )
             return "" if named else "a type"
         case "LossNode":
-            own = module in (
-                "sklearn._loss._loss",
-                "_loss",
-                "sklearn.linear_model._sgd_fast",
-                "sklearn._loss.loss",
-                "_sgd_fast",
-            )
-            return "" if own and last[:1].isupper() else "a loss"
+            return "" if module in _LOSSES and last[:1].isupper() else "a loss"
         case "SparseMatrixNode":
             return "" if module.startswith("scipy.sparse") else "a sparse matrix"
         case "DTypeNode":
