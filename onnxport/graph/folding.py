@@ -29,7 +29,8 @@ _NEVER = frozenset(
 Arrays = tuple[np.ndarray, ...]
 
 
-def _slice(data: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> np.ndarray:
+def sliced(data: np.ndarray, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> np.ndarray:
+    """ONNX's Slice."""
     index: list[slice] = [slice(None)] * data.ndim
     for i, axis in enumerate(range(len(starts)) if axes is None else axes):
         step = 1 if steps is None else int(steps[i])
@@ -72,7 +73,7 @@ _FAST: dict[str, Callable[..., np.ndarray | None]] = {
     "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(int(a) for a in axes)),
     "Transpose": lambda x, perm=None: np.transpose(x, perm),
     "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(int(a) for a in axes)),
-    "Slice": _slice,
+    "Slice": sliced,
     "Range": np.arange,
 }
 

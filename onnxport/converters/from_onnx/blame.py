@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import onnx
@@ -25,18 +25,12 @@ def blame(
     node: ir.Node, operands: Sequence[Operand], opsets: Mapping[str, int], place: str, error: Exception
 ) -> OnnxportError:
     """The error for a node on which `error` was raised: the file's where ONNX's own inference refuses the node too."""
-    where = f"{_title(node)} (at {place}{_name(node)})"
-    if _too_large(error):
-        return InvalidModelError(f"{where}: it takes more memory or depth than is there: {type(error).__name__}")
-    if isinstance(error, InvalidOperand):
-        return InvalidModelError(f"{where}: {error}")
-    try:
-        reason = _refusal(node, operands, opsets) or refusal_of_runtime(node, operands, opsets)
-    except Exception:  # no judgement then
-        reason = None
-    if reason is not None:
-        return InvalidModelError(f"{where}: {reason}")
-    return InvalidModelError(f"{where}: {defect(error)}")
+    where = f"{title(node)} (at {place}{label(node)})"
+    reason = str(error) if isinstance(error, InvalidOperand) else None
+    if reason is None and not _too_large(error):
+        with suppress(Exception):  # no judgement then
+            reason = _refusal(node, operands, opsets) or refusal_of_runtime(node, operands, opsets)
+    return InvalidModelError(f"{where}: {defect(error) if reason is None else reason}")
 
 
 # Errors of PyTorch and TensorFlow about sizes whose product is beyond 64 bits.
@@ -49,6 +43,8 @@ def _too_large(error: Exception) -> bool:
 
 def defect(error: Exception) -> str:
     """The message for an error that is not known to be the file's."""
+    if _too_large(error):
+        return f"it takes more memory or depth than is there: {type(error).__name__}"
     lines = [line for line in str(error).splitlines() if line.strip()]
     # Keras tells the layer first, then what was wrong.
     own = lines[1:] if lines and lines[0].startswith("Exception encountered when calling") else lines
@@ -70,10 +66,6 @@ def attributed(doing: str) -> Iterator[None]:
     except (OnnxportError, OSError, Warning):  # a warning, where the user's filters make errors of them
         raise
     except Exception as error:
-        if _too_large(error):
-            raise InvalidModelError(
-                f"{doing}: it takes more memory or depth than is there: {type(error).__name__}"
-            ) from error
         raise InvalidModelError(f"{doing}: {defect(error)}") from error
 
 
@@ -103,7 +95,7 @@ def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str, 
     size = count * max((array.itemsize for array in arrays if array is not None), default=8)
     if size > spare:
         raise InvalidModelError(
-            f"{_title(node)} (at {place}{_name(node)}): on constants alone it gives up to {count:,} elements; "
+            f"{title(node)} (at {place}{label(node)}): on constants alone it gives up to {count:,} elements; "
             f"at most {limits.MAX_COMPUTED_BYTES >> 20} MiB, and four times the weights, are computed while a model is read"
         )
     return size
@@ -173,9 +165,11 @@ def _may_be_inferred(node: ir.Node, operands: Sequence[Operand]) -> bool:
     return True
 
 
-def _title(node: ir.Node) -> str:
+def title(node: ir.Node) -> str:
+    """The operator's name, with its domain where that is not ONNX's own."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def _name(node: ir.Node) -> str:
+def label(node: ir.Node) -> str:
+    """What tells the node from others: its name, or that of its first output."""
     return node.name or next((value.name for value in node.outputs if value.name), "") or ""

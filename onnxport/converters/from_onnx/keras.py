@@ -16,7 +16,7 @@ from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.atomic import atomic_path
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.keras.coding import keras_dtype
+from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel
 
@@ -69,15 +69,13 @@ def _input(xp: KerasNamespace, value: ir.Value) -> Any:
     if value.shape is None:
         raise UnsupportedOperator(f"input {value.name!r} has no rank, which a Keras model has to know")
     shape = tuple(n if isinstance(n, int) else None for n in value.shape)
-    return keras.Input(
-        batch_shape=shape, dtype=keras_dtype(value.type.dtype), name=xp.layer_name(value.name or "input")
-    )
+    return keras.Input(batch_shape=shape, dtype=carrier(value.type.dtype), name=xp.layer_name(value.name or "input"))
 
 
 def _declared(xp: KerasNamespace, output: object, value: ir.Value) -> Any:
     """An output as a symbolic tensor of the element type that the graph declares."""
     symbolic = xp.as_symbolic(output)
-    if value.dtype is None or symbolic.dtype == keras_dtype(value.dtype):
+    if value.dtype is None or symbolic.dtype == carrier(value.dtype):
         return symbolic
     return xp.astype(symbolic, value.dtype)
 

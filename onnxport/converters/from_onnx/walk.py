@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxport.converters.from_onnx.blame import blame, bounded
+from onnxport.converters.from_onnx.blame import blame, bounded, label, title
 from onnxport.converters.from_onnx.inference import inferred
 from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, UnsupportedOperator
 from onnxport.graph import folding, limits
@@ -130,10 +130,9 @@ class Walk:
         try:
             return self._node(node, operands, frame)
         except UnsupportedOperator as error:
-            name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            where = node.name or next((value.name for value in node.outputs if value.name), "") or ""
+            name = title(node)
             reason = str(error).removeprefix(f"{name}: ")
-            self._unsupported.append(Unsupported("onnx", name, reason, f"{frame.place}{where}"))
+            self._unsupported.append(Unsupported("onnx", name, reason, f"{frame.place}{label(node)}"))
             return [Refused()] * len(node.outputs)
         except OnnxportError:
             raise
@@ -371,18 +370,7 @@ def _deserialized(text: bytes) -> ir.Function:
 
 
 # Element types on which NumPy and ONNX's reference evaluator agree with the frameworks to the last bit or need not.
-_FOLDED = frozenset(
-    {
-        ir.DataType.BOOL,
-        ir.DataType.INT8,
-        ir.DataType.INT16,
-        ir.DataType.INT32,
-        ir.DataType.INT64,
-        ir.DataType.UINT8,
-        ir.DataType.FLOAT,
-        ir.DataType.DOUBLE,
-    }
-)
+_FOLDED = frozenset(ir.DataType[name] for name in "BOOL INT8 INT16 INT32 INT64 UINT8 FLOAT DOUBLE".split())
 
 
 def _foldable(operand: Operand) -> bool:

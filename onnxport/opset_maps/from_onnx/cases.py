@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,24 @@ def graph(text: str, *inputs: Array | np.ndarray, opset: int = 17, ml: int = 3) 
         ml: version of ai.onnx.ml.
     """
     return Case(partial(_parsed, text, opset, ml), inputs, factory=True)
+
+
+def ml_node(inputs: str, outputs: str, node: str, *arrays: Array | np.ndarray, ml: int = 3) -> Case:
+    """A case of one node of ai.onnx.ml.
+
+    Args:
+        inputs: the graph's inputs with their types, ``float[N, 3] x``.
+        outputs: its outputs.
+        node: operator and attributes, ``Scaler <scale = [2.0]>``.
+        arrays: one for each input.
+        ml: version of ai.onnx.ml.
+    """
+    operands, results = (", ".join(_NAME.findall(text)) for text in (inputs, outputs))
+    return graph(f"({inputs}) => ({outputs}) {{{results} = ai.onnx.ml.{node} ({operands})}}", *arrays, ml=ml)
+
+
+# What follows a type, as the dimensions do not.
+_NAME = re.compile(r"\] (\w+)")
 
 
 def _parsed(text: str, opset: int, ml: int) -> onnx.ModelProto:

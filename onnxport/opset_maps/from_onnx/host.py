@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.graph import folding
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, host_array, known
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 _ARITHMETIC: dict[str, IntOp] = {
@@ -26,29 +29,33 @@ _ARITHMETIC: dict[str, IntOp] = {
     "LessOrEqual": "le",
     "And": "and",
     "Or": "or",
+    "Neg": "neg",
+    "Abs": "abs",
+    "Not": "not",
 }
-_UNARY: dict[str, IntOp] = {"Neg": "neg", "Abs": "abs", "Not": "not"}
+_UNARY = frozenset({"neg", "abs", "not"})
 _BOOLEAN = frozenset({"eq", "lt", "le", "and", "or", "not"})
 _REDUCTIONS: dict[str, IntOp] = {"ReduceProd": "mul", "ReduceSum": "add", "ReduceMin": "min", "ReduceMax": "max"}
 
-_KNOWN: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+# Arithmetic of sizes that are known at import.
+INT_OPS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "div": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    "floor_div": lambda a, b: a // b,
+    "floor_div": operator.floordiv,
     "ceil_div": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
+    "mod": operator.mod,
     "min": min,
     "max": max,
-    "neg": lambda a: -a,
+    "neg": operator.neg,
     "abs": abs,
-    "eq": lambda a, b: a == b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
+    "eq": operator.eq,
+    "lt": operator.lt,
+    "le": operator.le,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
-    "not": lambda a: not a,
+    "not": operator.not_,
     "where": lambda c, a, b: a if c else b,
 }
 
@@ -57,7 +64,7 @@ def int_op(xp: Namespace, name: IntOp, *operands: Int) -> Int:
     """One step of size arithmetic (see `Namespace.int_op`), done at once where everything is known."""
     operands = tuple(item.item() if isinstance(item, np.generic) else item for item in operands)
     if all(known(item) for item in operands):
-        return _KNOWN[name](*operands)
+        return INT_OPS[name](*operands)
     if len(operands) == 2:
         a, b = operands
         if (name == "mul" and a is not True and known(a) and a == 1) or (name == "add" and known(a) and a == 0):
@@ -73,10 +80,19 @@ def int_op(xp: Namespace, name: IntOp, *operands: Int) -> Int:
 
 def product(xp: Namespace, sizes: Sequence[Int]) -> Int:
     """The product of sizes."""
-    total: Int = 1
-    for size in sizes:
-        total = int_op(xp, "mul", total, size)
-    return total
+    one: Int = 1
+    return reduce(partial(int_op, xp, "mul"), sizes, one)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """An operator on host values: the element type of the first, their elements, the attributes."""
+
+    xp: Namespace
+    op_type: str
+    dtype: ir.DataType
+    arrays: list[Any]
+    attributes: dict[str, Any]
 
 
 def evaluate(
@@ -88,7 +104,7 @@ def evaluate(
         return None
     first = inputs[0]
     dtype = first.dtype if first is not None else ir.DataType.INT64
-    return rule(xp, op_type, dtype, [None if item is None else item.array for item in inputs], attributes)
+    return rule(_Node(xp, op_type, dtype, [None if item is None else item.array for item in inputs], attributes))
 
 
 def _elementwise(xp: Namespace, name: IntOp, *operands: Host) -> Host:
@@ -106,134 +122,76 @@ def _settled(array: Host, dtype: ir.DataType) -> HostValue:
     return HostValue(array, dtype)
 
 
-def _binary(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    name = _ARITHMETIC[op_type]
-    if op_type == "Mod" and attributes.get("fmod"):
+def _arithmetic(node: _Node) -> HostValue | None:
+    name = _ARITHMETIC[node.op_type]
+    if node.op_type == "Mod" and node.attributes.get("fmod"):
         return None
-    result = reduce(lambda a, b: _elementwise(xp, name, a, b), arrays)
-    return _settled(result, ir.DataType.BOOL if name in _BOOLEAN else dtype)
+    if name in _UNARY:
+        result = _elementwise(node.xp, name, *node.arrays)
+    else:
+        result = reduce(partial(_elementwise, node.xp, name), node.arrays)
+    return _settled(result, ir.DataType.BOOL if name in _BOOLEAN else node.dtype)
 
 
-def _unary(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    name = _UNARY[op_type]
-    return _settled(_elementwise(xp, name, arrays[0]), ir.DataType.BOOL if name in _BOOLEAN else dtype)
-
-
-def _where(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    return _settled(_elementwise(xp, "where", *arrays), ir.DataType.INT64)
-
-
-def _cast(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    wanted = ir.DataType(attributes["to"])
-    if wanted not in (ir.DataType.INT64, ir.DataType.INT32) or dtype == ir.DataType.BOOL:
+def _cast(node: _Node) -> HostValue | None:
+    wanted = ir.DataType(node.attributes["to"])
+    if wanted not in (ir.DataType.INT64, ir.DataType.INT32) or node.dtype == ir.DataType.BOOL:
         return None
-    return HostValue(arrays[0], wanted)
+    return HostValue(node.arrays[0], wanted)
 
 
-def _same(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    return HostValue(arrays[0], dtype)
-
-
-def _concat(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    return _settled(np.concatenate([item.astype(object) for item in arrays], attributes["axis"]), dtype)
-
-
-def _gather(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    data, indices = arrays
+def _gather(node: _Node) -> HostValue | None:
+    data, indices = node.arrays
     if indices.dtype == object:
         return None
-    result = np.take(data, indices, attributes.get("axis", 0))
+    result = np.take(data, indices, node.attributes.get("axis", 0))
     if not isinstance(result, np.ndarray):  # NumPy unwraps a single object
-        scalar = np.empty((), object)
-        scalar[()] = result
-        result = scalar
-    return _settled(result, dtype)
+        result = host_array(result, node.dtype.numpy())
+    return _settled(result, node.dtype)
 
 
-def _slice(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    data, *bounds = arrays
-    if "starts" in attributes:  # attributes before opset 10
-        bounds = [np.asarray(attributes[key]) for key in ("starts", "ends", "axes") if key in attributes]
+def _slice(node: _Node) -> HostValue | None:
+    data, *bounds = node.arrays
+    if "starts" in node.attributes:  # attributes before opset 10
+        bounds = [np.asarray(node.attributes[key]) for key in ("starts", "ends", "axes") if key in node.attributes]
     if any(item is not None and item.dtype == object for item in bounds):
         return None
-    starts, ends, *rest = bounds
-    axes = rest[0] if rest and rest[0] is not None else range(len(starts))
-    steps = rest[1] if len(rest) > 1 and rest[1] is not None else [1] * len(starts)
-    index: list[slice] = [slice(None)] * data.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        below = step < 0 and end < -data.shape[axis]
-        index[axis] = slice(int(start), None if below else int(end), int(step))
-    return _settled(data[tuple(index)], dtype)
+    return _settled(folding.sliced(data, *bounds), node.dtype)
 
 
-def _axes(arrays: list[Host], attributes: dict[str, Any]) -> tuple[int, ...] | None:
-    if "axes" in attributes:
-        return tuple(attributes["axes"])
-    if len(arrays) > 1 and arrays[1] is not None:
-        return tuple(int(item) for item in arrays[1])
-    return None
+def _axes(node: _Node) -> tuple[int, ...] | None:
+    """Axes: an attribute in early opsets, an operand later."""
+    given = node.attributes.get("axes", node.arrays[1] if len(node.arrays) > 1 else None)
+    return None if given is None else tuple(int(item) for item in given)
 
 
-def _squeeze(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    return _settled(np.squeeze(arrays[0], _axes(arrays, attributes)), dtype)
-
-
-def _unsqueeze(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    return _settled(np.expand_dims(arrays[0], _axes(arrays, attributes) or ()), dtype)
-
-
-def _reshape(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    shape = attributes.get("shape", arrays[1] if len(arrays) > 1 else None)
+def _reshape(node: _Node) -> HostValue | None:
+    shape = node.attributes.get("shape", node.arrays[1] if len(node.arrays) > 1 else None)
     if shape is None or not all(known(item) and item != 0 for item in shape):
         return None
-    return _settled(arrays[0].reshape([int(item) for item in shape]), dtype)
+    return _settled(node.arrays[0].reshape([int(item) for item in shape]), node.dtype)
 
 
-def _reduction(
-    xp: Namespace, op_type: str, dtype: ir.DataType, arrays: list[Host], attributes: dict[str, Any]
-) -> HostValue | None:
-    data, axes = arrays[0], _axes(arrays, attributes)
+def _reduction(node: _Node) -> HostValue | None:
+    data, axes = node.arrays[0], _axes(node)
     if data.ndim != 1 or axes not in (None, (0,), (-1,)) or not data.size:
         return None
-    total = np.empty(1, object)
-    total[0] = reduce(lambda a, b: int_op(xp, _REDUCTIONS[op_type], a, b), list(data))
-    return _settled(total if attributes.get("keepdims", 1) else total.reshape(()), dtype)
+    total = host_array([reduce(partial(int_op, node.xp, _REDUCTIONS[node.op_type]), list(data))], node.dtype.numpy())
+    return _settled(total if node.attributes.get("keepdims", 1) else total.reshape(()), node.dtype)
 
 
-_Rule = Callable[[Namespace, str, ir.DataType, list[Any], dict[str, Any]], HostValue | None]
-_RULES: dict[str, _Rule] = {
-    **dict.fromkeys(_ARITHMETIC, _binary),
-    **dict.fromkeys(_UNARY, _unary),
+_RULES: dict[str, Callable[[_Node], HostValue | None]] = {
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys(_REDUCTIONS, _reduction),
-    "Where": _where,
+    "Where": lambda node: _settled(_elementwise(node.xp, "where", *node.arrays), ir.DataType.INT64),
     "Cast": _cast,
-    "Identity": _same,
-    "Concat": _concat,
+    "Identity": lambda node: HostValue(node.arrays[0], node.dtype),
+    "Concat": lambda node: _settled(
+        np.concatenate([item.astype(object) for item in node.arrays], node.attributes["axis"]), node.dtype
+    ),
     "Gather": _gather,
     "Slice": _slice,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
+    "Squeeze": lambda node: _settled(np.squeeze(node.arrays[0], _axes(node)), node.dtype),
+    "Unsqueeze": lambda node: _settled(np.expand_dims(node.arrays[0], _axes(node) or ()), node.dtype),
     "Reshape": _reshape,
 }

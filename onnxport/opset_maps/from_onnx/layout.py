@@ -14,23 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Unpack
-
-import onnx_ir as ir
+from typing import Any
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import (
-    Axes,
-    GroupedStrides,
-    Int,
-    PaddedStrides,
-    PadMode,
-    Pads,
-    Scalar,
-    Strides,
-    Tensor,
-)
+from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -62,6 +49,50 @@ def last_axis(axis: int, rank: int) -> int:
 
 # Primitives from channels-last tensors to channels-last tensors: a framework that computes so has them beside the others.
 LAST = frozenset(("conv_last", "conv_transpose_last", "max_pool_last", "sum_pool_last"))
+
+
+def _elementwise(name: str) -> Callable[..., Any]:
+    """An elementwise primitive, channels-last where its operands come from there; what is no tensor among them stays."""
+
+    def primitive(self: ChannelsLast, *xs: object) -> Tensor:
+        function = getattr(super(ChannelsLast, self), name)
+        lasts = self._lasts(xs) if self._twins else None
+        return function(*xs) if lasts is None else self.as_first(function(*lasts))
+
+    return primitive
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """A reduction, channels-last where the result's layout does not matter or its axes stay."""
+
+    def primitive(self: ChannelsLast, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        function, twin = getattr(super(ChannelsLast, self), name), self.twin(x)
+        rank = self.ndim(x) if twin is not None else 0
+        if twin is None or not (keepdims or (axis is not None and set(axis) >= set(range(2, rank)))):
+            return function(x, axis, keepdims)
+        result = function(twin, None if axis is None else tuple(sorted(last_axis(i, rank) for i in axis)), keepdims)
+        return self.as_first(result) if keepdims else result
+
+    return primitive
+
+
+def _along(name: str) -> Callable[..., Any]:
+    """A primitive along one axis."""
+
+    def primitive(self: ChannelsLast, x: Tensor, axis: int) -> Tensor:
+        function, twin = getattr(super(ChannelsLast, self), name), self.twin(x)
+        return function(x, axis) if twin is None else self.as_first(function(twin, last_axis(axis, self.ndim(x))))
+
+    return primitive
+
+
+def _of_image(name: str) -> Callable[..., Any]:
+    """A primitive of windows over an image, which the framework computes channels-last."""
+
+    def primitive(self: ChannelsLast, x: Tensor, *args: Any, **how: Any) -> Tensor:
+        return self.as_first(getattr(self, f"{name}_last")(self.as_last(x), *args, **how))
+
+    return primitive
 
 
 class ChannelsLast(Namespace):
@@ -119,11 +150,6 @@ class ChannelsLast(Namespace):
         """A channels-last tensor channels-first, its twin remembered."""
         return self.remember(super().permute_dims(last, to_first(self.ndim(last))), last)
 
-    def _on_lasts(self, function: Callable[..., Tensor], *xs: object) -> Tensor:
-        """An elementwise function, channels-last where its operands come from there."""
-        lasts = self._lasts(xs) if self._twins else None
-        return function(*xs) if lasts is None else self.as_first(function(*lasts))
-
     def _lasts(self, xs: Sequence[Any]) -> list[Any] | None:
         """The operands of an elementwise primitive channels-last, where one has a twin and the others follow cheaply."""
         ranks = {self.ndim(x) for x in xs if self.is_tensor(x) and self.twin(x) is not None}
@@ -156,38 +182,27 @@ class ChannelsLast(Namespace):
 
     # -- primitives ----------------------------------------------------------------------------------------------------
 
-    def elementwise(self, name: str, *xs: Scalar) -> Tensor:
-        return self._on_lasts(partial(super().elementwise, name), *xs)
-
-    def divide(self, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().divide, a, b)
-
-    def floor_mod(self, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().floor_mod, a, b)
-
-    def trunc_mod(self, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().trunc_mod, a, b)
-
-    def pow(self, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().pow, a, b)
-
-    def where(self, condition: Tensor, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().where, condition, a, b)
-
-    def logical_not(self, x: Tensor) -> Tensor:
-        return self._on_lasts(super().logical_not, x)
-
-    def isnan(self, x: Tensor) -> Tensor:
-        return self._on_lasts(super().isnan, x)
-
-    def isinf(self, x: Tensor) -> Tensor:
-        return self._on_lasts(super().isinf, x)
-
-    def equal(self, a: Scalar, b: Scalar) -> Tensor:
-        return self._on_lasts(super().equal, a, b)
-
-    def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:
-        return self._on_lasts(lambda y: super(ChannelsLast, self).astype(y, dtype, saturate), x)
+    elementwise = _elementwise("elementwise")
+    divide = _elementwise("divide")
+    floor_mod = _elementwise("floor_mod")
+    trunc_mod = _elementwise("trunc_mod")
+    pow = _elementwise("pow")
+    where = _elementwise("where")
+    logical_not = _elementwise("logical_not")
+    isnan = _elementwise("isnan")
+    isinf = _elementwise("isinf")
+    equal = _elementwise("equal")
+    astype = _elementwise("astype")
+    sum = _reduction("sum")
+    mean = _reduction("mean")
+    max = _reduction("max")
+    min = _reduction("min")
+    softmax = _along("softmax")
+    log_softmax = _along("log_softmax")
+    conv = _of_image("conv")
+    conv_transpose = _of_image("conv_transpose")
+    max_pool = _of_image("max_pool")
+    sum_pool = _of_image("sum_pool")
 
     def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         rank = len(axes)
@@ -244,47 +259,3 @@ class ChannelsLast(Namespace):
         if twin is None or self.ndim(indices) != 1:
             return super().take(x, indices, axis)
         return self.as_first(super().take(twin, indices, last_axis(axis, self.ndim(x))))
-
-    def _reduced(self, function: Callable[..., Tensor], x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
-        twin = self.twin(x)
-        rank = self.ndim(x) if twin is not None else 0
-        if twin is None or not (keepdims or (axis is not None and set(axis) >= set(range(2, rank)))):
-            return function(x, axis, keepdims)
-        result = function(twin, None if axis is None else tuple(sorted(last_axis(i, rank) for i in axis)), keepdims)
-        return self.as_first(result) if keepdims else result
-
-    def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced(super().sum, x, axis, keepdims)
-
-    def mean(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced(super().mean, x, axis, keepdims)
-
-    def max(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced(super().max, x, axis, keepdims)
-
-    def min(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        return self._reduced(super().min, x, axis, keepdims)
-
-    def _along(self, function: Callable[..., Tensor], x: Tensor, axis: int) -> Tensor:
-        twin = self.twin(x)
-        return function(x, axis) if twin is None else self.as_first(function(twin, last_axis(axis, self.ndim(x))))
-
-    def softmax(self, x: Tensor, axis: int) -> Tensor:
-        return self._along(super().softmax, x, axis)
-
-    def log_softmax(self, x: Tensor, axis: int) -> Tensor:
-        return self._along(super().log_softmax, x, axis)
-
-    def conv(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Unpack[PaddedStrides]) -> Tensor:
-        return self.as_first(self.conv_last(self.as_last(x), weight, bias, **how))
-
-    def conv_transpose(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, **how: Unpack[GroupedStrides]
-    ) -> Tensor:
-        return self.as_first(self.conv_transpose_last(self.as_last(x), weight, bias, **how))
-
-    def max_pool(self, x: Tensor, kernel: Sequence[int], **how: Unpack[Strides]) -> Tensor:
-        return self.as_first(self.max_pool_last(self.as_last(x), kernel, **how))
-
-    def sum_pool(self, x: Tensor, kernel: Sequence[int], **how: Unpack[Strides]) -> Tensor:
-        return self.as_first(self.sum_pool_last(self.as_last(x), kernel, **how))

@@ -60,6 +60,7 @@ Known: TypeAlias = Annotated[np.ndarray[Any, Any] | Tensor, OperandKind.KNOWN]
 Axes: TypeAlias = tuple[int, ...] | None
 Pads: TypeAlias = Sequence[tuple[Int, Int]]
 Reduction: TypeAlias = Literal["none", "add", "mul", "max", "min"]
+Law: TypeAlias = Literal["uniform", "normal"]
 PadMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
 
 
@@ -82,26 +83,10 @@ class PaddedStrides(GroupedStrides):
     pads: Pads
 
 
-IntOp: TypeAlias = Literal[
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "floor_div",
-    "ceil_div",
-    "mod",
-    "min",
-    "max",
-    "neg",
-    "abs",
-    "eq",
-    "lt",
-    "le",
-    "and",
-    "or",
-    "not",
-    "where",
+IntArithmetic: TypeAlias = Literal[
+    "add", "sub", "mul", "div", "floor_div", "ceil_div", "mod", "min", "max", "neg", "abs"
 ]
+IntOp: TypeAlias = IntArithmetic | Literal["eq", "lt", "le", "and", "or", "not", "where"]
 
 
 class InvalidOperand(ValueError):

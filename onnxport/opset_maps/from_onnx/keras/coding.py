@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-_NAMES: dict[ir.DataType, str] = {
-    ir.DataType.FLOAT: "float32",
-    ir.DataType.DOUBLE: "float64",
-    ir.DataType.STRING: "string",
-    ir.DataType.FLOAT8E4M3FN: "float8_e4m3fn",
-    ir.DataType.FLOAT8E5M2: "float8_e5m2",
-    **{
-        dtype: dtype.name.lower()
-        for dtype in ir.DataType
-        if dtype.name
-        in "FLOAT16 BFLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL COMPLEX64 COMPLEX128".split()
-    },
-}
-OF_NAME = {name: dtype for dtype, name in _NAMES.items()}
+from onnxport.opset_maps.from_onnx.carriers import NAMES
+
+OF_NAME = {name: dtype for dtype, name in NAMES.items()}
 
 
-def keras_dtype(dtype: ir.DataType) -> str:
-    """The Keras element type in which an ONNX one is held.
-
-    >>> keras_dtype(ir.DataType.FLOAT), keras_dtype(ir.DataType.INT4)
-    ('float32', 'int8')
-    """
-    if dtype in _NAMES:
-        return _NAMES[dtype]
-    if dtype.is_floating_point():
-        return "float32"
-    return "int8" if dtype.is_signed() else "uint8"
-
-
+@dataclass(frozen=True, eq=False)
 class Slot:
     """The place of a tensor among a primitive's arguments.
 
@@ -46,10 +24,10 @@ class Slot:
         index: which of the layer's inputs stands there.
     """
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    index: int
 
 
+@dataclass(frozen=True, eq=False)
 class Constant:
     """A tensor among a primitive's arguments that is part of the model's description.
 
@@ -57,8 +35,7 @@ class Constant:
         array: its content.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = array
+    array: np.ndarray[Any, Any]
 
 
 def encode(item: object) -> Any:

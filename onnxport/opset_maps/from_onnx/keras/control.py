@@ -34,7 +34,7 @@ class KerasControlFamily(KerasTensorFamily):
         for branch in (then_branch, else_branch):
             mark = len(self._made)
             outputs = [self._as_output(item) for item in branch()]
-            captured = self._captured(outputs, mark) or [self.anchor]
+            captured = self._history(outputs, mark)[0] or [self.anchor]
             models.append(self._submodel(captured, outputs, mark))
             captures.append(captured)
         if any(len(a.shape) != len(b.shape) for a, b in zip(*(model.outputs for model in models), strict=True)):
@@ -67,7 +67,7 @@ class KerasControlFamily(KerasTensorFamily):
             if relaxed == shapes:
                 break
             shapes = relaxed
-        captured = [tensor for tensor in self._captured(outputs, mark) if not _among(inputs, tensor)]
+        captured = [tensor for tensor in self._history(outputs, mark)[0] if not _among(inputs, tensor)]
         model = self._submodel([*inputs, *captured], outputs, mark)
         lead = [] if trip_count is None or known(trip_count) else [self.as_symbolic(trip_count)]
         lead += [] if condition is None else [self.as_symbolic(condition)]
@@ -118,22 +118,22 @@ class KerasControlFamily(KerasTensorFamily):
             raise UnsupportedOperator("a branch or loop body that gives a sequence or nothing has no form in Keras")
         return self.as_symbolic(item)
 
-    def _captured(self, outputs: Sequence[Any], mark: int) -> list[Any]:
-        """The tensors recorded before `mark` that `outputs` are computed of."""
-        results: list[Any] = []
-        seen: set[int] = set()
+    def _history(self, outputs: Sequence[Any], mark: int) -> tuple[list[Any], list[Any]]:
+        """What `outputs` are computed of: the tensors recorded before `mark`, and those recorded since, in their order."""
+        before: dict[int, Any] = {}
+        since: dict[int, Any] = {}
         stack = list(outputs)
         while stack:
             tensor = stack.pop()
-            if id(tensor) in seen:
+            if id(tensor) in before or id(tensor) in since:
                 continue
-            seen.add(id(tensor))
             if self._order.get(id(tensor), -1) < mark:
-                results.append(tensor)
+                before[id(tensor)] = tensor
                 continue
-            operation, node_index, _ = tensor._keras_history
-            stack.extend(operation._inbound_nodes[node_index].input_tensors)
-        return results
+            since[id(tensor)] = tensor
+            operation, index, _ = tensor._keras_history
+            stack.extend(operation._inbound_nodes[index].input_tensors)
+        return list(before.values()), sorted(since.values(), key=lambda tensor: self._order[id(tensor)])
 
     def _submodel(self, inputs: Sequence[Any], outputs: Sequence[Any], mark: int) -> Any:
         """The model of what was recorded since `mark`, from `inputs` to `outputs`.
@@ -143,7 +143,7 @@ class KerasControlFamily(KerasTensorFamily):
         """
         own = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
         result = {id(tensor): mine for tensor, mine in zip(inputs, own, strict=True)}
-        for tensor in self._needed(outputs, mark, result):
+        for tensor in self._history(outputs, mark)[1]:
             if id(tensor) in result:
                 continue
             operation, index, _ = tensor._keras_history
@@ -155,19 +155,6 @@ class KerasControlFamily(KerasTensorFamily):
         finals = [result[id(tensor)] for tensor in outputs]
         finals = [self.record("identity", item) if _among(own, item) else item for item in finals]
         return OnnxModel(own, finals, name=self.layer_name("body"))
-
-    def _needed(self, outputs: Sequence[Any], mark: int, given: dict[int, Any]) -> list[Any]:
-        """The tensors recorded since `mark` that `outputs` are computed of, in their order."""
-        result: dict[int, Any] = {}
-        stack = [tensor for tensor in outputs if id(tensor) not in given]
-        while stack:
-            tensor = stack.pop()
-            if id(tensor) in result:
-                continue
-            result[id(tensor)] = tensor
-            operation, index, _ = tensor._keras_history
-            stack.extend(item for item in operation._inbound_nodes[index].input_tensors if id(item) not in given)
-        return sorted(result.values(), key=lambda tensor: self._order[id(tensor)])
 
 
 def _among(tensors: Sequence[Any], tensor: object) -> bool:

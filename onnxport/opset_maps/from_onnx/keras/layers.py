@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 
 import keras
@@ -10,18 +11,12 @@ import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.keras.recognised import dense, module_of, same_pads
+from onnxport.opset_maps.from_onnx.keras.recognised import FLOATS, dense, pooling, same_pads, with_weights
 from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
 from onnxport.opset_maps.from_onnx.semantics.normalization import BatchNormAttributes, LayerNormAttributes, batch_trains
 from onnxport.opset_maps.from_onnx.values import Host
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import keras_native as native
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-_POOLINGS = {
-    "Max": (keras.layers.MaxPooling1D, keras.layers.MaxPooling2D, keras.layers.MaxPooling3D),
-    "Average": (keras.layers.AveragePooling1D, keras.layers.AveragePooling2D, keras.layers.AveragePooling3D),
-}
 
 
 def _all_weights(*items: object) -> bool:
@@ -48,22 +43,19 @@ def batch_normalization(
     xp: KerasNamespace, x: KerasValue, *statistics: KerasValue, **form: Unpack[BatchNormAttributes]
 ) -> Any:
     """BatchNormalization of the channels."""
-    if batch_trains(xp, form) or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+    if batch_trains(xp, form) or xp.output_count > 1 or not xp.is_symbolic(x) or x.dtype not in FLOATS:
         return NotImplemented
     weights = [item for item in statistics if isinstance(item, Parameter)]
     if len(weights) < len(statistics) or xp.ndim(x) < 2:
         return NotImplemented
     momentum, epsilon = form.get("momentum", 0.9), form.get("epsilon", 1e-5)
     image = xp.as_last(x) if xp.ndim(x) > 2 else x
-
-    def make() -> Any:
-        name = xp.layer_name(module_of(weights[0]))
-        layer = keras.layers.BatchNormalization(axis=-1, momentum=momentum, epsilon=epsilon, name=name, dtype=x.dtype)
-        layer.build(image.shape)
-        layer.set_weights([item.array() for item in weights])
-        return layer
-
-    y = xp.apply(xp.layer(("batch", *(item.key for item in weights), epsilon), make), image)
+    options = {"axis": -1, "momentum": momentum, "epsilon": epsilon, "dtype": x.dtype}
+    make = partial(keras.layers.BatchNormalization, **options)
+    layer = with_weights(
+        xp, "batch", image, weights, lambda name: make(name=name), lambda: [item.array() for item in weights], epsilon
+    )
+    y = xp.apply(layer, image)
     return xp.as_first(y) if xp.ndim(x) > 2 else y
 
 
@@ -76,22 +68,18 @@ def layer_normalization(
     **form: Unpack[LayerNormAttributes],
 ) -> Any:
     """LayerNormalization over the last axis."""
-    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in _FLOATS or not _all_weights(scale, bias):
+    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in FLOATS or not _all_weights(scale, bias):
         return NotImplemented
     axis, epsilon = form.get("axis", -1), form.get("epsilon", 1e-5)
     if axis not in (-1, xp.ndim(x) - 1) or x.shape[-1] is None or scale.shape != (x.shape[-1],):
         return NotImplemented
-
-    def make() -> Any:
-        name = xp.layer_name(module_of(scale))
-        layer = keras.layers.LayerNormalization(
-            axis=-1, epsilon=epsilon, center=bias is not None, name=name, dtype=x.dtype
-        )
-        layer.build(x.shape)
-        layer.set_weights([item.array() for item in (scale, bias) if item is not None])
-        return layer
-
-    return xp.apply(xp.layer(("layer norm", scale.key, bias.key if bias is not None else None, epsilon), make), x)
+    options = {"axis": -1, "epsilon": epsilon, "center": bias is not None, "dtype": x.dtype}
+    make = partial(keras.layers.LayerNormalization, **options)
+    given = [item for item in (scale, bias) if item is not None]
+    layer = with_weights(
+        xp, "layer norm", x, (scale, bias), lambda name: make(name=name), lambda: [i.array() for i in given], epsilon
+    )
+    return xp.apply(layer, x)
 
 
 @native.op("Dropout", versions=(7, 10, 12, 13, 22))
@@ -105,7 +93,7 @@ def dropout(
     **_: object,
 ) -> Any:
     """Dropout, which Keras does in training alone."""
-    if not xp.is_symbolic(x) or x.dtype not in _FLOATS or xp.output_count > 1:
+    if not xp.is_symbolic(x) or x.dtype not in FLOATS or xp.output_count > 1:
         return NotImplemented
     if any(item is not None and item.dtype == object for item in (share, training)):
         return NotImplemented
@@ -149,21 +137,13 @@ def _pooled(xp: KerasNamespace, x: KerasValue, kind: str, form: PoolAttributes) 
         padding = "same"
     if padding == "same" and form.get("count_include_pad"):
         return NotImplemented
-    layer = _POOLINGS[kind][spatial - 1](
-        tuple(kernel_shape),
-        tuple(strides),
-        padding,
-        data_format="channels_last",
-        name=xp.layer_name(f"{kind.lower()}_pooling"),
-        dtype=x.dtype,
-    )
-    return xp.as_first(xp.apply(layer, image))
+    return xp.as_first(pooling(xp, kind, image, kernel_shape, strides, padding))
 
 
 @native.op("Softmax", versions=(13,))
 def softmax(xp: KerasNamespace, x: KerasValue, *, axis: int = -1) -> Any:
     """Softmax."""
-    if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or x.dtype not in FLOATS:
         return NotImplemented
     return xp.softmax(x, axis % xp.ndim(x))
 
@@ -189,8 +169,7 @@ def gelu(xp: KerasNamespace, x: KerasValue, *, approximate: str = "none") -> Any
 
 
 def _activated(xp: KerasNamespace, x: KerasValue, make: Callable[[], keras.layers.Layer]) -> Any:
-    if not xp.is_symbolic(x) or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or x.dtype not in FLOATS:
         return NotImplemented
     twin = xp.twin(x)
-    layer = make()
-    return xp.apply(layer, x) if twin is None else xp.as_first(xp.apply(layer, twin))
+    return xp.apply(make(), x) if twin is None else xp.as_first(xp.apply(make(), twin))

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.keras.coding import keras_dtype
+from onnxport.opset_maps.from_onnx.carriers import carrier
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Parameter:
         content = self.value.const_value.numpy()
         for step, argument in self.steps:
             content = _RESHAPERS[step](content, argument)
-        held = keras_dtype(self.dtype)
+        held = carrier(self.dtype)
         return content if held == "string" or content.dtype.name == held else content.astype(held)
 
     def after(self, step: str, argument: Sequence[int]) -> Parameter:

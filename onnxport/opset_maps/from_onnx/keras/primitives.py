@@ -14,10 +14,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, keras_dtype, np_objects, replaced
+from onnxport.opset_maps.from_onnx.carriers import carrier
+from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Tensor, known
 
 PACKAGE = "onnxport"
 _ARRAYS: dict[str, Namespace] = {}
@@ -44,9 +45,6 @@ def backend_arrays() -> Namespace:
     return _ARRAYS[name]
 
 
-# What the namespace needs beyond the primitives.
-
-
 def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
     n = xp.shape(x)[axis]
     # The dynamic ints of both backends are tensors.
@@ -57,45 +55,24 @@ def _element(xp: Namespace, x: Tensor, index: int) -> Tensor:
     return xp.astype(xp.squeeze(xp.slice(x, 0, index, index + 1), (0,)), ir.DataType.INT64)
 
 
-def _int(xp: Namespace, x: Tensor) -> Tensor:
-    return xp.astype(x, ir.DataType.INT64)
-
-
-def _vector(xp: Namespace, items: Sequence[Int], shape: tuple[int, ...], dtype: ir.DataType) -> Tensor:
-    return xp.from_host(np_objects(list(items), tuple(shape)), dtype)
-
-
 def _same(xp: Namespace, x: Tensor) -> Tensor:
-    return keras.ops.copy(x) if keras.backend.backend() == "torch" else _tensorflow_identity(x)
-
-
-def _tensorflow_identity(x: Tensor) -> Tensor:
+    if keras.backend.backend() == "torch":
+        return keras.ops.copy(x)
     import tensorflow as tf
 
     return tf.identity(x)
 
 
-def _given(xp: Namespace, anchor: Tensor, constant: Tensor) -> Tensor:
-    return constant
-
-
-def _uniform(xp: Namespace, anchor: Tensor, *args: Any) -> Tensor:
-    return xp.random_uniform(*args)
-
-
-def _normal(xp: Namespace, anchor: Tensor, *args: Any) -> Tensor:
-    return xp.random_normal(*args)
-
-
+# What the namespace needs beyond the primitives.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "axis_size": _axis_size,
     "element": _element,
-    "int": _int,
-    "vector": _vector,
+    "int": lambda xp, x: xp.astype(x, ir.DataType.INT64),
+    "vector": lambda xp, items, shape, dtype: xp.from_host(np_objects(list(items), tuple(shape)), dtype),
     "identity": _same,
-    "given": _given,
-    "uniform": _uniform,
-    "normal": _normal,
+    "given": lambda xp, anchor, constant: constant,
+    "uniform": lambda xp, anchor, *args: xp.random("uniform", *args),
+    "normal": lambda xp, anchor, *args: xp.random("normal", *args),
 }
 
 
@@ -313,5 +290,5 @@ def _in_held_type(item: object) -> Any:
     """An array of an element type that Keras lacks in the one that it travels as."""
     if not isinstance(item, np.ndarray) or item.dtype.kind in "OUS":
         return item
-    held = keras_dtype(ir.DataType.from_numpy(item.dtype))
+    held = carrier(ir.DataType.from_numpy(item.dtype))
     return item if item.dtype.name == held else item.astype(held)

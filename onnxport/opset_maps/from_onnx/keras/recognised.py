@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard, Unpack
 
 import keras
@@ -11,9 +11,9 @@ import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
-from onnxport.opset_maps.from_onnx.values import Axes, GroupedStrides, Pads, known
+from onnxport.opset_maps.from_onnx.values import Axes, GroupedStrides, PaddedStrides, Strides, known
 
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 _ACTIVATIONS = {
     "Sigmoid": "sigmoid",
     "Tanh": "tanh",
@@ -28,19 +28,6 @@ _MERGES = {
     "Mul": keras.layers.Multiply,
     "Max": keras.layers.Maximum,
     "Min": keras.layers.Minimum,
-}
-_CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
-_TRANSPOSED = (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras.layers.Conv3DTranspose)
-_DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
-_PADDINGS = (keras.layers.ZeroPadding1D, keras.layers.ZeroPadding2D, keras.layers.ZeroPadding3D)
-_MAX_POOLINGS = (keras.layers.MaxPooling1D, keras.layers.MaxPooling2D, keras.layers.MaxPooling3D)
-_GLOBAL = {
-    "Average": (
-        keras.layers.GlobalAveragePooling1D,
-        keras.layers.GlobalAveragePooling2D,
-        keras.layers.GlobalAveragePooling3D,
-    ),
-    "Max": (keras.layers.GlobalMaxPooling1D, keras.layers.GlobalMaxPooling2D, keras.layers.GlobalMaxPooling3D),
 }
 
 
@@ -59,21 +46,56 @@ def module_of(*parameters: Parameter | None) -> str:
 
 def policy(x: keras.KerasTensor) -> str | None:
     """The dtype policy of a layer that only moves elements: Keras' own would cast them to float32."""
-    return x.dtype if x.dtype in _FLOATS else None
+    return x.dtype if x.dtype in FLOATS else None
 
 
 def _is_weight(item: object) -> TypeGuard[Parameter]:
     return isinstance(item, Parameter)
 
 
-def _fill(layer: keras.layers.Layer, *weights: np.ndarray[Any, Any] | None) -> None:
-    layer.set_weights([weight for weight in weights if weight is not None])
+def _of_rank(kind: str, spatial: int) -> type[keras.layers.Layer]:
+    """Keras' layer over so many spatial axes: ``"Conv{}D"``."""
+    return getattr(keras.layers, kind.format(spatial))
+
+
+def with_weights(
+    xp: KerasTensorFamily,
+    kind: str,
+    x: keras.KerasTensor,
+    parameters: Sequence[Parameter | None],
+    make: Callable[[str], keras.layers.Layer],
+    arrays: Callable[[], Sequence[np.ndarray[Any, Any]]],
+    *form: object,
+) -> keras.layers.Layer:
+    """The layer of a kind that holds these parameters: the same one for the same parameters and form.
+
+    Args:
+        xp: the namespace.
+        kind: what tells the layer from others of the same weights.
+        x: what it is called on first.
+        parameters: the model's weights, None for one that is left out.
+        make: the layer of a name.
+        arrays: the contents of its weights.
+        form: what else it depends on.
+    """
+
+    def build() -> Any:
+        layer = make(xp.layer_name(module_of(*parameters)))
+        layer.build(x.shape)
+        layer.set_weights(arrays())
+        return layer
+
+    return xp.layer((kind, *(None if item is None else item.key for item in parameters), *form), build)
+
+
+def _contents(kernel: np.ndarray[Any, Any], bias: Parameter | None) -> list[np.ndarray[Any, Any]]:
+    return [kernel] if bias is None else [kernel, bias.array().reshape(-1)]
 
 
 def elementwise(xp: KerasTensorFamily, name: str, xs: Sequence[Any]) -> Any:
     """Activations, and merges of two tensors of one shape."""
     x = xs[0]
-    if len(xs) == 1 and xp.is_symbolic(x) and x.dtype in _FLOATS:
+    if len(xs) == 1 and xp.is_symbolic(x) and x.dtype in FLOATS:
         if name == "Relu":
             return xp.apply(keras.layers.ReLU(name=xp.layer_name("re_lu"), dtype=x.dtype), x)
         if name in _ACTIVATIONS:
@@ -82,7 +104,7 @@ def elementwise(xp: KerasTensorFamily, name: str, xs: Sequence[Any]) -> Any:
     if len(xs) == 2 and name in _MERGES and all(xp.is_symbolic(item) for item in xs):
         a, b = xs
         # Sizes that are not known may differ, one of them being 1: rows of a batch alone are surely as many.
-        if a.dtype in _FLOATS and len(a.shape) > 1 and tuple(a.shape) == tuple(b.shape) and None not in a.shape[1:]:
+        if a.dtype in FLOATS and len(a.shape) > 1 and tuple(a.shape) == tuple(b.shape) and None not in a.shape[1:]:
             layer = _MERGES[name](name=xp.layer_name(name.lower()), dtype=a.dtype)
             return xp.apply(layer, a, b, listed=True)
     return None
@@ -99,32 +121,31 @@ def reshape(xp: KerasTensorFamily, x: keras.KerasTensor, shape: Sequence[int]) -
 
 def global_pool(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, axis: Axes, keepdims: bool) -> Any:
     """A mean or greatest element over all axes between batch and channels."""
-    if not xp.is_symbolic(x) or axis is None or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or axis is None or x.dtype not in FLOATS:
         return None
     rank = xp.ndim(x)
     if rank not in (3, 4, 5) or tuple(axis) != tuple(range(1, rank - 1)):
         return None
-    name = xp.layer_name(f"global_{kind.lower()}_pooling")
-    layer = _GLOBAL[kind][rank - 3](data_format="channels_last", keepdims=keepdims, name=name, dtype=x.dtype)
+    options = {"keepdims": keepdims, "name": xp.layer_name(f"global_{kind.lower()}_pooling"), "dtype": x.dtype}
+    layer = _of_rank(f"Global{kind}Pooling{{}}D", rank - 2)(data_format="channels_last", **options)
     return xp.apply(layer, x)
 
 
 def dense(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: KerasValue, bias: KerasValue | None = None) -> Any:
     """A product with a matrix of weights on the last axis."""
-    if not xp.is_symbolic(x) or not _is_weight(kernel) or len(kernel.shape) != 2 or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or not _is_weight(kernel) or len(kernel.shape) != 2 or x.dtype not in FLOATS:
         return None
     if xp.ndim(x) < 2 or x.shape[-1] is None or (bias is not None and not _is_weight(bias)):
         return None
     units = kernel.shape[1]
-
-    def make() -> Any:
-        name = xp.layer_name(module_of(kernel, bias))
-        layer = keras.layers.Dense(units, use_bias=bias is not None, name=name, dtype=x.dtype)
-        layer.build(x.shape)
-        _fill(layer, kernel.array(), None if bias is None else bias.array().reshape(units))
-        return layer
-
-    layer = xp.layer(("dense", kernel.key, bias.key if bias is not None else None), make)
+    layer = with_weights(
+        xp,
+        "dense",
+        x,
+        (kernel, bias),
+        lambda name: keras.layers.Dense(units, use_bias=bias is not None, name=name, dtype=x.dtype),
+        lambda: _contents(kernel.array(), bias),
+    )
     result = xp.apply(layer, x)
 
     def with_bias(added: Parameter) -> Any:
@@ -143,17 +164,17 @@ def embedding(xp: KerasTensorFamily, table: KerasValue, indices: KerasValue, axi
     if not _is_weight(table) or len(table.shape) != 2 or axis != 0 or not xp.is_symbolic(indices):
         return None
     held = table.array()
-    if held.dtype.name not in _FLOATS:
+    if held.dtype.name not in FLOATS:
         return None
-
-    def make() -> Any:
-        name = xp.layer_name(module_of(table))
-        layer = keras.layers.Embedding(*table.shape, name=name, dtype=held.dtype.name)
-        layer.build()
-        _fill(layer, held)
-        return layer
-
-    return xp.apply(xp.layer(("embedding", table.key), make), indices)
+    layer = with_weights(
+        xp,
+        "embedding",
+        indices,
+        (table,),
+        lambda name: keras.layers.Embedding(*table.shape, name=name, dtype=held.dtype.name),
+        lambda: [held],
+    )
+    return xp.apply(layer, indices)
 
 
 # -- convolutions ----------------------------------------------------------------------------------------------------------
@@ -172,27 +193,22 @@ def same_pads(n: int | None, kernel: int, stride: int, dilation: int) -> tuple[i
 
 
 def _padded(
-    xp: KerasTensorFamily,
-    x: keras.KerasTensor,
-    pads: Pads,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
+    xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Sequence[int], form: PaddedStrides
 ) -> tuple[Any, str] | None:
     """The image and the padding that the layer itself does."""
+    pads = form["pads"]
     pairs = [(int(a), int(b)) for a, b in pads if known(a) and known(b)]
     if len(pairs) < len(pads):
         return None
     if all(pair == (0, 0) for pair in pairs):
         return x, "valid"
-    axes = zip(pairs, x.shape[1:-1], kernel, strides, dilations, strict=True)
+    axes = zip(pairs, x.shape[1:-1], kernel, form["strides"], form["dilations"], strict=True)
     if all(pair == same_pads(n, k, s, d) for pair, n, k, s, d in axes):
         return x, "same"
     amount = pairs[0] if len(pairs) == 1 else tuple(pairs)
     name = xp.layer_name("zero_padding")
-    return xp.apply(
-        _PADDINGS[len(pairs) - 1](amount, data_format="channels_last", name=name, dtype=x.dtype), x
-    ), "valid"
+    kind = _of_rank("ZeroPadding{}D", len(pairs))
+    return xp.apply(kind(amount, data_format="channels_last", name=name, dtype=x.dtype), x), "valid"
 
 
 def convolution(
@@ -200,22 +216,19 @@ def convolution(
     x: keras.KerasTensor,
     weight: KerasValue,
     bias: KerasValue | None,
-    *,
-    strides: Sequence[int],
-    pads: Pads,
-    dilations: Sequence[int],
-    groups: int = 1,
+    **how: Unpack[PaddedStrides],
 ) -> Any:
     """Conv1D to Conv3D, and DepthwiseConv where each channel is on its own."""
+    strides, dilations, groups = how["strides"], how["dilations"], how.get("groups", 1)
     spatial = xp.ndim(x) - 2
-    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
         return None
     if (bias is not None and not _is_weight(bias)) or x.shape[-1] is None:
         return None
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         return None
     out, per_group, *kernel = weight.shape
-    padded = _padded(xp, x, pads, kernel, strides, dilations)
+    padded = _padded(xp, x, kernel, how)
     if padded is None:
         return None
     image, padding = padded
@@ -230,29 +243,21 @@ def convolution(
     }
     depthwise = per_group == 1 and groups == x.shape[-1] and groups > 1 and spatial < 3 and len(set(strides)) == 1
 
-    def make() -> Any:
-        array = weight.array()
-        name = xp.layer_name(module_of(weight, bias))
+    def make(name: str) -> Any:
         if depthwise:
-            layer = _DEPTHWISE[spatial - 1](depth_multiplier=out // groups, name=name, **shared)
+            return _of_rank("DepthwiseConv{}D", spatial)(depth_multiplier=out // groups, name=name, **shared)
+        return _of_rank("Conv{}D", spatial)(filters=out, groups=groups, name=name, **shared)
+
+    def arrays() -> list[np.ndarray[Any, Any]]:
+        array = weight.array()
+        if depthwise:
             array = np.moveaxis(array[:, 0], 0, -1).reshape(*kernel, groups, out // groups)
         else:
-            layer = _CONVOLUTIONS[spatial - 1](filters=out, groups=groups, name=name, **shared)
             array = np.transpose(array, (*range(2, spatial + 2), 1, 0))
-        layer.build(image.shape)
-        _fill(layer, array, None if bias is None else bias.array())
-        return layer
+        return _contents(array, bias)
 
-    key = (
-        "conv",
-        weight.key,
-        bias.key if bias is not None else None,
-        padding,
-        tuple(strides),
-        tuple(dilations),
-        groups,
-    )
-    return xp.apply(xp.layer(key, make), image)
+    form = padding, tuple(strides), tuple(dilations), groups
+    return xp.apply(with_weights(xp, "conv", image, (weight, bias), make, arrays, *form), image)
 
 
 def transposed_convolution(
@@ -265,7 +270,7 @@ def transposed_convolution(
     """Conv1DTranspose to Conv3DTranspose without padding."""
     strides = form["strides"]
     spatial = xp.ndim(x) - 2
-    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in _FLOATS:
+    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
         return None
     kernel = weight.shape[2:]
     if (
@@ -277,45 +282,30 @@ def transposed_convolution(
     if (bias is not None and not _is_weight(bias)) or x.shape[-1] is None:
         return None
 
-    def make() -> Any:
-        layer = _TRANSPOSED[spatial - 1](
-            weight.shape[1],
-            tuple(kernel),
-            strides=tuple(strides),
-            padding="valid",
-            data_format="channels_last",
-            use_bias=bias is not None,
-            name=xp.layer_name(module_of(weight, bias)),
-            dtype=x.dtype,
-        )
-        layer.build(x.shape)
-        array = np.transpose(weight.array(), (*range(2, spatial + 2), 1, 0))
-        _fill(layer, array, None if bias is None else bias.array())
-        return layer
+    def make(name: str) -> Any:
+        shared = {"strides": tuple(strides), "use_bias": bias is not None, "name": name, "dtype": x.dtype}
+        kind = _of_rank("Conv{}DTranspose", spatial)
+        return kind(weight.shape[1], tuple(kernel), padding="valid", data_format="channels_last", **shared)
 
-    key = ("conv_transpose", weight.key, bias.key if bias is not None else None, tuple(strides))
-    return xp.apply(xp.layer(key, make), x)
+    def arrays() -> list[np.ndarray[Any, Any]]:
+        return _contents(np.transpose(weight.array(), (*range(2, spatial + 2), 1, 0)), bias)
+
+    return xp.apply(with_weights(xp, "conv_transpose", x, (weight, bias), make, arrays, tuple(strides)), x)
 
 
-def max_pooling(
-    xp: KerasTensorFamily,
-    x: keras.KerasTensor,
-    kernel: Sequence[int],
-    *,
-    strides: Sequence[int],
-    dilations: Sequence[int],
+def pooling(
+    xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Sequence[int], strides: Sequence[int], padding: str
 ) -> Any:
+    """MaxPooling1D to AveragePooling3D of a channels-last image."""
+    options = {"data_format": "channels_last", "name": xp.layer_name(f"{kind.lower()}_pooling"), "dtype": x.dtype}
+    layer = _of_rank(f"{kind}Pooling{{}}D", len(kernel))(tuple(kernel), tuple(strides), padding, **options)
+    return xp.apply(layer, x)
+
+
+def max_pooling(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
     if not xp.is_symbolic(x) or x.dtype not in ("float32", "float64") or len(kernel) not in (1, 2, 3):
         return None
-    if any(d != 1 for d in dilations):
+    if any(d != 1 for d in form["dilations"]):
         return None
-    layer = _MAX_POOLINGS[len(kernel) - 1](
-        tuple(kernel),
-        tuple(strides),
-        "valid",
-        data_format="channels_last",
-        name=xp.layer_name("max_pooling"),
-        dtype=x.dtype,
-    )
-    return xp.apply(layer, x)
+    return pooling(xp, "Max", x, kernel, form["strides"], "valid")

@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, keras_dtype
+from onnxport.opset_maps.from_onnx.carriers import carrier
+from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.recording import KerasRecording
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
 
 class KerasTensorFamily(KerasRecording):
@@ -68,7 +69,7 @@ class KerasTensorFamily(KerasRecording):
 
     def dtype(self, x: KerasValue) -> ir.DataType:
         if isinstance(x, Parameter):
-            return OF_NAME[keras_dtype(x.dtype)]
+            return OF_NAME[carrier(x.dtype)]
         return OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
 
     # -- between Python and tensors ------------------------------------------------------------------------------------
@@ -99,8 +100,5 @@ class KerasTensorFamily(KerasRecording):
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         return self.record("int_op", name, *operands)
 
-    def random_uniform(self, *args: object) -> KerasValue:
-        return self.record("uniform", self.anchor, *args)
-
-    def random_normal(self, *args: object) -> KerasValue:
-        return self.record("normal", self.anchor, *args)
+    def random(self, law: Law, *args: object) -> KerasValue:
+        return self.record(law, self.anchor, *args)

@@ -5,8 +5,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Scalar, Tensor
+
+
+def _unary(onnx: str, meaning: str) -> Callable[[ElementwiseFamily, Tensor], Tensor]:
+    """A primitive that is a row of one operand."""
+
+    def primitive(self: ElementwiseFamily, x: Tensor) -> Tensor:
+        return self.elementwise(onnx, x)
+
+    primitive.__doc__ = meaning
+    return primitive
+
+
+def _binary(onnx: str, meaning: str) -> Callable[[ElementwiseFamily, Scalar, Scalar], Tensor]:
+    """A primitive that is a row of two operands."""
+
+    def primitive(self: ElementwiseFamily, a: Scalar, b: Scalar) -> Tensor:
+        return self.elementwise(onnx, a, b)
+
+    primitive.__doc__ = meaning
+    return primitive
 
 
 class ElementwiseFamily(TensorFamily):
@@ -16,17 +38,34 @@ class ElementwiseFamily(TensorFamily):
     def elementwise(self, name: str, *xs: Scalar) -> Tensor:
         """A row of `opset_maps/elementwise.py` by its ONNX name (``"Asinh"``) or composition name (``"expm1"``)."""
 
-    def add(self, a: Scalar, b: Scalar) -> Tensor:
-        """a + b."""
-        return self.elementwise("Add", a, b)
-
-    def subtract(self, a: Scalar, b: Scalar) -> Tensor:
-        """a - b."""
-        return self.elementwise("Sub", a, b)
-
-    def multiply(self, a: Scalar, b: Scalar) -> Tensor:
-        """a b."""
-        return self.elementwise("Mul", a, b)
+    add = _binary("Add", "a + b.")
+    subtract = _binary("Sub", "a - b.")
+    multiply = _binary("Mul", "a b.")
+    less = _binary("Less", "a < b.")
+    less_equal = _binary("LessOrEqual", "a <= b.")
+    greater = _binary("Greater", "a > b.")
+    greater_equal = _binary("GreaterOrEqual", "a >= b.")
+    logical_and = _binary("And", "a and b.")
+    logical_or = _binary("Or", "a or b.")
+    maximum = _binary("Max", "The greater; NaN where either is.")
+    minimum = _binary("Min", "The lesser; NaN where either is.")
+    negative = _unary("Neg", "-x.")
+    abs = _unary("Abs", "Magnitude.")
+    exp = _unary("Exp", "e to the x.")
+    log = _unary("Log", "Natural logarithm.")
+    sqrt = _unary("Sqrt", "Square root.")
+    reciprocal = _unary("Reciprocal", "1 / x.")
+    sin = _unary("Sin", "Sine.")
+    cos = _unary("Cos", "Cosine.")
+    tanh = _unary("Tanh", "Hyperbolic tangent.")
+    sigmoid = _unary("Sigmoid", "1 / (1 + exp(-x)).")
+    erf = _unary("Erf", "Error function.")
+    relu = _unary("Relu", "max(x, 0).")
+    softplus = _unary("Softplus", "log(1 + exp(x)) without overflow.")
+    floor = _unary("Floor", "Rounded toward minus infinity.")
+    ceil = _unary("Ceil", "Rounded toward infinity.")
+    round = _unary("Round", "Rounded to nearest, halves to even.")
+    sign = _unary("Sign", "-1, 0 or 1.")
 
     @primitive
     def divide(self, a: Scalar, b: Scalar) -> Tensor:
@@ -80,109 +119,9 @@ class ElementwiseFamily(TensorFamily):
         """a differs from b."""
         return self.logical_not(self.equal(a, b))
 
-    def less(self, a: Scalar, b: Scalar) -> Tensor:
-        """a < b."""
-        return self.elementwise("Less", a, b)
-
-    def less_equal(self, a: Scalar, b: Scalar) -> Tensor:
-        """a <= b."""
-        return self.elementwise("LessOrEqual", a, b)
-
-    def greater(self, a: Scalar, b: Scalar) -> Tensor:
-        """a > b."""
-        return self.elementwise("Greater", a, b)
-
-    def greater_equal(self, a: Scalar, b: Scalar) -> Tensor:
-        """a >= b."""
-        return self.elementwise("GreaterOrEqual", a, b)
-
-    def logical_and(self, a: Scalar, b: Scalar) -> Tensor:
-        """a and b."""
-        return self.elementwise("And", a, b)
-
-    def logical_or(self, a: Scalar, b: Scalar) -> Tensor:
-        """a or b."""
-        return self.elementwise("Or", a, b)
-
-    def maximum(self, a: Scalar, b: Scalar) -> Tensor:
-        """The greater; NaN where either is."""
-        return self.elementwise("Max", a, b)
-
-    def minimum(self, a: Scalar, b: Scalar) -> Tensor:
-        """The lesser; NaN where either is."""
-        return self.elementwise("Min", a, b)
-
-    def negative(self, x: Tensor) -> Tensor:
-        """-x."""
-        return self.elementwise("Neg", x)
-
-    def abs(self, x: Tensor) -> Tensor:
-        """Magnitude."""
-        return self.elementwise("Abs", x)
-
-    def exp(self, x: Tensor) -> Tensor:
-        """e to the x."""
-        return self.elementwise("Exp", x)
-
-    def log(self, x: Tensor) -> Tensor:
-        """Natural logarithm."""
-        return self.elementwise("Log", x)
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        """Square root."""
-        return self.elementwise("Sqrt", x)
-
     def square(self, x: Tensor) -> Tensor:
         """x x."""
         return self.multiply(x, x)
-
-    def reciprocal(self, x: Tensor) -> Tensor:
-        """1 / x."""
-        return self.elementwise("Reciprocal", x)
-
-    def sin(self, x: Tensor) -> Tensor:
-        """Sine."""
-        return self.elementwise("Sin", x)
-
-    def cos(self, x: Tensor) -> Tensor:
-        """Cosine."""
-        return self.elementwise("Cos", x)
-
-    def tanh(self, x: Tensor) -> Tensor:
-        """Hyperbolic tangent."""
-        return self.elementwise("Tanh", x)
-
-    def sigmoid(self, x: Tensor) -> Tensor:
-        """1 / (1 + exp(-x))."""
-        return self.elementwise("Sigmoid", x)
-
-    def erf(self, x: Tensor) -> Tensor:
-        """Error function."""
-        return self.elementwise("Erf", x)
-
-    def relu(self, x: Tensor) -> Tensor:
-        """max(x, 0)."""
-        return self.elementwise("Relu", x)
-
-    def softplus(self, x: Tensor) -> Tensor:
-        """log(1 + exp(x)) without overflow."""
-        return self.elementwise("Softplus", x)
-
-    def floor(self, x: Tensor) -> Tensor:
-        """Rounded toward minus infinity."""
-        return self.elementwise("Floor", x)
-
-    def ceil(self, x: Tensor) -> Tensor:
-        """Rounded toward infinity."""
-        return self.elementwise("Ceil", x)
-
-    def round(self, x: Tensor) -> Tensor:
-        """Rounded to nearest, halves to even."""
-        return self.elementwise("Round", x)
-
-    def sign(self, x: Tensor) -> Tensor:
-        """-1, 0 or 1."""
-        return self.elementwise("Sign", x)
 
     def clip(self, x: Tensor, low: Scalar | None = None, high: Scalar | None = None) -> Tensor:
         """min(max(x, low), high); bounds are numbers or scalar tensors."""

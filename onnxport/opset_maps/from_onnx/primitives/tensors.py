@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Tensor
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, Tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -21,11 +22,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def primitive(method: Method) -> Method:
     """A method that a framework has to define: until it does, it refuses by name."""
 
+    @wraps(method)
     def absent(self: TensorFamily, *_: object, **__: object) -> Any:
         raise UnsupportedOperator(f"the {self.framework} namespace has no primitive {method.__name__!r}")
 
-    absent.__doc__ = method.__doc__
-    absent.__name__ = method.__name__
     return absent  # type: ignore[return-value]
 
 
@@ -142,35 +142,15 @@ class TensorFamily:
 
     @primitive
     def arange(
-        self,
-        start: object,
-        stop: object = None,
-        step: object = 1,
-        dtype: ir.DataType = ir.DataType.INT64,
+        self, start: object, stop: object = None, step: object = 1, dtype: ir.DataType = ir.DataType.INT64
     ) -> Tensor:
         """start, start + step, ... below stop; the arguments are Python numbers, dynamic ints or scalar tensors."""
 
     @primitive
-    def random_uniform(
-        self,
-        shape: Sequence[Int],
-        low: float,
-        high: float,
-        dtype: ir.DataType,
-        seed: float | None,
+    def random(
+        self, law: Law, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
     ) -> Tensor:
-        """Drawn from [low, high), anew in each call; with a seed, the same in each run of the program."""
-
-    @primitive
-    def random_normal(
-        self,
-        shape: Sequence[Int],
-        mean: float,
-        scale: float,
-        dtype: ir.DataType,
-        seed: float | None,
-    ) -> Tensor:
-        """Drawn from a normal distribution, anew in each call."""
+        """Drawn anew in each call from [a, b), or normally around a with deviation b; with a seed, the same in each run."""
 
     def zeros(self, shape: Sequence[Int], dtype: ir.DataType) -> Tensor:
         """A tensor of zeros."""

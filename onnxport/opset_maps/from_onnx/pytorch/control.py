@@ -1,5 +1,8 @@
 """If and Loop in torch: each subgraph is a module of its own."""
 
+# The primitives are described once, in from_onnx/primitives/.
+# ruff: noqa: D102
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -54,12 +57,7 @@ class _Traceable:
 
     def worlds(self, index: int) -> Any:
         """What is known of output `index`."""
-        item = self.results[index]
-        if isinstance(item, Traced):
-            return item.worlds
-        if isinstance(item, torch.Tensor):
-            return (twin := item.detach().to("meta"), twin)
-        return None
+        return _known(self.results[index])
 
 
 def _known(item: object) -> Any:
@@ -97,45 +95,17 @@ class Cond(nn.Module):
         return self.then_branch(*then_values) if bool(condition) else self.else_branch(*else_values)
 
 
-def cond(xp: TorchTensorFamily, condition: TorchTensor | None, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
-    """The results of one branch."""
-    if not isinstance(condition, Traced):
-        return (then_branch if bool(condition) else else_branch)()
-    recorder = xp.recorder
-    assert recorder is not None
-    then_traced = _Traceable(xp, "Then", then_branch, ())
-    else_traced = _Traceable(xp, "Else", else_branch, ())
-    count = len(then_traced.results)
-    target = recorder.free_target("cond")
-    recorder.attributes[target] = Cond(then_traced.module, else_traced.module)
-    node = recorder.graph.call_module(
-        target,
-        (
-            recorder.create_arg(condition),
-            recorder.create_arg(list(then_traced.captures)),
-            recorder.create_arg(list(else_traced.captures)),
-        ),
-    )
-    whole = Traced(node, recorder, None)
-    return tuple(
-        recorder.item(whole, i, merged(then_traced.worlds(i), else_traced.worlds(i), recorder.sizes))
-        for i in range(count)
-    )
-
-
 class Loop(nn.Module):
     """ONNX's Loop.
 
     Args:
         body: called as ``body(iteration, condition, *carried, *captured)``.
-        carried: number of values carried from iteration to iteration.
         conditional: the body's condition may become false.
     """
 
-    def __init__(self, body: nn.Module, carried: int, conditional: bool) -> None:
+    def __init__(self, body: nn.Module, conditional: bool) -> None:
         super().__init__()
         self.body = body
-        self.carried = carried
         self.conditional = conditional
 
     def forward(
@@ -196,72 +166,6 @@ def _stacked(items: list[Any], empty: tuple[tuple[int, ...], torch.dtype]) -> An
     return np.stack(items)
 
 
-def loop(
-    xp: TorchTensorFamily,
-    trip_count: Int | None,
-    condition: TorchTensor | None,
-    carried: Sequence[Any],
-    body: Callable[..., tuple[Any, ...]],
-    scan_count: int,
-    formal: Sequence[ir.Value | None],
-) -> tuple[Any, ...]:
-    """ONNX's Loop, its body a module of its own."""
-    recorder = xp.recorder
-    if recorder is None:
-        values, collected = iterate(body, trip_count, condition, carried, scan_count, True)
-        return (*values, *(_stacked(scan, ((), torch.float32)) for scan in collected))
-    sizes = recorder.sizes
-    number = example(torch.int64, (), sizes)
-    flag = example(torch.bool, (), sizes)
-    known = [_known(item) for item in carried]
-    opaque = [_opaque(item) for item in carried]
-    for _ in range(_MOST_TRACES):
-        entry = [(number, False), (flag, False), *zip(known, opaque, strict=True)]
-        traced = _Traceable(xp, "Body", body, entry)
-        joined = []
-        for index, before in enumerate(known):
-            after = traced.worlds(index + 1)
-            item = traced.results[index + 1]
-            opaque[index] = opaque[index] or (after is None and _opaque(item))
-            joined.append(
-                before if _agree(before, after) else _declared(merged(before, after, sizes), formal[index], sizes)
-            )
-        stable = all(a is b for a, b in zip(joined, known, strict=True))
-        known = joined
-        if stable:
-            break
-    else:
-        known = [None] * len(known)
-        opaque = [True] * len(opaque)
-        traced = _Traceable(xp, "Body", body, [(number, False), (flag, False), *zip(known, opaque, strict=True)])
-    proceed = traced.results[0]
-    is_true = isinstance(proceed, torch.Tensor) and bool(proceed.all())
-    passed_on = isinstance(proceed, Traced) and proceed.node.op == "placeholder" and proceed.node.name == "input_1"
-    target = recorder.free_target("loop")
-    recorder.attributes[target] = Loop(traced.module, len(carried), not (is_true or passed_on))
-    scans = [traced.worlds(1 + len(carried) + i) for i in range(scan_count)]
-    empty = [(tuple(scan[0].shape), scan[0].dtype) if scan is not None else ((), torch.float32) for scan in scans]
-    node = recorder.graph.call_module(
-        target,
-        (
-            recorder.create_arg(trip_count),
-            recorder.create_arg(condition),
-            recorder.create_arg(list(carried)),
-            recorder.create_arg(list(traced.captures)),
-            recorder.create_arg(empty),
-        ),
-    )
-    whole = Traced(node, recorder, None)
-    results = []
-    for index, worlds in enumerate(known):
-        result = recorder.item(whole, index, worlds)
-        result.opaque = opaque[index]
-        results.append(result)
-    for index, scan in enumerate(scans):
-        results.append(recorder.item(whole, len(carried) + index, _scanned(scan, sizes)))
-    return tuple(results)
-
-
 def _agree(a: TensorWorlds | None, b: TensorWorlds | None) -> bool:
     if a is None or b is None:
         return a is b
@@ -280,3 +184,73 @@ def _scanned(scan: TensorWorlds | None, sizes: Sizes) -> Any:
         return None
     first = sizes.pair(None)
     return tuple(torch.empty((n, *x.shape), dtype=x.dtype, device="meta") for n, x in zip(first, scan, strict=True))
+
+
+class TorchControlFamily(TorchTensorFamily):
+    """Branches and loops; each body is a module of its own."""
+
+    def cond(self, condition: TorchTensor | None, then_branch: Body, else_branch: Body) -> tuple[Any, ...]:
+        if not isinstance(condition, Traced):
+            return (then_branch if bool(condition) else else_branch)()
+        recorder = self.recorder
+        assert recorder is not None
+        then_traced = _Traceable(self, "Then", then_branch, ())
+        else_traced = _Traceable(self, "Else", else_branch, ())
+        module = Cond(then_traced.module, else_traced.module)
+        whole = recorder.module("cond", module, (condition, then_traced.captures, else_traced.captures), None)
+        return tuple(
+            recorder.item(whole, i, merged(then_traced.worlds(i), else_traced.worlds(i), recorder.sizes))
+            for i in range(len(then_traced.results))
+        )
+
+    def loop(
+        self,
+        trip_count: Int | None,
+        condition: TorchTensor | None,
+        carried: Sequence[Any],
+        body: Callable[..., tuple[Any, ...]],
+        scan_count: int,
+        formal: Sequence[ir.Value | None],
+    ) -> tuple[Any, ...]:
+        recorder = self.recorder
+        if recorder is None:
+            values, collected = iterate(body, trip_count, condition, carried, scan_count, True)
+            return (*values, *(_stacked(scan, ((), torch.float32)) for scan in collected))
+        sizes = recorder.sizes
+        number = example(torch.int64, (), sizes)
+        flag = example(torch.bool, (), sizes)
+        known = [_known(item) for item in carried]
+        opaque = [_opaque(item) for item in carried]
+        for _ in range(_MOST_TRACES):
+            entry = [(number, False), (flag, False), *zip(known, opaque, strict=True)]
+            traced = _Traceable(self, "Body", body, entry)
+            joined = []
+            for index, before in enumerate(known):
+                after = traced.worlds(index + 1)
+                item = traced.results[index + 1]
+                opaque[index] = opaque[index] or (after is None and _opaque(item))
+                joined.append(
+                    before if _agree(before, after) else _declared(merged(before, after, sizes), formal[index], sizes)
+                )
+            stable = all(a is b for a, b in zip(joined, known, strict=True))
+            known = joined
+            if stable:
+                break
+        else:
+            known = [None] * len(known)
+            opaque = [True] * len(opaque)
+            traced = _Traceable(self, "Body", body, [(number, False), (flag, False), *zip(known, opaque, strict=True)])
+        proceed = traced.results[0]
+        is_true = isinstance(proceed, torch.Tensor) and bool(proceed.all())
+        passed_on = isinstance(proceed, Traced) and proceed.node.op == "placeholder" and proceed.node.name == "input_1"
+        module = Loop(traced.module, not (is_true or passed_on))
+        scans = [traced.worlds(1 + len(carried) + i) for i in range(scan_count)]
+        empty = [(tuple(scan[0].shape), scan[0].dtype) if scan is not None else ((), torch.float32) for scan in scans]
+        whole = recorder.module("loop", module, (trip_count, condition, list(carried), traced.captures, empty), None)
+        results = []
+        for index, worlds in enumerate(known):
+            result = recorder.item(whole, index, worlds)
+            result.opaque = opaque[index]
+            results.append(result)
+        results += [recorder.item(whole, i, _scanned(scan, sizes)) for i, scan in enumerate(scans, len(carried))]
+        return tuple(results)

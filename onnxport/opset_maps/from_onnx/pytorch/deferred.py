@@ -19,7 +19,6 @@ from onnxport.opset_maps.from_onnx.namespace import NodeCall
 from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import example, leaves
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
@@ -65,13 +64,10 @@ def defer(
         raise UnsupportedOperator(f"{error}; an operator with a subgraph can't wait for that") from error
     recorder = xp.recorder
     assert recorder is not None
-    target = recorder.free_target(f"{call.entry.op_type.lower()}_at_run_time")
-    recorder.attributes[target] = RunTimeOperator(call, type(xp))
-    node = recorder.graph.call_module(target, tuple(recorder.create_arg(item) for item in operands))
     result_type = _RESULT_TYPES.get(call.entry.op_type)
-    if result_type is not None:
-        return Traced(node, recorder, example(result_type, (), recorder.sizes))
-    whole = Traced(node, recorder, None, opaque=True)
-    if call.context.output_count <= 1 and len(outputs) <= 1:
+    worlds = None if result_type is None else example(result_type, (), recorder.sizes)
+    name, module = f"{call.entry.op_type.lower()}_at_run_time", RunTimeOperator(call, type(xp))
+    whole = recorder.module(name, module, operands, worlds, opaque=worlds is None)
+    if worlds is not None or (call.context.output_count <= 1 and len(outputs) <= 1):
         return whole
     return tuple(recorder.item(whole, index, None) for index in range(len(outputs)))

@@ -18,7 +18,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
-from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.worlds import broadcasting
 
@@ -91,11 +91,8 @@ class TorchElementwiseFamily(TorchTensorFamily):
             return self.call(operator.truediv, a, b)
         return self.call(torch.div, a, b, rounding_mode="trunc")
 
-    def floor_mod(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.remainder, a, b)
-
-    def trunc_mod(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.fmod, a, b)
+    floor_mod = calling(torch.remainder)
+    trunc_mod = calling(torch.fmod)
 
     def pow(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         if isinstance(b, (int, float)) and self.dtype(a).is_floating_point():
@@ -104,8 +101,7 @@ class TorchElementwiseFamily(TorchTensorFamily):
             return self.call(torch.pow, a, b)
         return self.call(functions.power, a, b)
 
-    def where(self, condition: TorchTensor, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.where, condition, a, b)
+    where = calling(torch.where)
 
     def bitwise_left_shift(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
         dtype = self.input_dtype(0) or self.dtype(a)
@@ -117,25 +113,17 @@ class TorchElementwiseFamily(TorchTensorFamily):
         function = functions.shift_right_unsigned if dtype in _HELD_SIGNED else functions.shift_right
         return self.call(function, a, b, dtype.bitwidth)
 
-    def bitwise_invert(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.bitwise_not, x)
-
-    def logical_not(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.logical_not, x)
+    bitwise_invert = calling(torch.bitwise_not)
+    logical_not = calling(torch.logical_not)
 
     def isnan(self, x: TorchTensor) -> TorchTensor:
         if isinstance(x, (Traced, torch.Tensor)) and TORCH[self.dtype(x)] in FLOAT8:
             x = self.astype(x, ir.DataType.FLOAT)
         return self.call(torch.isnan, x)
 
-    def isinf(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.isinf, x)
-
-    def equal(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.eq, a, b)
-
-    def not_equal(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.ne, a, b)
+    isinf = calling(torch.isinf)
+    equal = calling(torch.eq)
+    not_equal = calling(torch.ne)
 
     def clip(
         self, x: TorchTensor, low: TorchTensor | float | None = None, high: TorchTensor | float | None = None

@@ -6,6 +6,7 @@ Each takes tensors and computes what ONNX defines; they run in eager mode and un
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
+from onnxport.opset_maps.from_onnx.values import Law
 
 Tensor: TypeAlias = torch.Tensor
 
@@ -78,10 +80,6 @@ def tensor_of(values: object, dtype: torch.dtype, device: torch.device | None = 
     return torch.tensor(values, dtype=dtype, device=device)
 
 
-def _filled(value: object, dtype: torch.dtype, device: torch.device | None) -> Tensor:
-    return torch.tensor(value, dtype=dtype, device=device)
-
-
 # -- element types ---------------------------------------------------------------------------------------------------------
 
 _GREATEST = {
@@ -136,9 +134,13 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return torch.pow(a, b).to(a.dtype)
 
 
+def _shifted(shift: Callable[..., Tensor], a: Tensor, b: Tensor, bits: int) -> Tensor:
+    return torch.where(b >= bits, torch.zeros_like(a), shift(a, torch.where(b >= bits, torch.zeros_like(b), b)))
+
+
 def shift_left(a: Tensor, b: Tensor, bits: int) -> Tensor:
     """a << b, 0 from `bits` on."""
-    return torch.where(b >= bits, torch.zeros_like(a), a << torch.where(b >= bits, torch.zeros_like(b), b))
+    return _shifted(operator.lshift, a, b, bits)
 
 
 def shift_right(a: Tensor, b: Tensor, bits: int) -> Tensor:
@@ -148,7 +150,7 @@ def shift_right(a: Tensor, b: Tensor, bits: int) -> Tensor:
 
 def shift_right_unsigned(a: Tensor, b: Tensor, bits: int) -> Tensor:
     """a >> b of non-negative numbers, 0 from `bits` on."""
-    return torch.where(b >= bits, torch.zeros_like(a), a >> torch.where(b >= bits, torch.zeros_like(b), b))
+    return _shifted(operator.rshift, a, b, bits)
 
 
 # -- reductions ------------------------------------------------------------------------------------------------------------
@@ -162,22 +164,21 @@ def _greatest(dtype: torch.dtype) -> Any:
     return True if dtype == torch.bool else math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
 
 
-def _reduced_shape(x: Tensor, axes: Sequence[int], keepdims: bool) -> list[int]:
-    return [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+def _extreme(reduce: Callable[..., Tensor], empty: Any, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    if all(x.shape[i] for i in axes):
+        return reduce(x, tuple(axes), keepdims)
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+    return torch.full(shape, empty, dtype=x.dtype, device=x.device)
 
 
 def reduce_max(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     """Greatest element along axes; over no elements the least value of the type."""
-    if any(x.shape[i] == 0 for i in axes):
-        return torch.full(_reduced_shape(x, axes, keepdims), _least(x.dtype), dtype=x.dtype, device=x.device)
-    return torch.amax(x, tuple(axes), keepdims)
+    return _extreme(torch.amax, _least(x.dtype), x, axes, keepdims)
 
 
 def reduce_min(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     """Least element along axes; over no elements the greatest value of the type."""
-    if any(x.shape[i] == 0 for i in axes):
-        return torch.full(_reduced_shape(x, axes, keepdims), _greatest(x.dtype), dtype=x.dtype, device=x.device)
-    return torch.amin(x, tuple(axes), keepdims)
+    return _extreme(torch.amin, _greatest(x.dtype), x, axes, keepdims)
 
 
 def reduce_prod(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
@@ -245,7 +246,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     return torch.gather(x, axis, torch.where(indices < 0, indices + x.shape[axis], indices))
 
 
-def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
+def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Slices at index tuples; indices may be negative."""
     depth = indices.shape[-1]
     if batch_dims == 0:
@@ -262,7 +263,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:
+def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str = "none") -> Tensor:
     """x with one element an index replaced or combined; indices may be negative."""
     indices = indices.to(torch.int64)
     indices = torch.where(indices < 0, indices + x.shape[axis], indices)
@@ -277,7 +278,7 @@ def _reduced(x: Tensor, combine: Callable[[Tensor, Tensor], Tensor], updates: Te
     return combine(x, updates)
 
 
-def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
     """x with slices at index tuples replaced or combined; indices may be negative."""
     depth = indices.shape[-1]
     inner = x.shape[depth:]
@@ -348,7 +349,7 @@ def top_k(x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     return torch.gather(x, axis, index), index
 
 
-def argsort(x: Tensor, axis: int, descending: bool) -> Tensor:
+def argsort(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     """Stable order."""
     return torch.sort(_sortable(x), dim=axis, descending=descending, stable=True).indices
 
@@ -369,39 +370,20 @@ def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations
 # -- random ----------------------------------------------------------------------------------------------------------------
 
 
-def _generator(seed: float | None, device: torch.device | None) -> torch.Generator | None:
-    return None if seed is None else torch.Generator(device or "cpu").manual_seed(int(seed))
-
-
-def random_uniform(
+def random(
+    law: Law,
     shape: Sequence[int],
-    low: float,
-    high: float,
+    a: float,
+    b: float,
     dtype: torch.dtype,
     seed: float | None,
-    device: torch.device | None = None,
+    device: torch.device | None,
 ) -> Tensor:
-    """Drawn from [low, high)."""
-    return torch.rand(shape, generator=_generator(seed, device), dtype=dtype, device=device) * (high - low) + low
+    """Drawn from [a, b), or normally around a with deviation b."""
+    generator = None if seed is None else torch.Generator(device or "cpu").manual_seed(int(seed))
+    if law == "uniform":
+        return torch.rand(shape, generator=generator, dtype=dtype, device=device) * (b - a) + a
+    return torch.randn(shape, generator=generator, dtype=dtype, device=device) * b + a
 
 
-def random_normal(
-    shape: Sequence[int],
-    mean: float,
-    scale: float,
-    dtype: torch.dtype,
-    seed: float | None,
-    device: torch.device | None = None,
-) -> Tensor:
-    """Drawn from a normal distribution."""
-    return torch.randn(shape, generator=_generator(seed, device), dtype=dtype, device=device) * scale + mean
-
-
-def _random(
-    fresh: int, shape: Sequence[int], a: float, b: float, dtype: torch.dtype, seed: float | None, device: object = None
-) -> Tensor:
-    return torch.empty(shape, dtype=dtype, device=META)
-
-
-rule(random_uniform, _random)
-rule(random_normal, _random)
+rule(random, lambda fresh, law, shape, a, b, dtype, *_: torch.empty(shape, dtype=dtype, device=META))

@@ -8,7 +8,7 @@ put them and the call stays a function.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,31 +33,44 @@ class _Call:
         item = self.arguments.get(name)
         return self.recorder.attributes[item.target] if isinstance(item, fx.Node) else None
 
+    @property
+    def weight(self) -> torch.Tensor:
+        """The weight, where the function always takes one."""
+        weight = self.tensor("weight")
+        assert weight is not None
+        return weight
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a bias is given."""
+        return self.arguments.get("bias") is not None
+
 
 def recognise(recorder: Recorder) -> None:
     """Rewrites a finished graph: products with a parameter to linear, softmax of products to attention, calls to layers."""
-    for node in list(recorder.graph.nodes):
-        if node.op == "call_function" and node.target is torch.matmul:
-            _to_linear(node)
-    for node in list(recorder.graph.nodes):
-        if node.op == "call_function" and node.target is F.linear:
-            _with_bias(recorder, node)
-    for node in list(recorder.graph.nodes):
-        if node.op == "call_function" and node.target is F.softmax:
-            _to_attention(recorder, node)
-    for node in list(recorder.graph.nodes):
-        if node.op == "call_function" and node.target in _LAYERS:
-            _to_layer(recorder, node)
+    rewrites: tuple[tuple[Container[object], Callable[[Recorder, fx.Node], None]], ...] = (
+        ((torch.matmul,), _to_linear),
+        ((F.linear,), _with_bias),
+        ((F.softmax,), _to_attention),
+        (_LAYERS, _to_layer),
+    )
+    for functions, rewrite in rewrites:
+        for node in list(recorder.graph.nodes):
+            if node.op == "call_function" and node.target in functions:
+                rewrite(recorder, node)
     for node in reversed(recorder.graph.nodes):
         if node.op == "get_attr" and not node.users:
             recorder.graph.erase_node(node)
+
+
+_Build = Callable[[_Call], nn.Module | None]
 
 
 def _is_parameter(item: object) -> bool:
     return isinstance(item, fx.Node) and item.op == "get_attr"
 
 
-def _to_linear(node: fx.Node) -> None:
+def _to_linear(recorder: Recorder, node: fx.Node) -> None:
     """matmul(x, permute(weight, (1, 0))) is linear(x, weight)."""
     x, turned = node.args
     if not isinstance(turned, fx.Node) or turned.target is not torch.permute or tuple(turned.args[1]) != (1, 0):
@@ -74,12 +87,8 @@ def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     if len(node.args) != 2 or len(node.users) != 1:
         return
     (user,) = node.users
-    if (
-        user.op != "call_function"
-        or getattr(user.target, "__name__", "") != "add"
-        or len(user.args) != 2
-        or user.kwargs
-    ):
+    is_add = user.op == "call_function" and getattr(user.target, "__name__", "") == "add"
+    if not is_add or len(user.args) != 2 or user.kwargs:
         return
     bias = user.args[1] if user.args[0] is node else user.args[0]
     if not _is_parameter(bias) or not _is_parameter(node.args[1]):
@@ -91,22 +100,24 @@ def _with_bias(recorder: Recorder, node: fx.Node) -> None:
     node.graph.erase_node(node)
 
 
-def _only_user(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
-
-
 def _called(item: object, function: object) -> bool:
     return isinstance(item, fx.Node) and item.op == "call_function" and item.target is function
+
+
+def _constant(recorder: Recorder, item: object) -> torch.Tensor | None:
+    """The content of a constant of the program."""
+    if not isinstance(item, fx.Node) or item.op != "get_attr" or not is_constant(str(item.target)):
+        return None
+    content = recorder.attributes[str(item.target)]
+    return content if isinstance(content, torch.Tensor) else None
 
 
 def _scalar(recorder: Recorder, item: fx.Node) -> float | None:
     """A number: as it is, or as a constant of the program."""
     if isinstance(item, (int, float)):
         return float(item)
-    if not _is_parameter(item) or not is_constant(item.target):
-        return None
-    content = recorder.attributes[item.target]
-    return float(content) if isinstance(content, torch.Tensor) and content.numel() == 1 else None
+    content = _constant(recorder, item)
+    return float(content) if content is not None and content.numel() == 1 else None
 
 
 def _unscaled(recorder: Recorder, item: object) -> tuple[Any, float]:
@@ -122,16 +133,18 @@ def _unscaled(recorder: Recorder, item: object) -> tuple[Any, float]:
 
 def _open_mask(recorder: Recorder, item: fx.Node) -> bool:
     """Whether a mask is a constant that leaves every query a key; otherwise torch's attention gives zeros, not NaN."""
-    if not _is_parameter(item) or not is_constant(item.target):
+    content = _constant(recorder, item)
+    if content is None or not content.is_floating_point() or not content.dim():
         return False
-    content = recorder.attributes[item.target]
-    return bool(content.is_floating_point() and content.dim() and (content > -torch.inf).any(-1).all())
+    return bool((content > -torch.inf).any(-1).all())
 
 
 def _to_attention(recorder: Recorder, node: fx.Node) -> None:
     """softmax(q k^T scale + mask) v is scaled dot product attention."""
-    user = _only_user(node)
-    if user is None or not _called(user, torch.matmul) or user.args[0] is not node or node.args[1] not in (3, -1):
+    if len(node.users) != 1:
+        return
+    (user,) = node.users
+    if not _called(user, torch.matmul) or user.args[0] is not node or node.args[1] not in (3, -1):
         return
     scores, mask = node.args[0], None
     if _called(scores, operator.add) and len(scores.users) == 1 and _open_mask(recorder, scores.args[1]):
@@ -165,7 +178,8 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     path = paths.pop()
     if paths or not path or any(str(item.target) != f"{path}.{role}" for role, item in given.items()):
         return
-    layer = build(call)
+    with torch.device("meta"):  # without memory of its own: its parameters are put in afterwards
+        layer = build(call)
     if layer is None:
         return
     existing = recorder.attributes.get(path)
@@ -201,9 +215,10 @@ def _same(a: nn.Module, b: nn.Module) -> bool:
 
 
 def _with_counter(recorder: Recorder, path: str, layer: nn.Module) -> None:
-    counter = recorder.attributes.get(f"{path}.num_batches_tracked")
-    if counter is not None and "num_batches_tracked" in layer._buffers:
-        layer.register_buffer("num_batches_tracked", counter)
+    """Puts in the counter of a batch normalisation, 0 where the model has none."""
+    if "num_batches_tracked" in layer._buffers:
+        counter = recorder.attributes.get(f"{path}.num_batches_tracked")
+        layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
 
 
 def _pairs(value: int | Sequence[int], count: int) -> tuple[int, ...]:
@@ -216,142 +231,80 @@ def _static(*items: object) -> bool:
     return not any(isinstance(part, fx.Node) for item in items if isinstance(item, (list, tuple)) for part in item)
 
 
-def _made(build: Callable[[], nn.Module]) -> nn.Module:
-    """A layer without memory of its own: its parameters are put in afterwards."""
-    with torch.device("meta"):
-        return build()
+_DEFAULTS = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
 
 
-def _conv(kind: type[nn.Module]) -> Callable[[_Call], nn.Module | None]:
+def _convolution(kind: type[nn.Module], *, transposed: bool = False) -> _Build:
     def build(call: _Call) -> nn.Module | None:
-        weight = call.tensor("weight")
-        assert weight is not None
-        rank = weight.dim() - 2
-        arguments = call.arguments
-        stride, padding = arguments.get("stride", 1), arguments.get("padding", 0)
-        dilation, groups = arguments.get("dilation", 1), arguments.get("groups", 1)
-        if not _static(stride, padding, dilation, groups):
+        weight, groups = call.weight, call.arguments.get("groups", 1)
+        form = {
+            name: call.arguments.get(name, default)
+            for name, default in _DEFAULTS.items()
+            if transposed or name != "output_padding"
+        }
+        if not _static(groups, *form.values()):
             return None
-        return _made(
-            lambda: kind(
-                weight.shape[1] * groups,
-                weight.shape[0],
-                tuple(weight.shape[2:]),
-                _pairs(stride, rank),
-                _pairs(padding, rank),
-                _pairs(dilation, rank),
-                groups,
-                bias=arguments.get("bias") is not None,
-            )
-        )
+        first, second, *kernel = weight.shape
+        channels = (first, second * groups) if transposed else (second * groups, first)
+        form = {name: _pairs(item, len(kernel)) for name, item in form.items()}
+        return kind(*channels, tuple(kernel), groups=groups, bias=call.has_bias, **form)
 
     return build
-
-
-def _conv_transpose(kind: type[nn.Module]) -> Callable[[_Call], nn.Module | None]:
-    def build(call: _Call) -> nn.Module | None:
-        weight = call.tensor("weight")
-        assert weight is not None
-        rank = weight.dim() - 2
-        arguments = call.arguments
-        groups = arguments.get("groups", 1)
-        rest = [arguments.get(name, default) for name, default in _TRANSPOSED_DEFAULTS.items()]
-        if not _static(groups, *rest):
-            return None
-        stride, padding, output_padding, dilation = (_pairs(item, rank) for item in rest)
-        return _made(
-            lambda: kind(
-                weight.shape[0],
-                weight.shape[1] * groups,
-                tuple(weight.shape[2:]),
-                stride,
-                padding,
-                output_padding,
-                groups,
-                bias=arguments.get("bias") is not None,
-                dilation=dilation,
-            )
-        )
-
-    return build
-
-
-_TRANSPOSED_DEFAULTS = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
 
 
 def _linear(call: _Call) -> nn.Module | None:
-    weight = call.tensor("weight")
-    assert weight is not None
-    if weight.dim() != 2:
-        return None
-    return _made(lambda: nn.Linear(weight.shape[1], weight.shape[0], bias=call.arguments.get("bias") is not None))
+    weight = call.weight
+    return nn.Linear(weight.shape[1], weight.shape[0], bias=call.has_bias) if weight.dim() == 2 else None
 
 
 def _embedding(call: _Call) -> nn.Module | None:
-    weight = call.tensor("weight")
-    assert weight is not None
-    return _made(lambda: nn.Embedding(weight.shape[0], weight.shape[1]))
+    return nn.Embedding(*call.weight.shape[:2])
 
 
 def _batch_norm(call: _Call) -> nn.Module | None:
-    mean, weight = call.tensor("running_mean"), call.tensor("weight")
-    x = call.arguments["input"]
+    mean, x = call.tensor("running_mean"), call.arguments["input"]
     rank = call.recorder.ranks.get(x) if isinstance(x, fx.Node) else None
     kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}.get(rank or 0)
-    if (
-        kind is None
-        or mean is None
-        or weight is None
-        or call.tensor("bias") is None
-        or call.tensor("running_var") is None
-    ):
+    absent = any(call.tensor(name) is None for name in ("running_var", "weight", "bias"))
+    if kind is None or mean is None or absent:
         return None
-    layer = _made(lambda: kind(mean.shape[0], eps=call.arguments["eps"], momentum=call.arguments["momentum"]))
-    layer.register_buffer("num_batches_tracked", torch.tensor(0))  # _made left it without content
-    return layer
+    return kind(mean.shape[0], eps=call.arguments["eps"], momentum=call.arguments["momentum"])
 
 
 def _layer_norm(call: _Call) -> nn.Module | None:
     shape = call.arguments["normalized_shape"]
     if not _static(shape) or call.tensor("weight") is None:
         return None
-    return _made(
-        lambda: nn.LayerNorm(tuple(shape), eps=call.arguments["eps"], bias=call.arguments.get("bias") is not None)
-    )
+    return nn.LayerNorm(tuple(shape), eps=call.arguments["eps"], bias=call.has_bias)
 
 
 def _group_norm(call: _Call) -> nn.Module | None:
     weight = call.tensor("weight")
     if weight is None or call.tensor("bias") is None:
         return None
-    return _made(lambda: nn.GroupNorm(call.arguments["num_groups"], weight.shape[0], eps=call.arguments["eps"]))
+    return nn.GroupNorm(call.arguments["num_groups"], weight.shape[0], eps=call.arguments["eps"])
 
 
 def _rms_norm(call: _Call) -> nn.Module | None:
     shape = call.arguments["normalized_shape"]
-    if not _static(shape):
-        return None
-    return _made(lambda: nn.RMSNorm(tuple(shape), eps=call.arguments["eps"]))
+    return nn.RMSNorm(tuple(shape), eps=call.arguments["eps"]) if _static(shape) else None
 
 
 def _prelu(call: _Call) -> nn.Module | None:
-    weight = call.tensor("weight")
-    assert weight is not None
-    return _made(lambda: nn.PReLU(weight.numel())) if weight.dim() == 1 else None
+    return nn.PReLU(call.weight.numel()) if call.weight.dim() == 1 else None
 
 
-_Build = Callable[[_Call], nn.Module | None]
 _CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
 _AFFINE = {"weight": "weight", "bias": "bias"}
 # For each function: its parameters' names, the layer it becomes, which arguments are which parameters of the layer.
 _LAYERS: dict[Any, tuple[Sequence[str], _Build, dict[str, str]]] = {
-    F.conv1d: (_CONV, _conv(nn.Conv1d), _AFFINE),
-    F.conv2d: (_CONV, _conv(nn.Conv2d), _AFFINE),
-    F.conv3d: (_CONV, _conv(nn.Conv3d), _AFFINE),
-    F.conv_transpose1d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose1d), _AFFINE),
-    F.conv_transpose2d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose2d), _AFFINE),
-    F.conv_transpose3d: (_TRANSPOSED, _conv_transpose(nn.ConvTranspose3d), _AFFINE),
+    F.conv1d: (_CONV, _convolution(nn.Conv1d), _AFFINE),
+    F.conv2d: (_CONV, _convolution(nn.Conv2d), _AFFINE),
+    F.conv3d: (_CONV, _convolution(nn.Conv3d), _AFFINE),
+    F.conv_transpose1d: (_TRANSPOSED, _convolution(nn.ConvTranspose1d, transposed=True), _AFFINE),
+    F.conv_transpose2d: (_TRANSPOSED, _convolution(nn.ConvTranspose2d, transposed=True), _AFFINE),
+    F.conv_transpose3d: (_TRANSPOSED, _convolution(nn.ConvTranspose3d, transposed=True), _AFFINE),
     F.linear: (("input", "weight", "bias"), _linear, _AFFINE),
     F.embedding: (("input", "weight"), _embedding, {"weight": "weight"}),
     F.batch_norm: (

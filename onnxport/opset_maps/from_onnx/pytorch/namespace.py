@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -10,18 +10,18 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import NodeCall
 from onnxport.opset_maps.from_onnx.operands import Operand
-from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.pytorch import control, deferred
+from onnxport.opset_maps.from_onnx.pytorch import deferred
+from onnxport.opset_maps.from_onnx.pytorch.control import TorchControlFamily
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.elementwise import TorchElementwiseFamily
 from onnxport.opset_maps.from_onnx.pytorch.indexing import TorchIndexingFamily
 from onnxport.opset_maps.from_onnx.pytorch.shapes import TorchShapeFamily
 from onnxport.opset_maps.from_onnx.pytorch.strings import TorchTextFamily
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
-from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
 from onnxport.opset_maps.from_onnx.pytorch.windows import TorchWindowFamily
 from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
-from onnxport.opset_maps.from_onnx.values import Int, UnknownUntilRun
+from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 
 class TorchNamespace(
@@ -30,29 +30,14 @@ class TorchNamespace(
     TorchIndexingFamily,
     TorchTextFamily,
     TorchWindowFamily,
+    TorchControlFamily,
     TorchTensorFamily,
 ):
-    """torch as the ONNX semantics see it: the families of `namespace.FAMILIES`, and control flow as modules of their own.
+    """torch as the ONNX semantics see it: the families of `namespace.FAMILIES`.
 
     Attributes:
         recorder: the graph being written; None executes.
     """
-
-    # -- control flow --------------------------------------------------------------------------------------------------
-
-    def cond(self, condition: TorchTensor, then_branch: Body, else_branch: Body) -> tuple[TorchTensor, ...]:
-        return control.cond(self, condition, then_branch, else_branch)
-
-    def loop(
-        self,
-        trip_count: Int | None,
-        condition: TorchTensor | None,
-        carried: Sequence[TorchTensor],
-        body: Callable[..., tuple[TorchTensor, ...]],
-        scan_count: int,
-        formal: Sequence[ir.Value | None],
-    ) -> tuple[TorchTensor, ...]:
-        return control.loop(self, trip_count, condition, carried, body, scan_count, formal)
 
     # -- what the walk asks --------------------------------------------------------------------------------------------
 

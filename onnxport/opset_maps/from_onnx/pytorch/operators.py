@@ -6,7 +6,7 @@ An entry gives NotImplemented for a case that torch's function does not cover; t
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Unpack
 
 import numpy as np
@@ -20,7 +20,12 @@ from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.semantics.convolution import TransposedAttributes, transposed_windows
 from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
-from onnxport.opset_maps.from_onnx.semantics.normalization import BatchNormAttributes, LayerNormAttributes, batch_trains
+from onnxport.opset_maps.from_onnx.semantics.normalization import (
+    BatchNormAttributes,
+    GroupNormAttributes,
+    LayerNormAttributes,
+    batch_trains,
+)
 from onnxport.opset_maps.from_onnx.values import Known, all_known, known
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import pytorch_native
@@ -49,22 +54,17 @@ def as_buffer(x: TorchTensor) -> None:
 # -- activations -------------------------------------------------------------------------------------------------------------
 
 
-@pytorch_native.op("Elu", versions=(1, 6, 22))
-def elu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTensor:
-    """torch's elu."""
-    return xp.call(F.elu, x, alpha)
+def _of_slope(function: Callable[..., torch.Tensor]) -> Callable[..., TorchTensor]:
+    def activation(xp: TorchNamespace, x: TorchTensor, *, alpha: float) -> TorchTensor:
+        return xp.call(function, x, alpha)
+
+    activation.__doc__ = f"torch's {function.__name__}."
+    return activation
 
 
-@pytorch_native.op("Celu", versions=(12, 28))
-def celu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 1.0) -> TorchTensor:
-    """torch's celu."""
-    return xp.call(F.celu, x, alpha)
-
-
-@pytorch_native.op("LeakyRelu", versions=(1, 6, 16))
-def leaky_relu(xp: TorchNamespace, x: TorchTensor, *, alpha: float = 0.01) -> TorchTensor:
-    """torch's leaky_relu."""
-    return xp.call(F.leaky_relu, x, alpha)
+pytorch_native.op("Elu", versions=(1, 6, 22))(_of_slope(F.elu))
+pytorch_native.op("Celu", versions=(12, 28))(_of_slope(F.celu))
+pytorch_native.op("LeakyRelu", versions=(1, 6, 16))(_of_slope(F.leaky_relu))
 
 
 @pytorch_native.op("Gelu", versions=(20,))
@@ -181,23 +181,19 @@ def conv_transpose(
     return xp.call(function, x, w, b, list(form.strides), padding, output, group, list(form.dilations))
 
 
-def _symmetric(pads: Sequence[int] | None, kernel: Sequence[int]) -> list[int] | None:
-    """Padding as torch's pooling takes it: the same on both sides, at most half the window."""
-    rank = len(kernel)
-    given = list(pads or (0,) * (2 * rank))
-    if given[:rank] != given[rank:] or any(not 0 <= 2 * p <= k for p, k in zip(given, kernel)):
-        return None
-    return given[:rank]
-
-
 def _pooling(form: PoolAttributes) -> tuple[list[int], list[int], list[int], list[int]] | None:
-    """Kernel, strides, padding and dilations as torch's pooling takes them; None where it has no such windows."""
+    """Kernel, strides, padding and dilations as torch's pooling takes them; None where it has no such windows.
+
+    Its padding is the same on both sides, at most half the window.
+    """
     kernel = list(form["kernel_shape"])
     rank, auto_pad = len(kernel), form.get("auto_pad", "NOTSET")
-    padding = _symmetric(form.get("pads"), kernel)
-    if auto_pad not in ("NOTSET", "VALID") or padding is None or not 1 <= rank <= 3:
+    given = list(form.get("pads") or (0,) * (2 * rank))
+    if given[:rank] != given[rank:] or any(not 0 <= 2 * p <= k for p, k in zip(given, kernel)):
         return None
-    padding = [0] * rank if auto_pad == "VALID" else padding
+    if auto_pad not in ("NOTSET", "VALID") or not 1 <= rank <= 3:
+        return None
+    padding = [0] * rank if auto_pad == "VALID" else given[:rank]
     return kernel, list(form.get("strides") or (1,) * rank), padding, list(form.get("dilations") or (1,) * rank)
 
 
@@ -252,19 +248,12 @@ def instance_normalization(
 
 @pytorch_native.op("GroupNormalization", versions=(21,))
 def group_normalization(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    scale: TorchTensor,
-    bias: TorchTensor,
-    *,
-    num_groups: int,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
+    xp: TorchNamespace, x: TorchTensor, scale: TorchTensor, bias: TorchTensor, **form: Unpack[GroupNormAttributes]
 ) -> TorchTensor:
     """torch's group_norm."""
-    return (
-        xp.call(F.group_norm, x, num_groups, scale, bias, epsilon) if floating(xp, x, scale, bias) else NotImplemented
-    )
+    if not floating(xp, x, scale, bias):
+        return NotImplemented
+    return xp.call(F.group_norm, x, form["num_groups"], scale, bias, form.get("epsilon", 1e-5))
 
 
 def _normalised_shape(

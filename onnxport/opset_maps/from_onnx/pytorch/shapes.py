@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, known
 
@@ -129,11 +129,8 @@ class TorchShapeFamily(TorchTensorFamily):
             return x
         return self.call(guarded if self._reduces_none(x, axes) else native, x, axes, keepdims)
 
-    def argmax(self, x: TorchTensor, axis: int, keepdims: bool = False) -> TorchTensor:
-        return self.call(torch.argmax, x, axis, keepdims)
-
-    def argmin(self, x: TorchTensor, axis: int, keepdims: bool = False) -> TorchTensor:
-        return self.call(torch.argmin, x, axis, keepdims)
+    argmax = calling(torch.argmax)
+    argmin = calling(torch.argmin)
 
     def cumulative_sum(self, x: TorchTensor, axis: int) -> TorchTensor:
         return self.call(torch.cumsum, x, axis, dtype=TORCH[self.dtype(x)])
@@ -144,8 +141,5 @@ class TorchShapeFamily(TorchTensorFamily):
     def logsumexp(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         return self.call(torch.logsumexp, x, self._axes(x, axis), keepdims)
 
-    def softmax(self, x: TorchTensor, axis: int) -> TorchTensor:
-        return self.call(F.softmax, x, axis)
-
-    def log_softmax(self, x: TorchTensor, axis: int) -> TorchTensor:
-        return self.call(F.log_softmax, x, axis)
+    softmax = calling(F.softmax)
+    log_softmax = calling(F.log_softmax)

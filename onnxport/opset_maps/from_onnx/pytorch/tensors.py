@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
@@ -15,6 +14,7 @@ import torch
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph import limits
+from onnxport.opset_maps.from_onnx.host import INT_OPS
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.operands import tensor_value
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
@@ -23,26 +23,16 @@ from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced, holds_traced, leaves
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
 _INT_OPS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
+    **INT_OPS,
     "div": functions.truncated_div,
-    "floor_div": operator.floordiv,
     "ceil_div": functions.ceil_div,
-    "mod": operator.mod,
     "min": functions.least,
     "max": functions.greatest,
-    "neg": operator.neg,
-    "abs": abs,
-    "eq": operator.eq,
-    "lt": operator.lt,
-    "le": operator.le,
     "and": functions.both,
     "or": functions.either,
-    "not": operator.not_,
     "where": functions.select,
 }
 _NARROW = {
@@ -77,6 +67,15 @@ def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dic
             f"{getattr(function, '__name__', function)} on constants alone gives {count:,} elements; "
             f"at most {limits.MAX_ELEMENTS:,} are computed while a model is read"
         )
+
+
+def calling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive that is one function, of the same arguments."""
+
+    def primitive(self: TorchTensorFamily, *args: object, **kwargs: object) -> Any:
+        return self.call(function, *args, **kwargs)
+
+    return primitive
 
 
 class TorchTensorFamily(Namespace):
@@ -218,27 +217,11 @@ class TorchTensorFamily(Namespace):
         ]
         return self._make(torch.arange, *bounds, dtype=TORCH[dtype])
 
-    def random_uniform(
-        self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
+    def random(
+        self, law: Law, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
     ) -> TorchTensor:
-        return self._random(functions.random_uniform, shape, low, high, dtype, seed)
-
-    def random_normal(
-        self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
-    ) -> TorchTensor:
-        return self._random(functions.random_normal, shape, mean, scale, dtype, seed)
-
-    def _random(
-        self,
-        function: Callable[..., torch.Tensor],
-        shape: Sequence[Int],
-        a: float,
-        b: float,
-        dtype: ir.DataType,
-        seed: float | None,
-    ) -> TorchTensor:
-        args = (tuple(shape), a, b, TORCH[dtype], seed, self.device)
-        return function(*args) if self.recorder is None else self.recorder.record(function, args, {})
+        args: Any = (law, tuple(shape), a, b, TORCH[dtype], seed, self.device)
+        return functions.random(*args) if self.recorder is None else self.recorder.record(functions.random, args, {})
 
     # -- element types -------------------------------------------------------------------------------------------------
 
@@ -275,14 +258,9 @@ class TorchTensorFamily(Namespace):
         result = self.call(torch.Tensor.view, x, _SAME_BITS.get(dtype, TORCH[dtype]))
         return self.astype(result, dtype) if dtype in _SAME_BITS else result
 
-    def complex(self, real: TorchTensor, imag: TorchTensor) -> TorchTensor:
-        return self.call(torch.complex, real, imag)
-
-    def real(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.real, x)
-
-    def imag(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.imag, x)
+    complex = calling(torch.complex)
+    real = calling(torch.real)
+    imag = calling(torch.imag)
 
 
 def _is_array(item: object) -> bool:

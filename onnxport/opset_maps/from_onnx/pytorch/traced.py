@@ -38,6 +38,15 @@ class CallRecorder(TracerBase):
         raise NotImplementedError
 
 
+def _recorded(function: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
+    """An operator of Python as a recorded call."""
+
+    def method(self: Traced, *other: object) -> Any:
+        return self.recorder.record(function, (*other, self) if swapped else (self, *other), {})
+
+    return method
+
+
 class Traced(fx.Proxy):
     """A value of the traced program.
 
@@ -89,32 +98,10 @@ class Traced(fx.Proxy):
     def __hash__(self) -> int:
         return id(self)
 
-    def _recorded(self, function: Callable[..., Any], *operands: object) -> Any:
-        return self.recorder.record(function, operands, {})
-
-    def __add__(self, other: object) -> Any:
-        return self._recorded(operator.add, self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return self._recorded(operator.add, other, self)
-
-    def __sub__(self, other: object) -> Any:
-        return self._recorded(operator.sub, self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._recorded(operator.sub, other, self)
-
-    def __mul__(self, other: object) -> Any:
-        return self._recorded(operator.mul, self, other)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._recorded(operator.mul, other, self)
-
-    def __floordiv__(self, other: object) -> Any:
-        return self._recorded(operator.floordiv, self, other)
-
-    def __neg__(self) -> Any:
-        return self._recorded(operator.neg, self)
+    __add__, __radd__ = _recorded(operator.add), _recorded(operator.add, swapped=True)
+    __sub__, __rsub__ = _recorded(operator.sub), _recorded(operator.sub, swapped=True)
+    __mul__, __rmul__ = _recorded(operator.mul), _recorded(operator.mul, swapped=True)
+    __floordiv__, __neg__ = _recorded(operator.floordiv), _recorded(operator.neg)
 
     @property
     def is_tensor(self) -> bool:
@@ -124,13 +111,7 @@ class Traced(fx.Proxy):
 
 def holds_traced(item: object) -> bool:
     """Whether a (nested) argument has a traced value in it."""
-    if isinstance(item, Traced):
-        return True
-    if isinstance(item, (list, tuple)):
-        return any(holds_traced(part) for part in item)
-    if isinstance(item, dict):
-        return any(holds_traced(part) for part in item.values())
-    return False
+    return any(isinstance(part, Traced) for part in leaves(item))
 
 
 def leaves(item: object) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
 _ABSENT = object()
+# What stands in the source of a graph as it is.
+_WRITTEN = (int, float, str, complex, torch.dtype, torch.device, torch.layout)
 
 
 class Recorder(CallRecorder):
@@ -51,18 +54,13 @@ class Recorder(CallRecorder):
 
     def placeholder(self, name: str, worlds: Worlds | None, *, opaque: bool = False) -> Traced:
         """The next input."""
-        place = self._last_placeholder
-        scope = (
-            self.graph.inserting_after(place) if place is not None else self.graph.inserting_before(_first(self.graph))
-        )
-        with scope:
-            text = name or "input"
-            if text == "self" or keyword.iskeyword(text):  # fx itself lets None, True and False through
-                text = f"{text}_"
+        text = name or "input"
+        if text == "self" or keyword.iskeyword(text):  # fx itself lets None, True and False through
+            text = f"{text}_"
+        with self._at_the_top():
             node = self.graph.create_node("placeholder", text, name=text)
-        node.target = (
-            node.name
-        )  # which fx has turned into an identifier that no other value and no global of its source has
+        # fx has turned the name into an identifier that no other value and no global of its source has.
+        node.target = node.name
         self._last_placeholder = node
         return Traced(node, self, worlds, opaque)
 
@@ -80,13 +78,15 @@ class Recorder(CallRecorder):
         twin = value.detach().to(META)
         return Traced(node if node is not None else self._get_attr(target), self, (twin, twin))
 
-    def _get_attr(self, target: str) -> fx.Node:
-        # At the top, where every later use sees it, whatever is rolled back in between.
+    def _at_the_top(self) -> AbstractContextManager[None]:
+        """Nodes are written after the inputs, where every later use sees them, whatever is rolled back in between."""
         place = self._last_placeholder
-        scope = (
-            self.graph.inserting_after(place) if place is not None else self.graph.inserting_before(_first(self.graph))
-        )
-        with scope:
+        if place is not None:
+            return self.graph.inserting_after(place)
+        return self.graph.inserting_before(next(iter(self.graph.nodes), self.graph._root))
+
+    def _get_attr(self, target: str) -> fx.Node:
+        with self._at_the_top():
             return self.graph.create_node("get_attr", target)
 
     def free_target(self, base: str) -> str:
@@ -108,15 +108,10 @@ class Recorder(CallRecorder):
         result = self._captured.get(value.node)
         if result is None:
             assert self.outer is not None, f"{value.node.name} belongs to no enclosing graph"
-            if value.recorder is not self.outer:
-                value = self.outer.capture(value)
-            index = len(self.captures)
-            self.captures.append(value)
-            node_name = f"captured_{index}"
-            result = self.placeholder(node_name, value.worlds, opaque=value.opaque)
-            self._captured[value.node] = result
-            origin = value
-            self._captured[origin.node] = result
+            near = value if value.recorder is self.outer else self.outer.capture(value)
+            result = self.placeholder(f"captured_{len(self.captures)}", near.worlds, opaque=near.opaque)
+            self.captures.append(near)
+            self._captured[value.node] = self._captured[near.node] = result
         return result
 
     @property
@@ -143,13 +138,9 @@ class Recorder(CallRecorder):
             return type(a)(self.create_arg(item) for item in a)
         if isinstance(a, dict):
             return {key: self.create_arg(item) for key, item in a.items()}
-        if a is None or isinstance(a, (int, float, str, bool, complex, torch.dtype, torch.device, torch.layout)):
-            return a
         if isinstance(a, slice):
             return slice(*(self.create_arg(item) for item in (a.start, a.stop, a.step)))
-        if a is Ellipsis:
-            return a
-        return self.constant(a)
+        return a if a is None or a is Ellipsis or isinstance(a, _WRITTEN) else self.constant(a)
 
     def record(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The result of a call that is written into the graph: traced values in the structure that the function gives."""
@@ -160,11 +151,13 @@ class Recorder(CallRecorder):
         )
         return self._wrapped(node, propagate(function, args, kwargs, self.sizes))
 
-    def module(self, target: str, module: torch.nn.Module, args: Sequence[Any], worlds: Worlds | None) -> Any:
-        """The result of calling a submodule; `worlds` is its value in both (see `Traced`)."""
-        self.attributes.setdefault(target, module)
-        node = self.graph.call_module(target, tuple(self.create_arg(a) for a in args))
-        return self._wrapped(node, worlds)
+    def module(
+        self, name: str, module: torch.nn.Module, args: Sequence[Any], worlds: Worlds | None, *, opaque: bool = False
+    ) -> Traced:
+        """The result of calling a submodule, which gets the next free target of `name`; `worlds` as of `Traced`."""
+        target = self.free_target(name)
+        self.attributes[target] = module
+        return Traced(self.graph.call_module(target, tuple(self.create_arg(a) for a in args)), self, worlds, opaque)
 
     def item(self, value: Traced, index: int, worlds: Worlds | None) -> Traced:
         """Part `index` of a traced tuple."""
@@ -226,7 +219,3 @@ class Recorder(CallRecorder):
 
 # Of sizes these give sizes.
 _SIZE_ARITHMETIC = frozenset({operator.add, operator.mul, operator.floordiv})
-
-
-def _first(graph: fx.Graph) -> fx.Node:
-    return next(iter(graph.nodes), graph._root)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.pytorch import functions
-from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
+from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
 from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, all_known
 
@@ -26,14 +26,9 @@ _MAX_POOL = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 class TorchWindowFamily(TorchTensorFamily):
     """Products, and what slides over images."""
 
-    def matmul(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        return self.call(torch.matmul, a, b)
-
-    def einsum(self, equation: str, *xs: TorchTensor) -> TorchTensor:
-        return self.call(torch.einsum, equation, *xs)
-
-    def det(self, x: TorchTensor) -> TorchTensor:
-        return self.call(torch.linalg.det, x)
+    matmul = calling(torch.matmul)
+    einsum = calling(torch.einsum)
+    det = calling(torch.linalg.det)
 
     def conv(
         self,

@@ -106,9 +106,7 @@ def propagate(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
         return None
     if function in _LIKE_OPERANDS and (alike := _like_operands(args, kwargs)) is not None:
         return alike
-    same = (
-        all(item.worlds[0] is item.worlds[1] for item in operands if item.worlds is not None) and function not in _RULES
-    )
+    same = function not in _RULES and all(item.worlds and item.worlds[0] is item.worlds[1] for item in operands)
     results = []
     fresh = sizes.pair(None)
     for world in (0,) if same else (0, 1):
@@ -124,9 +122,7 @@ def _evaluate(
 ) -> Any:
     special = _RULES.get(function)
     with torch.no_grad():
-        if special is not None:
-            return special(fresh[world], *args, **kwargs)
-        return function(*args, **kwargs)
+        return function(*args, **kwargs) if special is None else special(fresh[world], *args, **kwargs)
 
 
 def in_world(item: object, world: int) -> Any:
@@ -155,25 +151,24 @@ def _fallback(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
         fixed = [pair for pair in wide if pair[0] == pair[1]]
         merged.append(fixed[0] if fixed else wide[0] if wide else (1, 1))
     try:
-        scalars = [
-            torch.empty((1,), dtype=in_world(i, 0).dtype, device=META) if isinstance(i, (Traced, torch.Tensor)) else i
-            for i in args
-        ]
-        dtype = function(*scalars, **kwargs).dtype
+        single = [in_world(i, 0).new_empty((1,)) if isinstance(i, (Traced, torch.Tensor)) else i for i in args]
+        dtype = function(*single, **kwargs).dtype
     except Exception:  # nothing more to try: the type stays unknown
         return None
-    a, b = ([pair[world] for pair in merged] for world in (0, 1))
-    return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
+    return _tensors(merged, dtype)
+
+
+def _tensors(pairs: Sequence[tuple[int, int]], dtype: torch.dtype) -> TensorWorlds:
+    """A tensor in both worlds, the same one where they don't differ."""
+    small = torch.empty([a for a, _ in pairs], dtype=dtype, device=META)
+    return small, small if all(a == b for a, b in pairs) else torch.empty(
+        [b for _, b in pairs], dtype=dtype, device=META
+    )
 
 
 def example(dtype: torch.dtype, dims: Sequence[int | str | None], sizes: Sizes) -> TensorWorlds:
     """A tensor in both worlds: sizes that are fixed, named, or unknown (None)."""
-    if all(isinstance(dim, int) for dim in dims):
-        twin = torch.empty([int(dim) for dim in dims if dim is not None], dtype=dtype, device=META)
-        return twin, twin
-    pairs = [(dim, dim) if isinstance(dim, int) else sizes.pair(dim) for dim in dims]
-    a, b = ([pair[world] for pair in pairs] for world in (0, 1))
-    return torch.empty(a, dtype=dtype, device=META), torch.empty(b, dtype=dtype, device=META)
+    return _tensors([(dim, dim) if isinstance(dim, int) else sizes.pair(dim) for dim in dims], dtype)
 
 
 def merged(x: TensorWorlds | None, y: TensorWorlds | None, sizes: Sizes) -> TensorWorlds | None:
@@ -186,11 +181,7 @@ def merged(x: TensorWorlds | None, y: TensorWorlds | None, sizes: Sizes) -> Tens
     for axis in range(x[0].dim()):
         ours, theirs = (x[0].shape[axis], x[1].shape[axis]), (y[0].shape[axis], y[1].shape[axis])
         pairs.append(ours if ours == theirs else sizes.pair(None))
-    if all(a == b for a, b in pairs):
-        twin = torch.empty([a for a, _ in pairs], dtype=x[0].dtype, device=META)
-        return twin, twin
-    a, b = ([pair[world] for pair in pairs] for world in (0, 1))
-    return torch.empty(a, dtype=x[0].dtype, device=META), torch.empty(b, dtype=x[0].dtype, device=META)
+    return _tensors(pairs, x[0].dtype)
 
 
 def dims_of(value: ir.Value) -> list[int | str | None] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Tensor, UnknownUntilRun, all_known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Tensor, UnknownUntilRun, all_known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -119,8 +120,27 @@ def eye_like(xp: Namespace, x: Tensor, *, dtype: int | None = None, k: int = 0) 
     return xp.astype(xp.equal(xp.subtract(j, i), k), wanted)
 
 
-def _drawn_dtype(xp: Namespace, dtype: int | None, like: Tensor | None = None) -> ir.DataType:
-    return ir.DataType(dtype) if dtype else xp.dtype(like) if like is not None else ir.DataType.FLOAT
+class DrawnAttributes(TypedDict, total=False):
+    """Attributes of random tensors: bounds of the uniform law, mean and scale of the normal one."""
+
+    dtype: int | None
+    high: float
+    low: float
+    mean: float
+    scale: float
+    seed: float | None
+
+
+def _drawn_dtype(dtype: int | None, like: ir.DataType = ir.DataType.FLOAT) -> ir.DataType:
+    return ir.DataType(dtype) if dtype else like
+
+
+def _uniform(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: DrawnAttributes) -> Tensor:
+    return xp.random("uniform", shape, form.get("low", 0.0), form.get("high", 1.0), dtype, form.get("seed"))
+
+
+def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: DrawnAttributes) -> Tensor:
+    return xp.random("normal", shape, form.get("mean", 0.0), form.get("scale", 1.0), dtype, form.get("seed"))
 
 
 @onnx.op(
@@ -128,17 +148,9 @@ def _drawn_dtype(xp: Namespace, dtype: int | None, like: Tensor | None = None) -
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomNormal <shape = [50], mean = 7.0, scale = 0.001> () y = Round(x)}")],
 )
-def random_normal(
-    xp: Namespace,
-    *,
-    shape: tuple[int, ...],
-    dtype: int = 1,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-) -> Tensor:
+def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnAttributes]) -> Tensor:
     """Normally distributed."""
-    return xp.random_normal(shape, mean, scale, _drawn_dtype(xp, dtype), seed)
+    return _normal(xp, shape, _drawn_dtype(form.get("dtype")), form)
 
 
 @onnx.op(
@@ -146,17 +158,9 @@ def random_normal(
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
 )
-def random_uniform(
-    xp: Namespace,
-    *,
-    shape: tuple[int, ...],
-    dtype: int = 1,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-) -> Tensor:
+def random_uniform(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnAttributes]) -> Tensor:
     """Uniformly distributed."""
-    return xp.random_uniform(shape, low, high, _drawn_dtype(xp, dtype), seed)
+    return _uniform(xp, shape, _drawn_dtype(form.get("dtype")), form)
 
 
 @onnx.op(
@@ -169,38 +173,22 @@ def random_uniform(
         )
     ],
 )
-def random_normal_like(
-    xp: Namespace,
-    x: Tensor,
-    *,
-    dtype: int | None = None,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-) -> Tensor:
+def random_normal_like(xp: Namespace, x: Tensor, **form: Unpack[DrawnAttributes]) -> Tensor:
     """Normally distributed, of the shape of x."""
-    return xp.random_normal(xp.shape(x), mean, scale, _drawn_dtype(xp, dtype, x), seed)
+    return _normal(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
 
 
 @onnx.op("RandomUniformLike", versions=(1, 22))
-def random_uniform_like(
-    xp: Namespace,
-    x: Tensor,
-    *,
-    dtype: int | None = None,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-) -> Tensor:
+def random_uniform_like(xp: Namespace, x: Tensor, **form: Unpack[DrawnAttributes]) -> Tensor:
     """Uniformly distributed, of the shape of x."""
-    return xp.random_uniform(xp.shape(x), low, high, _drawn_dtype(xp, dtype, x), seed)
+    return _uniform(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
 
 
 @onnx.op("Bernoulli", versions=(15, 22))
 def bernoulli(xp: Namespace, x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Tensor:
     """1 with probability x."""
-    drawn = xp.random_uniform(xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
-    return xp.astype(xp.less(drawn, x), _drawn_dtype(xp, dtype, x))
+    drawn = xp.random("uniform", xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
+    return xp.astype(xp.less(drawn, x), _drawn_dtype(dtype, xp.dtype(x)))
 
 
 @onnx.op(
@@ -216,7 +204,7 @@ def bernoulli(xp: Namespace, x: Tensor, *, dtype: int | None = None, seed: float
 def multinomial(xp: Namespace, x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Tensor:
     """Samples of classes with unnormalised log probabilities x: the greatest after adding Gumbel noise."""
     batch, classes = xp.shape(x)
-    uniform = xp.random_uniform((batch, sample_size, classes), 1e-7, 1.0, xp.dtype(x), seed)
+    uniform = xp.random("uniform", (batch, sample_size, classes), 1e-7, 1.0, xp.dtype(x), seed)
     gumbel = xp.negative(xp.log(xp.negative(xp.log(uniform))))
     return xp.astype(xp.argmax(xp.add(xp.expand_dims(x, [1]), gumbel), 2), ir.DataType(dtype))
 
@@ -235,11 +223,8 @@ def dropout(
     """x itself in inference; in training mode x with a share `ratio` of its elements 0 and the others scaled up."""
     training = not is_test if xp.version < 12 else training_mode is not None and scalar(training_mode)
     if training is False:
-        mask = (
-            xp.full(xp.shape(x), xp.version >= 10, ir.DataType.BOOL if xp.version >= 10 else xp.dtype(x))
-            if xp.wants(1)
-            else None
-        )
+        flags = xp.version >= 10
+        mask = xp.full(xp.shape(x), flags, ir.DataType.BOOL if flags else xp.dtype(x)) if xp.wants(1) else None
         return (x, mask) if xp.output_count > 1 else x
     share = attributes["ratio"] if "ratio" in attributes else 0.5 if ratio is None else scalar(ratio)
     if training is not True or not isinstance(share, (int, float)):
@@ -247,7 +232,7 @@ def dropout(
     if share == 0:
         kept = xp.full(xp.shape(x), True, ir.DataType.BOOL)
         return (x, kept) if xp.output_count > 1 else x
-    drawn = xp.random_uniform(xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
+    drawn = xp.random("uniform", xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
     kept = xp.greater_equal(drawn, share)
     result = xp.where(kept, xp.divide(x, 1 - share), xp.zeros((), xp.dtype(x)))
     return (result, kept) if xp.output_count > 1 else result
@@ -282,28 +267,25 @@ def mel_weight_matrix(
     return HostValue(weights.astype(dtype.numpy()), dtype)
 
 
-def _window(xp: Namespace, size: Host, output_datatype: int, periodic: int, terms: tuple[float, ...]) -> Any:
-    """Sum of terms[k] cos(2 pi k n / N), N the size or, for a symmetric window, the size less one."""
-    count = number(scalar(size))
-    n = np.arange(count) / max(count if periodic else count - 1, 1)
-    values = sum(term * np.cos(2 * np.pi * k * n) for k, term in enumerate(terms))
-    dtype = ir.DataType(output_datatype)
-    return HostValue(np.asarray(values).astype(dtype.numpy()), dtype)
+# Windows sum terms[k] cos(2 pi k n / N), N the size or, for a symmetric window, the size less one.
+_WINDOWS: dict[str, tuple[float, ...]] = {
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+    "HammingWindow": (25 / 46, -21 / 46),  # the specification's constants
+    "HannWindow": (0.5, -0.5),
+}
 
 
-@onnx.op("HannWindow", versions=(17,))
-def hann_window(xp: Namespace, size: Host, *, output_datatype: int = 1, periodic: int = 1) -> Any:
-    """Hann window."""
-    return _window(xp, size, output_datatype, periodic, (0.5, -0.5))
+def _window(name: str) -> Callable[..., Any]:
+    def operator(xp: Namespace, size: Host, *, output_datatype: int = 1, periodic: int = 1) -> HostValue:
+        count = number(scalar(size))
+        n = np.arange(count) / max(count if periodic else count - 1, 1)
+        values = sum(term * np.cos(2 * np.pi * k * n) for k, term in enumerate(_WINDOWS[name]))
+        dtype = ir.DataType(output_datatype)
+        return HostValue(np.asarray(values).astype(dtype.numpy()), dtype)
+
+    operator.__doc__ = f"{name.removesuffix('Window')} window."
+    return operator
 
 
-@onnx.op("HammingWindow", versions=(17,))
-def hamming_window(xp: Namespace, size: Host, *, output_datatype: int = 1, periodic: int = 1) -> Any:
-    """Hamming window, with the specification's constant 25/46."""
-    return _window(xp, size, output_datatype, periodic, (25 / 46, -21 / 46))
-
-
-@onnx.op("BlackmanWindow", versions=(17,))
-def blackman_window(xp: Namespace, size: Host, *, output_datatype: int = 1, periodic: int = 1) -> Any:
-    """Blackman window."""
-    return _window(xp, size, output_datatype, periodic, (0.42, -0.5, 0.08))
+for _op in _WINDOWS:
+    onnx.op(_op, versions=(17,))(_window(_op))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Unpack, cast
 
 import onnx_ir as ir
@@ -203,34 +205,23 @@ def _bilinear(
     count: Int,
 ) -> Tensor:
     """Elements of images flattened to (N, groups, channels, H W) at fractional places (N, groups, ...)."""
-    dtype = xp.dtype(flat)
+    n, groups, depth = lead
     floors = [xp.floor(place) for place in places]
-    total: Tensor | None = None
-    for corner in range(4):
-        steps = (corner // 2, corner % 2)
-        weight: Tensor | None = None
-        inside: Tensor | None = None
-        index: Tensor | None = None
-        for i in range(2):
-            base = xp.add(floors[i], float(steps[i]))
-            share = xp.subtract(1.0, xp.abs(xp.subtract(places[i], base)))
+    bounds = [xp.from_host(host_array(length), ir.DataType.INT64) for length in image]
+    parts = []
+    for corner in itertools.product((0.0, 1.0), repeat=2):
+        weights, insides, positions = [], [], []
+        for place, low, bound, step in zip(places, floors, bounds, corner, strict=True):
+            base = xp.add(low, step)
+            weights.append(xp.subtract(1.0, xp.abs(xp.subtract(place, base))))
             position = xp.astype(base, ir.DataType.INT64)
-            bound = xp.from_host(host_array(image[i]), ir.DataType.INT64)
-            valid = xp.logical_and(xp.greater_equal(position, 0), xp.less(position, bound))
-            position = xp.maximum(xp.minimum(position, xp.subtract(bound, 1)), 0)
-            weight = share if weight is None else xp.multiply(weight, share)
-            inside = valid if inside is None else xp.logical_and(inside, valid)
-            index = position if index is None else xp.add(xp.multiply(index, bound), position)
-        assert weight is not None
-        assert inside is not None
-        assert index is not None
-        weight = xp.multiply(weight, xp.astype(inside, dtype))
-        n, groups, depth = lead
+            insides.append(xp.logical_and(xp.greater_equal(position, 0), xp.less(position, bound)))
+            positions.append(xp.maximum(xp.minimum(position, xp.subtract(bound, 1)), 0))
+        index = xp.add(xp.multiply(positions[0], bounds[1]), positions[1])
+        weight = xp.multiply(xp.multiply(*weights), xp.astype(xp.logical_and(*insides), xp.dtype(flat)))
         chosen = xp.broadcast_to(xp.reshape(index, (n, groups, 1, count)), (n, groups, depth, count))
-        part = xp.multiply(xp.take_along_axis(flat, chosen, 3), xp.reshape(weight, (n, groups, 1, count)))
-        total = part if total is None else xp.add(total, part)
-    assert total is not None
-    return total
+        parts.append(xp.multiply(xp.take_along_axis(flat, chosen, 3), xp.reshape(weight, (n, groups, 1, count))))
+    return reduce(xp.add, parts)
 
 
 @onnx.op("Col2Im", versions=(18,))

@@ -3,87 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.opset_maps.elementwise import BY_ONNX
 from onnxport.opset_maps.from_onnx.axes import resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Number, Tensor
 from onnxport.opset_maps.maps import onnx
 
-_UNARY: dict[str, tuple[int, ...]] = {
-    "Abs": (1, 6, 13),
-    "Acos": (7, 22),
-    "Acosh": (9, 22),
-    "Asin": (7, 22),
-    "Asinh": (9, 22),
-    "Atan": (7, 22),
-    "Atanh": (9, 22),
-    "BitwiseNot": (18,),
-    "Ceil": (1, 6, 13),
-    "Cos": (7, 22),
-    "Cosh": (9, 22),
-    "Erf": (9, 13),
-    "Exp": (1, 6, 13),
-    "Floor": (1, 6, 13),
-    "HardSwish": (14, 22),
-    "Log": (1, 6, 13),
-    "Mish": (18, 22),
-    "Neg": (1, 6, 13),
-    "Not": (1,),
-    "Reciprocal": (1, 6, 13),
-    "Relu": (1, 6, 13, 14),
-    "Round": (11, 22),
-    "Sigmoid": (1, 6, 13),
-    "Sign": (9, 13),
-    "Sin": (7, 22),
-    "Sinh": (9, 22),
-    "Softplus": (1, 22),
-    "Softsign": (1, 22),
-    "Sqrt": (1, 6, 13),
-    "Tan": (7, 22),
-    "Tanh": (1, 6, 13),
+# Primitives that are called otherwise than the row's `keras`, which is the array API's name where the standard has the function.
+_NAMES = {"Div": "divide", "Pow": "pow", "Xor": "not_equal", "Sum": "add"}
+# Operators that are a primitive of the namespace and no row of the elementwise table.
+_PRIMITIVES: dict[str, tuple[tuple[int, ...], str]] = {
+    "Det": ((11, 22), "det"),
+    "MatMul": ((1, 9, 13), "matmul"),
+    "NonZero": ((9, 13), "nonzero"),
+    "StringConcat": ((20,), "string_concat"),
+    "Where": ((9, 16), "where"),
 }
-# Methods of the namespace that are more than a row.
-_METHOD = {"Not": "logical_not", "BitwiseNot": "bitwise_invert", "Softplus": "softplus"}
-
-_BINARY: dict[str, tuple[tuple[int, ...], str]] = {
-    "Add": ((1, 6, 7, 13, 14), "add"),
-    "Sub": ((1, 6, 7, 13, 14), "subtract"),
-    "Mul": ((1, 6, 7, 13, 14), "multiply"),
-    "Div": ((1, 6, 7, 13, 14), "divide"),
-    "Pow": ((1, 7, 12, 13, 15), "pow"),
-    "And": ((1, 7), "logical_and"),
-    "Or": ((1, 7), "logical_or"),
-    "Xor": ((1, 7), "not_equal"),
-    "Equal": ((1, 7, 11, 13, 19), "equal"),
-    "Greater": ((1, 7, 9, 13), "greater"),
-    "Less": ((1, 7, 9, 13), "less"),
-    "GreaterOrEqual": ((12, 16), "greater_equal"),
-    "LessOrEqual": ((12, 16), "less_equal"),
-    "BitwiseAnd": ((18,), "BitwiseAnd"),
-    "BitwiseOr": ((18,), "BitwiseOr"),
-    "BitwiseXor": ((18,), "BitwiseXor"),
-}
-
-_VARIADIC: dict[str, tuple[tuple[int, ...], str]] = {
-    "Max": ((1, 6, 8, 12, 13), "maximum"),
-    "Min": ((1, 6, 8, 12, 13), "minimum"),
-    "Sum": ((1, 6, 8, 13), "add"),
-}
+_VARIADIC: dict[str, tuple[int, ...]] = {"Max": (1, 6, 8, 12, 13), "Min": (1, 6, 8, 12, 13), "Sum": (1, 6, 8, 13)}
 
 
 def _computed(xp: Namespace, name: str, *xs: Tensor) -> Tensor:
-    return getattr(xp, name)(*xs) if hasattr(xp, name) else xp.elementwise(name, *xs)
+    """An operator by its primitive, which may be more than a row of the table; by the row where there is none."""
+    primitive = _NAMES.get(name) or BY_ONNX[name].keras
+    return getattr(xp, primitive)(*xs) if hasattr(xp, primitive) else xp.elementwise(name, *xs)
 
 
 def _unary(name: str) -> Callable[..., Any]:
     def operator(xp: Namespace, x: Tensor) -> Tensor:
-        return _computed(xp, _METHOD.get(name, name), x)
+        return _computed(xp, name, x)
 
     operator.__doc__ = f"ONNX {name}."
+    return operator
+
+
+def _primitive(name: str) -> Callable[..., Any]:
+    def operator(xp: Namespace, *xs: Tensor) -> Tensor:
+        return getattr(xp, name)(*xs)
+
+    operator.__doc__ = getattr(Namespace, name).__doc__
     return operator
 
 
@@ -108,18 +70,20 @@ def _binary(name: str) -> Callable[..., Any]:
 
 def _variadic(name: str) -> Callable[..., Any]:
     def operator(xp: Namespace, *xs: Tensor) -> Tensor:
-        return reduce(lambda a, b: _computed(xp, name, a, b), xs)
+        return reduce(partial(_computed, xp, name), xs)
 
     operator.__doc__ = f"{name} of any number of operands."
     return operator
 
 
-for _op, _versions in _UNARY.items():
-    onnx.op(_op, versions=_versions)(_unary(_op))
-for _op, (_versions, _name) in _BINARY.items():
-    onnx.op(_op, versions=_versions)(_binary(_name))
-for _op, (_versions, _name) in _VARIADIC.items():
-    onnx.op(_op, versions=_versions)(_variadic(_name))
+for _row in BY_ONNX.values():
+    if _row.onnx not in _VARIADIC:
+        onnx.op(_row.onnx, versions=_row.versions)((_unary if _row.arity == 1 else _binary)(_row.onnx))
+for _op, _versions in _VARIADIC.items():
+    onnx.op(_op, versions=_versions)(_variadic(_op))
+onnx.op("Div", versions=(1, 6, 7, 13, 14))(_binary("Div"))
+for _op, (_versions, _name) in _PRIMITIVES.items():
+    onnx.op(_op, versions=_versions)(_primitive(_name))
 
 
 @onnx.op("Mean", versions=(1, 6, 8, 13))
@@ -138,18 +102,6 @@ def mod(xp: Namespace, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 def bit_shift(xp: Namespace, a: Tensor, b: Tensor, *, direction: str) -> Tensor:
     """a << b or a >> b."""
     return xp.bitwise_left_shift(a, b) if direction == "LEFT" else xp.bitwise_right_shift(a, b)
-
-
-@onnx.op("Where", versions=(9, 16))
-def where(xp: Namespace, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """a where the condition holds, else b."""
-    return xp.where(condition, a, b)
-
-
-@onnx.op("IsNaN", versions=(9, 13, 20))
-def is_nan(xp: Namespace, x: Tensor) -> Tensor:
-    """Not a number."""
-    return xp.isnan(x)
 
 
 @onnx.op("IsInf", versions=(10, 20))

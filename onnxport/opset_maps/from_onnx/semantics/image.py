@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import real, resolved, size_operand, sizes
+from onnxport.opset_maps.from_onnx.axes import per_axis, real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, all_known, host_array, known
@@ -111,9 +112,10 @@ def _cubic(xp: Namespace, x: Tensor, a: float) -> Tensor:
 
 
 def _taps(
-    xp: Namespace, places: Tensor, ours: Int, mode: str, scale: Factor, a: float, exclude_outside: bool, antialias: bool
+    xp: Namespace, places: Tensor, ours: Int, scale: Factor, form: ResizeAttributes
 ) -> list[tuple[Tensor, Tensor]]:
     """For each element of the filter its index (clamped into the axis) and weight along the results."""
+    mode, antialias, exclude_outside = form.get("mode"), form.get("antialias", 0), form.get("exclude_outside", 0)
     shrink = 1.0
     if antialias:
         if not isinstance(scale, float):
@@ -125,17 +127,16 @@ def _taps(
     ratio = xp.subtract(places, base)
     last = int_op(xp, "sub", ours, 1)
     results = []
-    total: Tensor | None = None
     for i in range(start, 2 - start):
         distance = xp.multiply(xp.subtract(float(i), ratio), shrink)
-        weight = _triangle(xp, distance) if mode == "linear" else _cubic(xp, distance, a)
+        weight = _triangle(xp, distance) if mode == "linear" else _cubic(xp, distance, form.get("cubic_coeff_a", -0.75))
         index = xp.add(base, float(i))
         inside = xp.clip(index, 0.0, _number(xp, last))
         if exclude_outside:
             weight = xp.where(xp.equal(inside, index), weight, xp.zeros((), _DOUBLE))
-        total = weight if total is None else xp.add(total, weight)
         results.append((xp.astype(inside, _INT64), weight))
-    if (exclude_outside or antialias) and total is not None:
+    if exclude_outside or antialias:
+        total = reduce(xp.add, (weight for _, weight in results))
         results = [(index, xp.divide(weight, total)) for index, weight in results]
     return results
 
@@ -146,40 +147,31 @@ def resample(
     axis: int,
     wanted: Int,
     scale: Factor,
-    *,
-    mode: str,
-    transform: str,
-    nearest_mode: str = "round_prefer_floor",
-    a: float = -0.75,
-    exclude_outside: bool = False,
-    antialias: bool = False,
+    form: ResizeAttributes,
     roi: tuple[float, float] | None = None,
-    extrapolation_value: float = 0.0,
 ) -> Tensor:
     """x resized along one axis."""
+    transform = form.get("coordinate_transformation_mode", "half_pixel")
     ours = xp.shape(x)[axis]
     places = _places(xp, ours, wanted, scale, transform, roi)
     last = _number(xp, int_op(xp, "sub", ours, 1))
-    if mode == "nearest":
-        result = xp.take(x, xp.astype(xp.clip(_NEAREST[nearest_mode](xp, places), 0.0, last), _INT64), axis)
+    if form.get("mode", "nearest") == "nearest":
+        nearest = _NEAREST[form.get("nearest_mode", "round_prefer_floor")]
+        result = xp.take(x, xp.astype(xp.clip(nearest(xp, places), 0.0, last), _INT64), axis)
     else:
         dtype = xp.dtype(x)
         wide = x if dtype.is_floating_point() else xp.astype(x, ir.DataType.FLOAT)
         width = xp.dtype(wide)
-        total: Tensor | None = None
-        for index, weight in _taps(xp, places, ours, mode, scale, a, exclude_outside, antialias):
-            part = xp.multiply(xp.take(wide, index, axis), _along(xp, xp.astype(weight, width), xp.ndim(x), axis))
-            total = part if total is None else xp.add(total, part)
-        assert total is not None
-        result = xp.astype(total, dtype)
+        parts = [
+            xp.multiply(xp.take(wide, index, axis), per_axis(xp, xp.astype(weight, width), xp.ndim(x), axis))
+            for index, weight in _taps(xp, places, ours, scale, form)
+        ]
+        result = xp.astype(reduce(xp.add, parts), dtype)
     if transform == "tf_crop_and_resize":
         outside = xp.logical_or(xp.less(places, 0.0), xp.greater(places, last))
-        result = xp.where(_along(xp, outside, xp.ndim(x), axis), xp.full((), extrapolation_value, xp.dtype(x)), result)
+        fill = xp.full((), form.get("extrapolation_value", 0.0), xp.dtype(x))
+        result = xp.where(per_axis(xp, outside, xp.ndim(x), axis), fill, result)
     return result
-
-
-def _along(xp: Namespace, vector: Tensor, rank: int, axis: int) -> Tensor:
-    return xp.expand_dims(vector, [i for i in range(rank) if i != axis])
 
 
 def targets(
@@ -230,34 +222,21 @@ class ResizeAttributes(TypedDict, total=False):
 @onnx.op("Resize", versions=(10, 11, 13, 18, 19))
 def resize(xp: Namespace, x: Tensor, *operands: Host | None, **form: Unpack[ResizeAttributes]) -> Tensor:
     """Resized along axes by nearest, linear or cubic interpolation, axis by axis."""
-    transform = form.get("coordinate_transformation_mode", "half_pixel")
-    nearest_mode = form.get("nearest_mode", "round_prefer_floor")
     roi, scales, wanted = (*operands, None, None, None)[:3]
     if xp.version == 10:
         roi, scales = None, roi
-        transform, nearest_mode = "asymmetric", "floor"
-    crop = transform == "tf_crop_and_resize"
+    crop = form.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     chosen = resized_axes(xp.ndim(x), form)
     ours = [xp.shape(x)[axis] for axis in chosen]
     policy = form.get("keep_aspect_ratio_policy", "stretch")
     for i, (size, scale) in enumerate(targets(xp, ours, scales, wanted, policy)):
         if not crop and (size is ours[i] or (isinstance(scale, float) and scale == 1.0)):
             continue
-        x = resample(
-            xp,
-            x,
-            chosen[i],
-            size,
-            scale,
-            mode=form.get("mode", "nearest"),
-            transform=transform,
-            nearest_mode=nearest_mode if xp.version != 10 or not _shrinks(scale) else "ceil",
-            a=form.get("cubic_coeff_a", -0.75),
-            exclude_outside=bool(form.get("exclude_outside", 0)),
-            antialias=bool(form.get("antialias", 0)),
-            roi=(real(roi[i]), real(roi[i + len(chosen)])) if crop and roi is not None else None,
-            extrapolation_value=form.get("extrapolation_value", 0.0),
-        )
+        if xp.version == 10:
+            nearest = "ceil" if isinstance(scale, float) and scale < 1 else "floor"
+            form = {**form, "coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
+        region = (real(roi[i]), real(roi[i + len(chosen)])) if crop and roi is not None else None
+        x = resample(xp, x, chosen[i], size, scale, form, region)
     return x
 
 
@@ -267,22 +246,19 @@ def resized_axes(rank: int, form: ResizeAttributes) -> list[int]:
     return list(range(rank)) if axes is None else [resolved(axis, rank) for axis in axes]
 
 
-def _shrinks(scale: Factor) -> bool:
-    return isinstance(scale, float) and scale < 1
-
-
 @onnx.op("Upsample", versions=(1, 7, 9, 10))
 def upsample(
     xp: Namespace, x: Tensor, scales: Host | None = None, *, mode: str = "nearest", **attributes: Any
 ) -> Tensor:
     """Enlarged by nearest or linear interpolation; the scales are attributes before opset 9."""
     factors = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]] if scales is None else list(scales)
-    mode = {"bilinear": "linear"}.get(mode, mode)
+    form: ResizeAttributes = {"mode": {"bilinear": "linear"}.get(mode, mode), "nearest_mode": "floor"}
+    form["coordinate_transformation_mode"] = "asymmetric"
     ours = xp.shape(x)
     array = host_array([real(item) for item in factors], float)
     for axis, (size, scale) in enumerate(targets(xp, ours, array, None, "stretch")):
         if scale != 1.0:
-            x = resample(xp, x, axis, size, scale, mode=mode, transform="asymmetric", nearest_mode="floor")
+            x = resample(xp, x, axis, size, scale, form)
     return x
 
 
@@ -335,7 +311,6 @@ def grid_sample(xp: Namespace, x: Tensor, grid: Tensor, **form: Unpack[GridSampl
         else:
             place = xp.divide(xp.subtract(xp.multiply(xp.add(g, 1.0), length), 1.0), 2.0)
         axes.append(_grid_taps(xp, place, length, mode, padding_mode, bool(align_corners)))
-    total: Tensor | None = None
     combos: list[tuple[Any, Any]] = [(None, None)]
     for i, taps in enumerate(axes):
         extent = size_operand(xp, ours[2 + i])
@@ -347,13 +322,12 @@ def grid_sample(xp: Namespace, x: Tensor, grid: Tensor, **form: Unpack[GridSampl
             for before, factor in combos
             for index, weight in taps
         ]
+    parts = []
     for index, weight in combos:
         chosen = xp.broadcast_to(xp.expand_dims(index, [1]), (*ours[:2], count))
         part = xp.take_along_axis(flat, chosen, 2)
-        part = xp.multiply(part, xp.expand_dims(xp.astype(weight, dtype), [1]))
-        total = part if total is None else xp.add(total, part)
-    assert total is not None
-    return xp.reshape(total, (*ours[:2], *outs))
+        parts.append(xp.multiply(part, xp.expand_dims(xp.astype(weight, dtype), [1])))
+    return xp.reshape(reduce(xp.add, parts), (*ours[:2], *outs))
 
 
 def _grid_taps(

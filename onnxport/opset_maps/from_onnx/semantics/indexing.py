@@ -94,12 +94,6 @@ def tensor_scatter(
     return xp.scatter_elements(cache, xp.broadcast_to(steps, theirs), update, axis)
 
 
-@onnx.op("NonZero", versions=(9, 13))
-def non_zero(xp: Namespace, x: Tensor) -> Tensor:
-    """Indices of what is not zero, one column an element."""
-    return xp.nonzero(x)
-
-
 @onnx.op("Compress", versions=(9, 11, 28))
 def compress(xp: Namespace, x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
     """Slices where a condition holds, or elements of the flattened tensor."""

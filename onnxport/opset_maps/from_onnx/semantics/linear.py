@@ -13,12 +13,6 @@ from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor, known
 from onnxport.opset_maps.maps import onnx
 
 
-@onnx.op("MatMul", versions=(1, 9, 13))
-def matmul(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
-    """NumPy's matmul."""
-    return xp.matmul(a, b)
-
-
 class GemmAttributes(TypedDict, total=False):
     """Attributes of Gemm from opset 7 on."""
 
@@ -83,12 +77,6 @@ def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Sequence[str]) -> 
                 raise InvalidOperand(f"label {label!r} stands for sizes {sizes[label]} and {size}")
 
 
-@onnx.op("Det", versions=(11, 22))
-def det(xp: Namespace, x: Tensor) -> Tensor:
-    """Determinants."""
-    return xp.det(x)
-
-
 def centred(xp: Namespace, x: Tensor, zero_point: Tensor | None, axis: int) -> Tensor:
     """x less its zero point (a scalar, or a vector along `axis`, or of the rank of x), in INT32."""
     wide = xp.astype(x, ir.DataType.INT32)
@@ -100,16 +88,14 @@ def centred(xp: Namespace, x: Tensor, zero_point: Tensor | None, axis: int) -> T
     return xp.subtract(wide, offset)
 
 
-def integer_matmul(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
-    """The exact product of small integers, in INT32: through doubles, which every framework multiplies fast."""
-    wide = xp.matmul(xp.astype(a, ir.DataType.DOUBLE), xp.astype(b, ir.DataType.DOUBLE))
-    return xp.astype(wide, ir.DataType.INT32)
-
-
 @onnx.op("MatMulInteger", versions=(10,))
 def matmul_integer(
     xp: Namespace, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    """Product of integers less their zero points, INT32; zero points are per row of A and per column of B."""
-    rank_a, rank_b = xp.ndim(a), xp.ndim(b)
-    return integer_matmul(xp, centred(xp, a, a_zero, rank_a - 2), centred(xp, b, b_zero, rank_b - 1))
+    """Product of integers less their zero points, INT32; zero points are per row of A and per column of B.
+
+    It is exact: small integers are multiplied as doubles, which every framework does fast.
+    """
+    left, right = centred(xp, a, a_zero, xp.ndim(a) - 2), centred(xp, b, b_zero, xp.ndim(b) - 1)
+    wide = xp.matmul(xp.astype(left, ir.DataType.DOUBLE), xp.astype(right, ir.DataType.DOUBLE))
+    return xp.astype(wide, ir.DataType.INT32)

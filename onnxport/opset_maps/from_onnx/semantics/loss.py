@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import number
+from onnxport.opset_maps.from_onnx.axes import number, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Tensor
 from onnxport.opset_maps.maps import onnx
@@ -14,10 +16,16 @@ from onnxport.opset_maps.maps import onnx
 _TRAINING = "ai.onnx.preview.training"
 
 
-def _picked(
-    xp: Namespace, log_prob: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int | None, reduction: str
-) -> Tensor:
+class LossAttributes(TypedDict, total=False):
+    """Attributes of both losses."""
+
+    ignore_index: int | None
+    reduction: str
+
+
+def _picked(xp: Namespace, log_prob: Tensor, target: Tensor, weight: Tensor | None, form: LossAttributes) -> Tensor:
     """The negative log probability of each target class (axis 1), weighted, reduced."""
+    ignore_index, reduction = form.get("ignore_index"), form.get("reduction", "mean")
     index = xp.astype(target, ir.DataType.INT64)
     kept: Tensor | None = None
     if ignore_index is not None:
@@ -40,37 +48,31 @@ def _picked(
 
 @onnx.op("NegativeLogLikelihoodLoss", versions=(12, 13, 22))
 def negative_log_likelihood_loss(
-    xp: Namespace,
-    log_prob: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
+    xp: Namespace, log_prob: Tensor, target: Tensor, weight: Tensor | None = None, **form: Unpack[LossAttributes]
 ) -> Tensor:
     """Minus the log probability of the target class."""
-    return _picked(xp, log_prob, target, weight, ignore_index, reduction)
+    return _picked(xp, log_prob, target, weight, form)
 
 
 @onnx.op("SoftmaxCrossEntropyLoss", versions=(12, 13))
 def softmax_cross_entropy_loss(
-    xp: Namespace,
-    scores: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    *,
-    ignore_index: int | None = None,
-    reduction: str = "mean",
+    xp: Namespace, scores: Tensor, target: Tensor, weight: Tensor | None = None, **form: Unpack[LossAttributes]
 ) -> Any:
     """The loss of log softmax of scores, and on request that."""
     log_prob = xp.log_softmax(scores, 1)
-    loss = _picked(xp, log_prob, target, weight, ignore_index, reduction)
+    loss = _picked(xp, log_prob, target, weight, form)
     return (loss, log_prob) if xp.output_count > 1 else loss
 
 
-def _step_size(rate: Tensor, step: Host, decay_factor: float, xp: Namespace) -> Tensor:
-    count = number(step.reshape(-1)[0])
-    return xp.divide(rate, 1 + count * decay_factor)
+def _by_value(tensors: Sequence[Tensor], kinds: int) -> Iterator[tuple[Tensor, ...]]:
+    """Of tensors kind by kind those that belong to one value, the value first."""
+    count = len(tensors) // kinds
+    return zip(*(tensors[i * count : (i + 1) * count] for i in range(kinds)), strict=True)
+
+
+def _by_kind(steps: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The outputs of a step: all new values, then what is kept of each of them, kind by kind."""
+    return tuple(chain.from_iterable(zip(*steps, strict=True)))
 
 
 @onnx.op("Adagrad", versions=(1,), domain=_TRAINING)
@@ -84,16 +86,14 @@ def adagrad(
     norm_coefficient: float = 0.0,
 ) -> Any:
     """A step of Adagrad on each (value, gradient, accumulated square)."""
-    count = len(tensors) // 3
-    size = _step_size(rate, step, decay_factor, xp)
-    values, squares = [], []
-    for x, gradient, square in zip(tensors[:count], tensors[count : 2 * count], tensors[2 * count :], strict=True):
+    size = xp.divide(rate, 1 + number(scalar(step)) * decay_factor)
+    results = []
+    for x, gradient, square in _by_value(tensors, 3):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         total = xp.add(square, xp.square(slope))
         adaptive = xp.add(xp.sqrt(total), epsilon)
-        values.append(xp.subtract(x, xp.divide(xp.multiply(size, slope), adaptive)))
-        squares.append(total)
-    return (*values, *squares)
+        results.append((xp.subtract(x, xp.divide(xp.multiply(size, slope), adaptive)), total))
+    return _by_kind(results)
 
 
 @onnx.op("Momentum", versions=(1,), domain=_TRAINING)
@@ -108,16 +108,14 @@ def momentum(
     norm_coefficient: float,
 ) -> Any:
     """A step of gradient descent with momentum, standard or Nesterov's, on each (value, gradient, momentum)."""
-    count = len(tensors) // 3
-    first = number(step.reshape(-1)[0]) == 0
-    values, moments = [], []
-    for x, gradient, moment in zip(tensors[:count], tensors[count : 2 * count], tensors[2 * count :], strict=True):
+    first = number(scalar(step)) == 0
+    results = []
+    for x, gradient, moment in _by_value(tensors, 3):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         fresh = xp.add(xp.multiply(moment, alpha), xp.multiply(slope, 1.0 if first else beta))
         move = xp.add(slope, xp.multiply(fresh, alpha)) if mode == "nesterov" else fresh
-        values.append(xp.subtract(x, xp.multiply(rate, move)))
-        moments.append(fresh)
-    return (*values, *moments)
+        results.append((xp.subtract(x, xp.multiply(rate, move)), fresh))
+    return _by_kind(results)
 
 
 @onnx.op("Adam", versions=(1,), domain=_TRAINING)
@@ -133,11 +131,9 @@ def adam(
     norm_coefficient_post: float = 0.0,
 ) -> Any:
     """A step of Adam on each (value, gradient, first moment, second moment)."""
-    count = len(tensors) // 4
-    number_of_steps = number(step.reshape(-1)[0])
-    values, firsts, seconds = [], [], []
-    groups = [tensors[i * count : (i + 1) * count] for i in range(4)]
-    for x, gradient, first, second in zip(*groups, strict=True):
+    number_of_steps = number(scalar(step))
+    results = []
+    for x, gradient, first, second in _by_value(tensors, 4):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         one = xp.add(xp.multiply(first, alpha), xp.multiply(slope, 1 - alpha))
         two = xp.add(xp.multiply(second, beta), xp.multiply(xp.square(slope), 1 - beta))
@@ -145,7 +141,5 @@ def adam(
         if number_of_steps > 0:
             size = xp.multiply(rate, (1 - beta**number_of_steps) ** 0.5 / (1 - alpha**number_of_steps))
         moved = xp.subtract(x, xp.divide(xp.multiply(size, one), xp.add(xp.sqrt(two), epsilon)))
-        values.append(xp.multiply(moved, 1 - norm_coefficient_post))
-        firsts.append(one)
-        seconds.append(two)
-    return (*values, *firsts, *seconds)
+        results.append((xp.multiply(moved, 1 - norm_coefficient_post), one, two))
+    return _by_kind(results)

@@ -11,13 +11,10 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32, i64
-from onnxport.opset_maps.from_onnx.cases import graph
+from onnxport.opset_maps.from_onnx.cases import graph, ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows, ml_op
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
-from onnxport.opset_maps.maps import onnx
-
-ML = "ai.onnx.ml"
 
 
 def _vector(xp: Namespace, values: Sequence[float]) -> Any:
@@ -26,17 +23,11 @@ def _vector(xp: Namespace, values: Sequence[float]) -> Any:
     return xp.constant(array)
 
 
-@onnx.op(
+@ml_op(
     "Scaler",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 3] x) => (float[N, 3] y) {y = ai.onnx.ml.Scaler <offset = [0.5, 1.0, -2.0], scale = [2.0, "
-            "0.25, 1.5]> (x)}",
-            f32(5, 3),
-        )
-    ],
+    ml_node(
+        "float[N, 3] x", "float[N, 3] y", "Scaler <offset = [0.5, 1.0, -2.0], scale = [2.0, 0.25, 1.5]>", f32(5, 3)
+    ),
 )
 def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Tensor:
     """(x - offset) scale, one of each a feature or one for all; FLOAT."""
@@ -45,11 +36,9 @@ def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Seq
     return xp.multiply(x, _vector(xp, scale)) if len(scale) else x
 
 
-@onnx.op(
+@ml_op(
     "Normalizer",
-    versions=(1,),
-    domain=ML,
-    cases=[graph('(float[N, 3] x) => (float[N, 3] y) {y = ai.onnx.ml.Normalizer <norm = "L2"> (x)}', f32(5, 3))],
+    ml_node("float[N, 3] x", "float[N, 3] y", 'Normalizer <norm = "L2">', f32(5, 3)),
 )
 def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Rows divided by their greatest element, sum of magnitudes or length; a row whose norm is 0 stays. FLOAT."""
@@ -66,7 +55,7 @@ def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
     return xp.divide(x, xp.where(xp.equal(size, 0), 1.0, size))
 
 
-@onnx.op("Binarizer", versions=(1,), domain=ML)
+@ml_op("Binarizer")
 def binarizer(xp: Namespace, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     """1 where x is above the threshold, else 0, in the type of x."""
     dtype = xp.dtype(x)
@@ -74,17 +63,14 @@ def binarizer(xp: Namespace, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     return xp.astype(xp.greater(x, limit), dtype)
 
 
-@onnx.op(
+@ml_op(
     "Imputer",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (float[N, 2] y) {y = ai.onnx.ml.Imputer <imputed_value_floats = [7.0, 8.0], "
-            "replaced_value_float = -1.0> (x)}",
-            np.array([[1, -1], [-1, 2]], np.float32),
-        )
-    ],
+    ml_node(
+        "float[N, 2] x",
+        "float[N, 2] y",
+        "Imputer <imputed_value_floats = [7.0, 8.0], replaced_value_float = -1.0>",
+        np.array([[1, -1], [-1, 2]], np.float32),
+    ),
 )
 def imputer(
     xp: Namespace,
@@ -108,7 +94,7 @@ def imputer(
     return xp.where(missing, xp.astype(xp.constant(values), dtype), x)
 
 
-@onnx.op("ArrayFeatureExtractor", versions=(1,), domain=ML)
+@ml_op("ArrayFeatureExtractor")
 def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
     """The elements of the last axis at the places y; of a vector as one row."""
     places = xp.reshape(y, (-1,))
@@ -116,18 +102,15 @@ def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
     return xp.take(x, places, xp.ndim(x) - 1)
 
 
-@onnx.op(
+@ml_op(
     "FeatureVectorizer",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] a, float[N, 1] b) => (float[N, 3] y) "
-            "{y = ai.onnx.ml.FeatureVectorizer <inputdimensions = [2, 1]> (a, b)}",
-            f32(4, 2),
-            f32(4, 1),
-        )
-    ],
+    ml_node(
+        "float[N, 2] a, float[N, 1] b",
+        "float[N, 3] y",
+        "FeatureVectorizer <inputdimensions = [2, 1]>",
+        f32(4, 2),
+        f32(4, 1),
+    ),
 )
 def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int] = ()) -> Tensor:
     """Inputs side by side as FLOAT, each cut or filled with zeros to its width."""
@@ -174,18 +157,15 @@ def _text(values: Sequence[str]) -> np.ndarray[Any, Any]:
     return np.asarray(values, object)
 
 
-@onnx.op(
+@ml_op(
     "LabelEncoder",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            '(int64[N] x) => (string[N] y) {y = ai.onnx.ml.LabelEncoder <classes_strings = ["a", "b", "c"], '
-            'default_string = "?"> (x)}',
-            i64(9, low=-1, high=5),
-            ml=1,
-        )
-    ],
+    ml_node(
+        "int64[N] x",
+        "string[N] y",
+        'LabelEncoder <classes_strings = ["a", "b", "c"], default_string = "?">',
+        i64(9, low=-1, high=5),
+        ml=1,
+    ),
 )
 def label_encoder_1(
     xp: Namespace,
@@ -202,7 +182,7 @@ def label_encoder_1(
     return _mapped(xp, x, places, _text(classes_strings), ir.DataType.STRING, default_string)
 
 
-@onnx.op("LabelEncoder", versions=(2, 4), domain=ML)
+@ml_op("LabelEncoder", versions=(2, 4))
 def label_encoder(
     xp: Namespace,
     x: Tensor,
@@ -238,17 +218,14 @@ def label_encoder(
     return _mapped(xp, x, keys[known], values[known], dtype, default)
 
 
-@onnx.op(
+@ml_op(
     "CategoryMapper",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(int64[N] x) => (string[N] y) {y = ai.onnx.ml.CategoryMapper <cats_int64s = [1, 2, 3], "
-            'cats_strings = ["a", "b", "c"], default_string = "?"> (x)}',
-            i64(9),
-        )
-    ],
+    ml_node(
+        "int64[N] x",
+        "string[N] y",
+        'CategoryMapper <cats_int64s = [1, 2, 3], cats_strings = ["a", "b", "c"], default_string = "?">',
+        i64(9),
+    ),
 )
 def category_mapper(
     xp: Namespace,
@@ -266,13 +243,9 @@ def category_mapper(
     return _mapped(xp, x, numbers, texts, ir.DataType.STRING, default_string)
 
 
-@onnx.op(
+@ml_op(
     "OneHotEncoder",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph("(int64[N] x) => (float[N, 3] y) {y = ai.onnx.ml.OneHotEncoder <cats_int64s = [3, -1, 0]> (x)}", i64(9))
-    ],
+    ml_node("int64[N] x", "float[N, 3] y", "OneHotEncoder <cats_int64s = [3, -1, 0]>", i64(9)),
 )
 def one_hot_encoder(
     xp: Namespace, x: Tensor, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
@@ -289,17 +262,13 @@ def one_hot_encoder(
     return xp.astype(hits, ir.DataType.FLOAT)
 
 
-@onnx.op(
+@ml_op(
     "ZipMap",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_int64s = [5, 7]> (x) "
-            "y = ai.onnx.ml.DictVectorizer <int64_vocabulary = [7, 3, 5]> (m)}",
-            f32(1, 2),
-        )
-    ],
+    graph(
+        "(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_int64s = [5, 7]> (x) "
+        "y = ai.onnx.ml.DictVectorizer <int64_vocabulary = [7, 3, 5]> (m)}",
+        f32(1, 2),
+    ),
 )
 def zip_map(
     xp: Namespace, x: Tensor, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
@@ -310,17 +279,13 @@ def zip_map(
     return {label: xp.squeeze(xp.slice(x, 1, i, i + 1), (1,)) for i, label in enumerate(labels)}
 
 
-@onnx.op(
+@ml_op(
     "DictVectorizer",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            '(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_strings = ["a", "b"]> (x) '
-            'y = ai.onnx.ml.DictVectorizer <string_vocabulary = ["b", "c", "a"]> (m)}',
-            f32(1, 2),
-        )
-    ],
+    graph(
+        '(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_strings = ["a", "b"]> (x) '
+        'y = ai.onnx.ml.DictVectorizer <string_vocabulary = ["b", "c", "a"]> (m)}',
+        f32(1, 2),
+    ),
 )
 def dict_vectorizer(
     xp: Namespace,

@@ -11,20 +11,12 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.cases import graph
+from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
-    add_second_class,
-    as_float_rows,
-    labels_of,
-)
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
-    post_transform as transformed,
-)
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_float_rows, labels_of, ml_op
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
 from onnxport.opset_maps.from_onnx.values import Tensor, known
-from onnxport.opset_maps.maps import onnx
 
-ML = "ai.onnx.ml"
 Array = np.ndarray[Any, Any]
 
 
@@ -37,17 +29,14 @@ def _product(xp: Namespace, rows: Tensor, matrix: Array) -> Tensor:
     return xp.matmul(rows, xp.constant(np.ascontiguousarray(matrix.T)))
 
 
-@onnx.op(
+@ml_op(
     "LinearRegressor",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 3] x) => (float[N, 2] y) {y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -2.0, 0.5, "
-            "0.25, 1.0, -1.0], intercepts = [0.5, -0.75], targets = 2> (x)}",
-            f32(5, 3),
-        )
-    ],
+    ml_node(
+        "float[N, 3] x",
+        "float[N, 2] y",
+        "LinearRegressor <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75], targets = 2>",
+        f32(5, 3),
+    ),
 )
 def linear_regressor(
     xp: Namespace,
@@ -65,18 +54,15 @@ def linear_regressor(
     return scores if targets == 1 and post_transform != "PROBIT" else transformed(xp, scores, post_transform)
 
 
-@onnx.op(
+@ml_op(
     "LinearClassifier",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (int64[N] label, float[N, 3] scores) {label, "
-            "scores = ai.onnx.ml.LinearClassifier <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], "
-            'intercepts = [0.5, -0.75, 0.1], classlabels_ints = [4, 2, 9], post_transform = "SOFTMAX"> (x)}',
-            f32(5, 2),
-        )
-    ],
+    ml_node(
+        "float[N, 2] x",
+        "int64[N] label, float[N, 3] scores",
+        "LinearClassifier <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75, 0.1], "
+        'classlabels_ints = [4, 2, 9], post_transform = "SOFTMAX">',
+        f32(5, 2),
+    ),
 )
 def linear_classifier(
     xp: Namespace,
@@ -135,18 +121,15 @@ def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kerne
     raise UnsupportedOperator(f"kernel_type={kernel_type!r} is none of ONNX's")
 
 
-@onnx.op(
+@ml_op(
     "SVMRegressor",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (float[N, 1] y) {y = ai.onnx.ml.SVMRegressor <coefficients = [1.5, -2.0], "
-            'kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], n_supports = 2, rho = [0.25], '
-            "support_vectors = [1.0, 0.5, -1.0, 2.0]> (x)}",
-            f32(5, 2),
-        )
-    ],
+    ml_node(
+        "float[N, 2] x",
+        "float[N, 1] y",
+        'SVMRegressor <coefficients = [1.5, -2.0], kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], '
+        "n_supports = 2, rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0]>",
+        f32(5, 2),
+    ),
 )
 def svm_regressor(
     xp: Namespace,
@@ -172,19 +155,16 @@ def svm_regressor(
     return xp.where(xp.greater(scores, 0), xp.ones((), ir.DataType.FLOAT), -1.0) if one_class else scores
 
 
-@onnx.op(
+@ml_op(
     "SVMClassifier",
-    versions=(1,),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (int64[N] label, float[N, 2] scores) {label, "
-            "scores = ai.onnx.ml.SVMClassifier <classlabels_ints = [0, 1], coefficients = [1.5, -2.0], "
-            'kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], rho = [0.25], support_vectors = [1.0, 0.5, '
-            "-1.0, 2.0], vectors_per_class = [1, 1]> (x)}",
-            f32(5, 2),
-        )
-    ],
+    ml_node(
+        "float[N, 2] x",
+        "int64[N] label, float[N, 2] scores",
+        'SVMClassifier <classlabels_ints = [0, 1], coefficients = [1.5, -2.0], kernel_type = "RBF", '
+        "kernel_params = [0.5, 0.0, 3.0], rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0], "
+        "vectors_per_class = [1, 1]>",
+        f32(5, 2),
+    ),
 )
 def svm_classifier(
     xp: Namespace,

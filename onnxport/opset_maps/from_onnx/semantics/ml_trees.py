@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError, UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.cases import graph
+from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
     EQ,
@@ -28,12 +28,10 @@ from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
     aggregated,
     scored,
 )
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
-from onnxport.opset_maps.maps import onnx
 
-ML = "ai.onnx.ml"
 _MODES = {
     "BRANCH_LEQ": LEQ,
     "BRANCH_LT": LT,
@@ -142,20 +140,18 @@ def _forest_of_ids(nodes: NodeAttributes, leaves: LeafWeights, targets: int) -> 
     return Forest(columns, values, kinds, missing, true, false, roots, weights, given, {})
 
 
-@onnx.op(
+@ml_op(
     "TreeEnsembleRegressor",
+    ml_node(
+        "float[N, 2] x",
+        "float[N, 1] y",
+        "TreeEnsembleRegressor <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, "
+        '0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
+        "nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], "
+        "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.5, -2.5], n_targets = 1>",
+        f32(7, 2),
+    ),
     versions=(1, 3, 5),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (float[N, 1] y) {y = ai.onnx.ml.TreeEnsembleRegressor <nodes_treeids = [0, 0, 0], "
-            "nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], "
-            'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, '
-            "0, 0], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.5, "
-            "-2.5], n_targets = 1> (x)}",
-            f32(7, 2),
-        )
-    ],
 )
 def tree_ensemble_regressor(
     xp: Namespace,
@@ -191,21 +187,19 @@ def _transformed(xp: Namespace, scores: Tensor, name: str) -> Tensor:
     return transformed(xp, scores, name)
 
 
-@onnx.op(
+@ml_op(
     "TreeEnsembleClassifier",
+    ml_node(
+        "float[N, 2] x",
+        "int64[N] label, float[N, 3] scores",
+        "TreeEnsembleClassifier <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], "
+        'nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", '
+        '"LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], class_treeids = [0, 0], '
+        "class_nodeids = [1, 2], class_ids = [0, 2], class_weights = [1.5, 2.5], classlabels_int64s = [3, 4, "
+        "5]>",
+        f32(7, 2),
+    ),
     versions=(1, 3, 5),
-    domain=ML,
-    cases=[
-        graph(
-            "(float[N, 2] x) => (int64[N] label, float[N, 3] scores) {label, "
-            "scores = ai.onnx.ml.TreeEnsembleClassifier <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], "
-            'nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", '
-            '"LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], class_treeids = [0, 0], '
-            "class_nodeids = [1, 2], class_ids = [0, 2], class_weights = [1.5, 2.5], classlabels_int64s = [3, 4, "
-            "5]> (x)}",
-            f32(7, 2),
-        )
-    ],
 )
 def tree_ensemble_classifier(
     xp: Namespace,
@@ -332,7 +326,7 @@ _AGGREGATES_5 = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS_5 = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
-@onnx.op("TreeEnsemble", versions=(5,), domain=ML)
+@ml_op("TreeEnsemble", versions=(5,))
 def tree_ensemble(
     xp: Namespace,
     x: Tensor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Required, TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -51,6 +51,14 @@ class LayerNormAttributes(TypedDict, total=False):
     """Attributes of LayerNormalization and RMSNormalization."""
 
     axis: int
+    epsilon: float
+    stash_type: int
+
+
+class GroupNormAttributes(TypedDict, total=False):
+    """Attributes of GroupNormalization."""
+
+    num_groups: Required[int]
     epsilon: float
     stash_type: int
 
@@ -107,24 +115,16 @@ def layer_normalization(
     x: Tensor,
     scale: Tensor,
     bias: Tensor | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
+    **form: Unpack[LayerNormAttributes],
 ) -> Any:
     """Normalised over the axes from `axis` on, computed in the type `stash_type`."""
-    rank = xp.ndim(x)
-    axes = tuple(range(resolved(axis, rank), rank))
-    dtype, width = xp.dtype(x), _width(xp.dtype(x), stash_type)
+    dtype, (axes, epsilon, width) = xp.dtype(x), _layer(xp, x, form)
     normal, mean, inverse = _standardised(xp, xp.astype(x, width), axes, epsilon)
     result = xp.multiply(xp.astype(normal, dtype), scale)
     result = result if bias is None else xp.add(result, bias)
-    stashed = ir.DataType(stash_type)
-    return (
-        (result, xp.astype(mean, stashed), xp.astype(inverse, stashed))[: xp.output_count]
-        if xp.output_count > 1
-        else result
-    )
+    stashed = ir.DataType(form.get("stash_type", 1))
+    outputs = (result, xp.astype(mean, stashed), xp.astype(inverse, stashed))
+    return outputs[: xp.output_count] if xp.output_count > 1 else result
 
 
 def _width(dtype: ir.DataType, stash_type: int) -> ir.DataType:
@@ -133,15 +133,18 @@ def _width(dtype: ir.DataType, stash_type: int) -> ir.DataType:
     return dtype if dtype.bitwidth > stash.bitwidth else stash
 
 
-@onnx.op("RMSNormalization", versions=(23,))
-def rms_normalization(
-    xp: Namespace, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-) -> Tensor:
-    """Divided by the root mean square over the axes from `axis` on."""
+def _layer(xp: Namespace, x: Tensor, form: LayerNormAttributes) -> tuple[tuple[int, ...], float, ir.DataType]:
+    """The axes from `axis` on, epsilon, and the type in which is computed."""
     rank = xp.ndim(x)
-    axes = tuple(range(resolved(axis, rank), rank))
-    dtype = xp.dtype(x)
-    wide = xp.astype(x, _width(dtype, stash_type))
+    axes = tuple(range(resolved(form.get("axis", -1), rank), rank))
+    return axes, form.get("epsilon", 1e-5), _width(xp.dtype(x), form.get("stash_type", 1))
+
+
+@onnx.op("RMSNormalization", versions=(23,))
+def rms_normalization(xp: Namespace, x: Tensor, scale: Tensor, **form: Unpack[LayerNormAttributes]) -> Tensor:
+    """Divided by the root mean square over the axes from `axis` on."""
+    dtype, (axes, epsilon, width) = xp.dtype(x), _layer(xp, x, form)
+    wide = xp.astype(x, width)
     root = xp.sqrt(xp.add(xp.mean(xp.square(wide), axes, True), epsilon))
     normal = xp.astype(xp.divide(wide, root), dtype)
     result = xp.multiply(normal, xp.astype(scale, dtype) if xp.dtype(scale) != dtype else scale)
@@ -151,22 +154,15 @@ def rms_normalization(
 
 @onnx.op("GroupNormalization", versions=(18, 21))
 def group_normalization(
-    xp: Namespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    *,
-    num_groups: int,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
+    xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor, **form: Unpack[GroupNormAttributes]
 ) -> Tensor:
     """Groups of channels normalised; scale and bias are per channel, in opset 18 per group."""
-    ours = xp.shape(x)
-    rank = len(ours)
-    dtype = xp.dtype(x)
+    num_groups, epsilon = form["num_groups"], form.get("epsilon", 1e-5)
+    ours, dtype = xp.shape(x), xp.dtype(x)
+    rank, width = len(ours), _width(dtype, form.get("stash_type", 1))
     depth = int_op(xp, "floor_div", ours[1], num_groups)
     grouped = xp.reshape(x, (ours[0], num_groups, depth, *ours[2:]))
-    normal, _, _ = _standardised(xp, xp.astype(grouped, _width(dtype, stash_type)), range(2, rank + 1), epsilon)
+    normal, _, _ = _standardised(xp, xp.astype(grouped, width), range(2, rank + 1), epsilon)
     normal = xp.astype(normal, dtype)
     if xp.version < 21:
         result = xp.add(xp.multiply(normal, per_axis(xp, scale, rank + 1, 1)), per_axis(xp, bias, rank + 1, 1))

@@ -11,7 +11,7 @@ from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.convolution import ConvAttributes, conv
-from onnxport.opset_maps.from_onnx.semantics.linear import centred, integer_matmul
+from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 
@@ -145,7 +145,7 @@ def qlinear_matmul(
 ) -> Tensor:
     """Product of quantized matrices, quantized."""
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
-    product = integer_matmul(xp, centred(xp, a, a_zero, xp.ndim(a) - 2), centred(xp, b, b_zero, xp.ndim(b) - 1))
+    product = matmul_integer(xp, a, b, a_zero, b_zero)
     width = ir.DataType.FLOAT
     rows = _column(xp, xp.astype(a_scale, width), product, -2)
     columns = _column(xp, xp.astype(b_scale, width), product, -1)

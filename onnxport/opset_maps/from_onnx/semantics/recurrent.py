@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
 from onnxport.opset_maps.from_onnx.values import Int, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
@@ -62,49 +63,27 @@ class Direction:
 # A direction, the state before a step, the projected inputs of the step -> the state after it, whose first part is the output.
 Cell = Callable[[Direction, Sequence[Tensor], Tensor], tuple[Tensor, ...]]
 
-# Which parameters an activation takes, with their defaults (ONNX operator specification, RNN).
-_PARAMETERS: dict[str, dict[str, float]] = {
-    "affine": {"alpha": 1.0, "beta": 0.0},
-    "leakyrelu": {"alpha": 0.01},
-    "thresholdedrelu": {"alpha": 1.0},
-    "scaledtanh": {"alpha": 1.0, "beta": 1.0},
-    "hardsigmoid": {"alpha": 0.2, "beta": 0.5},
-    "elu": {"alpha": 1.0},
+# The activations by name, with their parameters and the parameters' defaults (ONNX operator specification, RNN).
+_ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], dict[str, float]]] = {
+    "relu": (lambda xp, x: xp.relu(x), {}),
+    "tanh": (lambda xp, x: xp.tanh(x), {}),
+    "sigmoid": (lambda xp, x: xp.sigmoid(x), {}),
+    "softsign": (lambda xp, x: xp.divide(x, xp.add(xp.abs(x), 1.0)), {}),
+    "softplus": (lambda xp, x: xp.softplus(x), {}),
+    "affine": (lambda xp, x, alpha, beta: xp.add(xp.multiply(x, alpha), beta), {"alpha": 1.0, "beta": 0.0}),
+    "leakyrelu": (leaky_relu, {"alpha": 0.01}),
+    "thresholdedrelu": (thresholded_relu, {"alpha": 1.0}),
+    "scaledtanh": (
+        lambda xp, x, alpha, beta: xp.multiply(xp.tanh(xp.multiply(x, beta)), alpha),
+        {"alpha": 1.0, "beta": 1.0},
+    ),
+    "hardsigmoid": (hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
+    "elu": (elu, {"alpha": 1.0}),
 }
 
 
-def _activation(xp: Namespace, name: str, alpha: float, beta: float) -> Activation:
-    match name:
-        case "relu":
-            return xp.relu
-        case "tanh":
-            return xp.tanh
-        case "sigmoid":
-            return xp.sigmoid
-        case "softsign":
-            return lambda x: xp.divide(x, xp.add(xp.abs(x), 1.0))
-        case "softplus":
-            return xp.softplus
-        case "affine":
-            return lambda x: xp.add(xp.multiply(x, alpha), beta)
-        case "leakyrelu":
-            return lambda x: xp.where(xp.less(x, 0), xp.multiply(x, alpha), x)
-        case "thresholdedrelu":
-            return lambda x: xp.where(xp.greater(x, alpha), x, 0)
-        case "scaledtanh":
-            return lambda x: xp.multiply(xp.tanh(xp.multiply(x, beta)), alpha)
-        case "hardsigmoid":
-            return lambda x: xp.clip(xp.add(xp.multiply(x, alpha), beta), 0.0, 1.0)
-        case "elu":
-            return lambda x: xp.where(xp.less(x, 0), xp.multiply(xp.subtract(xp.exp(xp.minimum(x, 0)), 1.0), alpha), x)
-    raise UnsupportedOperator(f"activation {name!r} is none of ONNX's")
-
-
 def _activations(
-    xp: Namespace,
-    attributes: RecurrentAttributes,
-    defaults: Sequence[str],
-    directions: int,
+    xp: Namespace, attributes: RecurrentAttributes, defaults: Sequence[str], directions: int
 ) -> list[list[Activation]]:
     """The activations of each direction; alphas and betas go in order to the activations that take one."""
     needed = len(defaults) * directions
@@ -114,12 +93,13 @@ def _activations(
     if len(chosen) < needed:
         raise UnsupportedOperator(f"{len(chosen)} activations where {needed} are needed")
     left = {"alpha": list(attributes.get("activation_alpha", ())), "beta": list(attributes.get("activation_beta", ()))}
-    results = []
+    results: list[Activation] = []
     for item in chosen:
-        taken = dict(_PARAMETERS.get(item.lower(), {}))
-        for key in taken:
-            taken[key] = left[key].pop(0) if left[key] else taken[key]
-        results.append(_activation(xp, item.lower(), taken.get("alpha", 0.0), taken.get("beta", 0.0)))
+        if item.lower() not in _ACTIVATIONS:
+            raise UnsupportedOperator(f"activation {item.lower()!r} is none of ONNX's")
+        function, parameters = _ACTIVATIONS[item.lower()]
+        taken = {key: left[key].pop(0) if left[key] else default for key, default in parameters.items()}
+        results.append(partial(function, xp, **taken))
     per = len(defaults)
     return [results[i * per : (i + 1) * per] for i in range(directions)]
 
@@ -192,11 +172,8 @@ class Recurrence:
     def _backward_step(self, time: Int, i: Tensor) -> Tensor:
         """time - 1 - i as a tensor."""
         xp = self.xp
-        last = xp.full((), int(time) - 1, ir.DataType.INT64) if known(time) else self._size(int_op(xp, "sub", time, 1))
-        return xp.subtract(last, i)
-
-    def _size(self, n: Int) -> Tensor:
-        return self.xp.from_host(host_array(n), ir.DataType.INT64)
+        last = int_op(xp, "sub", time, 1)
+        return xp.subtract(xp.from_host(host_array(last), ir.DataType.INT64), i)
 
     def outputs(self, results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """Y [time, directions, batch, hidden] and each last state [directions, batch, hidden], or their batch-first forms."""

@@ -15,12 +15,6 @@ from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
-@onnx.op("StringConcat", versions=(20,))
-def string_concat(xp: Namespace, a: Tensor, b: Tensor) -> Tensor:
-    """Each string of a before that of b."""
-    return xp.string_concat(a, b)
-
-
 @onnx.op("StringSplit", versions=(20,))
 def string_split(
     xp: Namespace, x: Tensor, *, delimiter: str | None = None, maxsplit: int | None = None

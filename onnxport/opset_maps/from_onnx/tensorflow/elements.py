@@ -14,32 +14,13 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
+from onnxport.opset_maps.from_onnx.carriers import NAMES, carrier
 
 _EXPERIMENTAL = tf.dtypes.experimental
 
-# Element types that TensorFlow has kernels for; the others travel in the type of `CARRIERS`.
-NATIVE: dict[ir.DataType, tf.DType] = {
-    ir.DataType.FLOAT: tf.float32,
-    ir.DataType.DOUBLE: tf.float64,
-    ir.DataType.FLOAT16: tf.float16,
-    ir.DataType.BFLOAT16: tf.bfloat16,
-    ir.DataType.FLOAT8E4M3FN: _EXPERIMENTAL.float8_e4m3fn,
-    ir.DataType.FLOAT8E5M2: _EXPERIMENTAL.float8_e5m2,
-    ir.DataType.INT8: tf.int8,
-    ir.DataType.INT16: tf.int16,
-    ir.DataType.INT32: tf.int32,
-    ir.DataType.INT64: tf.int64,
-    ir.DataType.UINT8: tf.uint8,
-    ir.DataType.UINT16: tf.uint16,
-    ir.DataType.UINT32: tf.uint32,
-    ir.DataType.UINT64: tf.uint64,
-    ir.DataType.BOOL: tf.bool,
-    ir.DataType.STRING: tf.string,
-    ir.DataType.COMPLEX64: tf.complex64,
-    ir.DataType.COMPLEX128: tf.complex128,
-}
 HALVES = (tf.float16, tf.bfloat16)
-OF_TF: dict[tf.DType, ir.DataType] = {held: dtype for dtype, held in NATIVE.items()}
+# Element types that TensorFlow has kernels for.
+OF_TF: dict[tf.DType, ir.DataType] = {tf.as_dtype(name): dtype for dtype, name in NAMES.items()}
 
 
 def held_in(dtype: ir.DataType) -> tf.DType:
@@ -48,12 +29,7 @@ def held_in(dtype: ir.DataType) -> tf.DType:
     >>> held_in(ir.DataType.FLOAT), held_in(ir.DataType.INT4)
     (tf.float32, tf.int8)
     """
-    result = NATIVE.get(dtype)
-    if result is not None:
-        return result
-    if dtype.is_floating_point():
-        return tf.float32
-    return tf.int8 if dtype.is_signed() else tf.uint8
+    return tf.as_dtype(carrier(dtype))
 
 
 def tensor_of(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:

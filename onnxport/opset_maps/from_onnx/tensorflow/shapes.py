@@ -10,19 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.tensorflow.elements import (
-    HALVES,
-    widened,
-)
+from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import (
-    Axes,
-    Int,
-    PadMode,
-    Pads,
-    all_known,
-    known,
-)
+from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, all_known, known
 
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,
@@ -40,6 +30,33 @@ def _joint(a: Int, b: Int) -> int | None:
     if known(a) and a != 1:
         return int(a)
     return int(b) if known(b) and b != 1 else None
+
+
+def _reduction(name: str) -> Callable[..., tf.Tensor]:
+    function = _REDUCTIONS[name]
+
+    def primitive(self: TensorFlowShapeFamily, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
+        places = None if axis is None else list(axis)
+        if x.dtype == tf.bool and name in ("max", "min"):
+            return (tf.reduce_any if name == "max" else tf.reduce_all)(x, places, keepdims)
+        if name == "mean" and x.dtype.is_integer:
+            total = tf.reduce_sum(tf.cast(x, tf.int64), places, keepdims)
+            count = tf.reduce_sum(tf.ones_like(x, tf.int64), places, keepdims)
+            return tf.cast(tf.raw_ops.TruncateDiv(x=total, y=count), x.dtype)
+        if x.dtype in HALVES and name in ("sum", "prod", "mean"):  # a half holds no sum of more than a few thousand
+            return tf.cast(function(tf.cast(x, tf.float32), places, keepdims), x.dtype)
+        return widened(f"reduce_{name}", lambda y: function(y, places, keepdims), [[1] * x.shape.rank], [x])
+
+    return primitive
+
+
+def _arg_extreme(name: str, function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    def primitive(self: TensorFlowShapeFamily, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
+        x = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
+        result = widened(name, lambda y: function(y, axis, output_type=tf.int64), [[1] * x.shape.rank], [x], back=False)
+        return tf.expand_dims(result, axis) if keepdims else result
+
+    return primitive
 
 
 class TensorFlowShapeFamily(TensorFlowTensorFamily):
@@ -122,26 +139,13 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def sum(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
-        return _reduce("sum", x, axis, keepdims)
-
-    def prod(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
-        return _reduce("prod", x, axis, keepdims)
-
-    def mean(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
-        return _reduce("mean", x, axis, keepdims)
-
-    def max(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
-        return _reduce("max", x, axis, keepdims)
-
-    def min(self, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
-        return _reduce("min", x, axis, keepdims)
-
-    def argmax(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-        return _arg_extreme("argmax", tf.argmax, x, axis, keepdims)
-
-    def argmin(self, x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-        return _arg_extreme("argmin", tf.argmin, x, axis, keepdims)
+    sum = _reduction("sum")
+    prod = _reduction("prod")
+    mean = _reduction("mean")
+    max = _reduction("max")
+    min = _reduction("min")
+    argmax = _arg_extreme("argmax", tf.argmax)
+    argmin = _arg_extreme("argmin", tf.argmin)
 
     def cumulative_sum(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return widened("cumulative sum", lambda y: tf.cumsum(y, axis), [[1] * self.ndim(x)], [x])
@@ -172,24 +176,3 @@ def _sliced(x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: 
         begin_mask=mask | (1 << axis if start is None else 0),
         end_mask=mask | (1 << axis if stop is None else 0),
     )
-
-
-def _reduce(name: str, x: tf.Tensor, axis: Axes, keepdims: bool) -> tf.Tensor:
-    places = None if axis is None else list(axis)
-    if x.dtype == tf.bool and name in ("max", "min"):
-        return (tf.reduce_any if name == "max" else tf.reduce_all)(x, places, keepdims)
-    if name == "mean" and x.dtype.is_integer:
-        total = tf.reduce_sum(tf.cast(x, tf.int64), places, keepdims)
-        count = tf.reduce_sum(tf.ones_like(x, tf.int64), places, keepdims)
-        return tf.cast(tf.raw_ops.TruncateDiv(x=total, y=count), x.dtype)
-    function = _REDUCTIONS[name]
-    if x.dtype in HALVES and name in ("sum", "prod", "mean"):  # a half holds no sum of more than a few thousand
-        return tf.cast(function(tf.cast(x, tf.float32), places, keepdims), x.dtype)
-    return widened(f"reduce_{name}", lambda y: function(y, places, keepdims), [[1] * x.shape.rank], [x])
-
-
-def _arg_extreme(name: str, function: Callable[..., tf.Tensor], x: tf.Tensor, axis: int, keepdims: bool) -> tf.Tensor:
-    if x.dtype == tf.bool:
-        x = tf.cast(x, tf.uint8)
-    result = widened(name, lambda y: function(y, axis, output_type=tf.int64), [[1] * x.shape.rank], [x], back=False)
-    return tf.expand_dims(result, axis) if keepdims else result

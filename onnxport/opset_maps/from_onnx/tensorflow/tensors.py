@@ -13,14 +13,8 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.tensorflow.elements import (
-    OF_TF,
-    converted,
-    held_in,
-    power_of_two,
-    tensor_of,
-)
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, UnknownUntilRun, all_known, host_array, known
+from onnxport.opset_maps.from_onnx.tensorflow.elements import OF_TF, converted, held_in, power_of_two, tensor_of
+from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, all_known, host_array, known
 
 
 def size(n: Int | tf.Tensor) -> tf.Tensor:
@@ -141,22 +135,17 @@ class TensorFlowTensorFamily(Namespace):
         if stop is None:
             start, stop = 0, start
         held = held_in(dtype)
-        if held in (tf.int32, tf.int64, tf.float32, tf.float64):
-            return tf.range(tf.cast(start, held), tf.cast(stop, held), tf.cast(step, held))
-        wide = tf.float32 if held.is_floating else tf.int64
-        return tf.cast(tf.range(tf.cast(start, wide), tf.cast(stop, wide), tf.cast(step, wide)), held)
+        wide = held
+        if held not in (tf.int32, tf.int64, tf.float32, tf.float64):
+            wide = tf.float32 if held.is_floating else tf.int64
+        return tf.cast(tf.range(*(tf.cast(bound, wide) for bound in (start, stop, step))), held)
 
-    def random_uniform(
-        self, shape: Sequence[Int], low: float, high: float, dtype: ir.DataType, seed: float | None
+    def random(
+        self, law: Law, shape: Sequence[Int], a: float, b: float, dtype: ir.DataType, seed: float | None
     ) -> tf.Tensor:
         number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.uniform(size_vector(shape), low, high, held_in(dtype), seed=number), shape)
-
-    def random_normal(
-        self, shape: Sequence[Int], mean: float, scale: float, dtype: ir.DataType, seed: float | None
-    ) -> tf.Tensor:
-        number = None if seed is None else int(np.float32(seed).view(np.int32))
-        return with_shape(tf.random.normal(size_vector(shape), mean, scale, held_in(dtype), seed=number), shape)
+        draw = tf.random.uniform if law == "uniform" else tf.random.normal
+        return with_shape(draw(size_vector(shape), a, b, held_in(dtype), seed=number), shape)
 
     # -- element types -------------------------------------------------------------------------------------------------
 
@@ -169,11 +158,6 @@ class TensorFlowTensorFamily(Namespace):
         bits = tf.cast(x, tf.uint8) if x.dtype == tf.bool else x
         return tf.cast(bits, tf.bool) if dtype == ir.DataType.BOOL else tf.bitcast(bits, held_in(dtype))
 
-    def complex(self, real: tf.Tensor, imag: tf.Tensor) -> tf.Tensor:
-        return tf.complex(real, imag)
-
-    def real(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.math.real(x)
-
-    def imag(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.math.imag(x)
+    complex = staticmethod(tf.complex)
+    real = staticmethod(tf.math.real)
+    imag = staticmethod(tf.math.imag)

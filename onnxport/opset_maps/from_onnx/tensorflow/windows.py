@@ -11,13 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Unpack
 
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Int, Pads, known
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, Int, PaddedStrides, Strides, known
 
 
 class TensorFlowWindowFamily(TensorFlowTensorFamily):
@@ -53,40 +55,28 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
     # -- convolution ---------------------------------------------------------------------------------------------------
 
     def conv_last(
-        self,
-        x: tf.Tensor,
-        weight: tf.Tensor,
-        bias: tf.Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        pads: Pads,
-        dilations: Sequence[int],
-        groups: int = 1,
+        self, x: tf.Tensor, weight: tf.Tensor, bias: tf.Tensor | None = None, **form: Unpack[PaddedStrides]
     ) -> tf.Tensor:
         """`conv` of a channels-last image; the weight stays as ONNX has it."""
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no convolution over {spatial} axes")
-        padded = self.pad(x, [(0, 0), *pads, (0, 0)])
+        padded = self.pad(x, [(0, 0), *form["pads"], (0, 0)])
         kernel = tf.transpose(weight, [*range(2, spatial + 2), 1, 0])
-        y = _convolved(padded, kernel, strides, dilations, groups)
+        y = _convolved(padded, kernel, form["strides"], form["dilations"], form.get("groups", 1))
         return y if bias is None else tf.nn.bias_add(y, bias)
 
     def conv_transpose_last(
-        self,
-        x: tf.Tensor,
-        weight: tf.Tensor,
-        bias: tf.Tensor | None = None,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        groups: int = 1,
+        self, x: tf.Tensor, weight: tf.Tensor, bias: tf.Tensor | None = None, **form: Unpack[GroupedStrides]
     ) -> tf.Tensor:
         """`conv_transpose` of a channels-last image; the weight stays as ONNX has it."""
+        strides, groups = form["strides"], form.get("groups", 1)
         spatial = self.ndim(weight) - 2
         if spatial not in (1, 2, 3):
             raise UnsupportedOperator(f"TensorFlow has no transposed convolution over {spatial} axes")
-        kernel = _spread(tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), dilations)  # k1, ..., out/groups, in
+        kernel = _spread(
+            tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), form["dilations"]
+        )  # k1, ..., out/groups, in
         n = self.shape(x)
         ends = [self._reached(m, s, k) for m, s, k in zip(n[1:-1], strides, kernel.shape[:spatial], strict=True)]
         parts = []
@@ -108,51 +98,37 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
 
     # -- pooling -------------------------------------------------------------------------------------------------------
 
-    def max_pool_last(
-        self, x: tf.Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
-    ) -> tf.Tensor:
+    def max_pool_last(self, x: tf.Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> tf.Tensor:
         """`max_pool` of a channels-last image."""
-        return self._pooled(x, kernel, strides, dilations, _max_pool, self.maximum)
+        return self._pooled(x, kernel, form, _max_pool, self.maximum)
 
-    def sum_pool_last(
-        self, x: tf.Tensor, kernel: Sequence[int], *, strides: Sequence[int], dilations: Sequence[int]
-    ) -> tf.Tensor:
+    def sum_pool_last(self, x: tf.Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> tf.Tensor:
         """`sum_pool` of a channels-last image."""
-        return self._pooled(x, kernel, strides, dilations, _sum_pool, self.add)
+        return self._pooled(x, kernel, form, _sum_pool, self.add)
 
     def _pooled(
         self,
-        x: tf.Tensor,
+        last: tf.Tensor,
         kernel: Sequence[int],
-        strides: Sequence[int],
-        dilations: Sequence[int],
+        form: Strides,
         native: Callable[..., tf.Tensor],
         combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     ) -> tf.Tensor:
-        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in (tf.float32, tf.float64):
-            return native(x, list(kernel), list(strides))
-        return self._pooled_by_shifts(x, kernel, strides, dilations, combine)
-
-    def _pooled_by_shifts(
-        self,
-        last: tf.Tensor,
-        kernel: Sequence[int],
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-    ) -> tf.Tensor:
-        """Pooling that TensorFlow has no kernel for: the shifted images of each place in the window, combined."""
+        """Pooling by TensorFlow's kernel; where it has none, the shifted images of each place in the window, combined."""
+        strides, dilations = form["strides"], form["dilations"]
+        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and last.dtype in (tf.float32, tf.float64):
+            return native(last, list(kernel), list(strides))
         counts: list[Int] = []
         for n, k, s, d in zip(self.shape(last)[1:-1], kernel, strides, dilations, strict=True):
             reach = (k - 1) * d
             counts.append((n - 1 - reach) // s + 1 if known(n) else tf.math.floordiv(size(n) - 1 - reach, s) + 1)
-        result = None
+        images = []
         for offsets in itertools.product(*(range(k) for k in kernel)):
             shifted = last
             for axis, (offset, count, s, d) in enumerate(zip(offsets, counts, strides, dilations, strict=True), 1):
                 shifted = self.slice(shifted, axis, offset * d, offset * d + (count - 1) * s + 1, s)
-            result = shifted if result is None else combine(result, shifted)
-        return result
+            images.append(shifted)
+        return reduce(combine, images)
 
 
 def _spread(kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
