@@ -112,10 +112,7 @@ def _result(node: ir.Node, given: list[_Size]) -> _Size:
 
 
 def _largest(sizes: list[_Size]) -> _Size:
-    return _Size(
-        max((item.rank for item in sizes), default=1),
-        max((item.content for item in sizes), default=1),
-    )
+    return _Size(max((item.rank for item in sizes), default=1), max((item.content for item in sizes), default=1))
 
 
 def _declared(value: ir.Value) -> _Size:

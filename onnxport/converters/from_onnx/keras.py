@@ -46,7 +46,7 @@ def build(model: ir.Model) -> OnnxModel:
             raise UnsupportedOperator(f"output {value.name!r} is no tensor, and Keras models give tensors")
         outputs.append(_declared(xp, result, value))
     finals = [
-        xp.record("identity", item) if _stands_before(item, inputs, outputs[:i]) else item
+        xp.record("identity", item) if any(other is item for other in [*inputs, *outputs[:i]]) else item
         for i, item in enumerate(outputs)
     ]
     name = xp.layer_name((model.graph.name or "onnx").replace("/", "."))
@@ -78,7 +78,3 @@ def _declared(xp: KerasNamespace, output: object, value: ir.Value) -> Any:
     if value.dtype is None or symbolic.dtype == carrier(value.dtype):
         return symbolic
     return xp.astype(symbolic, value.dtype)
-
-
-def _stands_before(item: object, inputs: list[Any], outputs: list[Any]) -> bool:
-    return any(other is item for other in [*inputs, *outputs])

@@ -20,11 +20,10 @@ from onnxport.graph.atomic import atomic_file
 from onnxport.graph.bodies import all_initializers
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
-from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH, from_boundary, to_boundary
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
 
 
@@ -77,17 +76,13 @@ def _input(xp: TorchNamespace, value: ir.Value) -> Any:
     worlds = example(held, dims, recorder.sizes) if dims is not None else None
     result = recorder.placeholder(name, worlds)
     result.node.meta["tensor"] = True
-    return _unbounded(recorder, result, dtype, held)
-
-
-def _unbounded(recorder: RootRecorder, x: Traced, dtype: ir.DataType, held: torch.dtype) -> Any:
-    return recorder.record(from_boundary, (x, held), {}) if dtype in BOUNDARY else x
+    return xp.call(torch.Tensor.to, result, held) if dtype in BOUNDARY else result
 
 
 def _output(xp: TorchNamespace, item: object, value: ir.Value) -> Any:
     dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
     if dtype in BOUNDARY and xp.is_tensor(item):
-        return xp.call(to_boundary, item, BOUNDARY[dtype])
+        return xp.call(torch.Tensor.to, item, BOUNDARY[dtype])
     return item
 
 

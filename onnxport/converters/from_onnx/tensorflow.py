@@ -203,9 +203,7 @@ def _fitted(item: object, spec: tf.TensorSpec | None) -> Any:
     if isinstance(item, Mapping):
         return {key: _fitted(part, None) for key, part in item.items()}
     array = np.asarray(item)
-    if array.dtype.kind in "OUS":
-        return tensor_of(array)
-    if spec is None:
+    if array.dtype.kind in "OUS" or spec is None:
         return tensor_of(array)
     wanted = spec.dtype.as_numpy_dtype
     return tf.constant(array if array.dtype == wanted else array.astype(wanted))

@@ -139,8 +139,6 @@ class Walk:
         except Exception as error:  # of the framework, the semantics, or the file
             raise blame(node, operands, frame.opsets, frame.place, error) from error
 
-    # -- one node ------------------------------------------------------------------------------------------------------
-
     def _node(self, node: ir.Node, operands: list[Operand], frame: _Frame) -> Sequence[Operand]:
         function = self.model.functions.get(node.op_identifier())
         if function is not None:
@@ -247,8 +245,6 @@ class Walk:
                 return tuple(item.value)
         return item.value
 
-    # -- what needs no framework ---------------------------------------------------------------------------------------
-
     def _on_host(
         self, node: ir.Node, operands: list[Operand], attributes: dict[str, Any], opset: int
     ) -> Sequence[Operand] | None:
@@ -277,8 +273,6 @@ class Walk:
             return [HostValue(array, ir.DataType.from_numpy(array.dtype)) for array in folded]
         settled = host.evaluate(self.xp, node.op_type, values, attributes)
         return None if settled is None else [settled]
-
-    # -- functions -----------------------------------------------------------------------------------------------------
 
     def _function(
         self,

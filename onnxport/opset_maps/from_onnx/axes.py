@@ -74,6 +74,11 @@ def size_operand(xp: Namespace, size: Int, dtype: ir.DataType = ir.DataType.INT6
     return size if known(size) else xp.from_host(host_array(size), dtype)
 
 
+def part(xp: Namespace, x: Tensor, axis: int, index: int) -> Tensor:
+    """What stands at one place of an axis, without it."""
+    return xp.squeeze(xp.slice(x, axis, index, index + 1), (axis,))
+
+
 def per_axis(xp: Namespace, x: Tensor, rank: int, axis: int) -> Tensor:
     """A vector (or scalar) shaped so that it is broadcast along `axis` of a tensor of `rank`."""
     if xp.ndim(x) == 0:

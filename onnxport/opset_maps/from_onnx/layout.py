@@ -47,7 +47,8 @@ def last_axis(axis: int, rank: int) -> int:
     return to_first(rank)[axis]
 
 
-# Primitives from channels-last tensors to channels-last tensors: a framework that computes so has them beside the others.
+# Primitives from channels-last tensors to channels-last tensors, their weights as ONNX has them: a framework that computes so has
+# them beside the others.
 LAST = frozenset(("conv_last", "conv_transpose_last", "max_pool_last", "sum_pool_last"))
 
 
@@ -100,24 +101,14 @@ class ChannelsLast(Namespace):
 
     Attributes:
         static_shape: sizes of a tensor as far as they are known, None for one of unknown rank.
-        conv_last: `conv` from channels-last to channels-last, the weight as ONNX has it.
-        conv_transpose_last: likewise.
-        max_pool_last: likewise.
-        sum_pool_last: likewise.
     """
 
     static_shape: Callable[[Tensor], tuple[int | None, ...] | None]
-    conv_last: Callable[..., Tensor]
-    conv_transpose_last: Callable[..., Tensor]
-    max_pool_last: Callable[..., Tensor]
-    sum_pool_last: Callable[..., Tensor]
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         # The tensor itself is held so that its id stays its own.
         self._twins: dict[int, tuple[Tensor, Tensor]] = {}
-
-    # -- twins ---------------------------------------------------------------------------------------------------------
 
     def twin(self, x: Tensor) -> Tensor | None:
         """The channels-last tensor that `x` was transposed from, if it was."""
@@ -179,8 +170,6 @@ class ChannelsLast(Namespace):
             return x
         wide = x if len(shape) == rank else super().expand_dims(x, range(rank - len(shape)))
         return super().permute_dims(wide, to_last(rank))
-
-    # -- primitives ----------------------------------------------------------------------------------------------------
 
     elementwise = _elementwise("elementwise")
     divide = _elementwise("divide")

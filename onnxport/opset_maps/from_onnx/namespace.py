@@ -71,12 +71,7 @@ class NodeCall(Protocol):
 
 
 class Namespace(IndexingFamily, TextFamily, WindowFamily, ControlFamily):
-    """The primitives of all families. A framework subclasses it; what it does not define refuses by name.
-
-    Attributes:
-        framework: ``"pytorch"``, ``"tensorflow"``, ``"keras"``.
-        context: the node being computed.
-    """
+    """The primitives of all families. A framework subclasses it; what it does not define refuses by name."""
 
     def refine(self, x: object, value: ir.Value) -> Any:
         """`x` with the type that the model declares, where the framework does not know it."""

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel
+from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, results_of
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.values import Int, known
@@ -39,10 +39,11 @@ class KerasControlFamily(KerasTensorFamily):
             captures.append(captured)
         if any(len(a.shape) != len(b.shape) for a, b in zip(*(model.outputs for model in models), strict=True)):
             raise UnsupportedOperator("the branches give tensors of different ranks, which Keras does not know")
-        together = _distinct([tensor for captured in captures for tensor in captured])
-        places = [[_position(together, tensor) for tensor in captured] for captured in captures]
+        together = {id(tensor): tensor for captured in captures for tensor in captured}
+        order = {key: place for place, key in enumerate(together)}
+        places = [[order[id(tensor)] for tensor in captured] for captured in captures]
         layer = Branches(models, places, name=self.layer_name("if"))
-        return _tuple(self.apply(layer, self.as_symbolic(condition), *together))
+        return results_of(self.apply(layer, self.as_symbolic(condition), *together.values()))
 
     def loop(
         self,
@@ -80,7 +81,7 @@ class KerasControlFamily(KerasTensorFamily):
             has_condition=condition is not None,
             name=self.layer_name("loop"),
         )
-        return _tuple(self.apply(layer, *lead, *values, *captured))
+        return results_of(self.apply(layer, *lead, *values, *captured))
 
     def _unrolled(
         self,
@@ -159,18 +160,6 @@ class KerasControlFamily(KerasTensorFamily):
 
 def _among(tensors: Sequence[Any], tensor: object) -> bool:
     return any(item is tensor for item in tensors)
-
-
-def _position(tensors: Sequence[Any], tensor: object) -> int:
-    return next(i for i, item in enumerate(tensors) if item is tensor)
-
-
-def _distinct(tensors: Sequence[Any]) -> list[Any]:
-    return list({id(tensor): tensor for tensor in tensors}.values())
-
-
-def _tuple(result: object) -> tuple[Any, ...]:
-    return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 
 def _joint(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from functools import partial
+from typing import Any
 
 import keras
 import onnx_ir as ir
@@ -12,36 +13,30 @@ from onnxport.opset_maps.from_onnx.keras import recognised
 from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import Namespace, NodeCall
-from onnxport.opset_maps.from_onnx.operands import Operand
-from onnxport.opset_maps.from_onnx.values import (
-    Axes,
-    GroupedStrides,
-    Int,
-    PaddedStrides,
-    Strides,
-    UnknownUntilRun,
-    all_known,
-)
+from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Int, all_known
 
 # Keras' Concatenate takes no strings and casts complex numbers.
 _NOT_JOINED = ("string", "complex64", "complex128")
 
 
-class KerasArrays(KerasControlFamily):
-    """The primitives on ``KerasTensor``; what has no symbolic operand is computed at once.
+def _or_layer(name: str, recognise: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive that becomes Keras' own layer where `recognise` gives one."""
 
-    Attributes:
-        deferred: how many operators were refused for want of a value that only the running model has.
-    """
+    def primitive(self: KerasArrays, *args: object, **how: object) -> Any:
+        result = recognise(self, *args, **how)
+        return self.record(name, *args, **how) if result is None else result
+
+    return primitive
+
+
+class KerasArrays(KerasControlFamily):
+    """The primitives on ``KerasTensor``; what has no symbolic operand is computed at once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.deferred = 0
         self._used_once: set[int] = set()
         self._permuted: dict[int, tuple[Any, Any, tuple[int, ...]]] = {}
-
-    # -- shape ---------------------------------------------------------------------------------------------------------
 
     def permute_dims(self, x: KerasValue, axes: Sequence[int]) -> KerasValue:
         axes = tuple(axes)
@@ -82,8 +77,6 @@ class KerasArrays(KerasControlFamily):
             return x.after("squeeze", sorted(axis))
         return self.record("squeeze", x, tuple(axis)) if len(axis) else x
 
-    # -- what Keras has layers for -------------------------------------------------------------------------------------
-
     def elementwise(self, name: str, *xs: KerasValue | complex) -> KerasValue:
         result = self._with_bias(*xs) if name == "Add" else None
         result = recognised.elementwise(self, name, xs) if result is None else result
@@ -105,59 +98,25 @@ class KerasArrays(KerasControlFamily):
         place = -1 if axis == self.ndim(x) - 1 else axis
         return self.apply(keras.layers.Softmax(place, name=self.layer_name("softmax"), dtype=x.dtype), x)
 
-    def mean(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
-        result = recognised.global_pool(self, "Average", x, axis, keepdims)
-        return self.record("mean", x, axis, keepdims) if result is None else result
-
-    def max(self, x: KerasValue, axis: Axes = None, keepdims: bool = False) -> KerasValue:
-        result = recognised.global_pool(self, "Max", x, axis, keepdims)
-        return self.record("max", x, axis, keepdims) if result is None else result
+    mean = _or_layer("mean", partial(recognised.global_pool, kind="Average"))
+    max = _or_layer("max", partial(recognised.global_pool, kind="Max"))
+    matmul = _or_layer("matmul", recognised.dense)
+    take = _or_layer("take", recognised.embedding)
+    conv_last = _or_layer("conv_last", recognised.convolution)
+    conv_transpose_last = _or_layer("conv_transpose_last", recognised.transposed_convolution)
+    max_pool_last = _or_layer("max_pool_last", recognised.max_pooling)
 
     def concat(self, xs: Sequence[KerasValue], axis: int) -> KerasValue:
         if len(xs) > 1 and axis > 0 and all(self.is_symbolic(x) and x.dtype not in _NOT_JOINED for x in xs):
             place = -1 if axis == self.ndim(xs[0]) - 1 else axis
-            name = self.layer_name("concatenate")
-            return self.apply(
-                keras.layers.Concatenate(place, name=name, dtype=recognised.policy(xs[0])), *xs, listed=True
-            )
+            name, policy = self.layer_name("concatenate"), recognised.policy(xs[0])
+            return self.apply(keras.layers.Concatenate(place, name=name, dtype=policy), *xs, listed=True)
         return xs[0] if len(xs) == 1 else self.record("concat", list(xs), axis)
-
-    def matmul(self, a: KerasValue, b: KerasValue) -> KerasValue:
-        result = recognised.dense(self, a, b)
-        return self.record("matmul", a, b) if result is None else result
-
-    def take(self, x: KerasValue, indices: KerasValue, axis: int) -> KerasValue:
-        result = recognised.embedding(self, x, indices, axis)
-        return self.record("take", x, indices, axis) if result is None else result
-
-    def conv_last(
-        self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[PaddedStrides]
-    ) -> KerasValue:
-        result = recognised.convolution(self, x, weight, bias, **how)
-        return self.record("conv_last", x, weight, bias, **how) if result is None else result
-
-    def conv_transpose_last(
-        self, x: KerasValue, weight: KerasValue, bias: KerasValue | None, **how: Unpack[GroupedStrides]
-    ) -> KerasValue:
-        result = recognised.transposed_convolution(self, x, weight, bias, **how)
-        return self.record("conv_transpose_last", x, weight, bias, **how) if result is None else result
-
-    def max_pool_last(self, x: KerasValue, kernel: Sequence[int], **how: Unpack[Strides]) -> KerasValue:
-        result = recognised.max_pooling(self, x, kernel, **how)
-        return self.record("max_pool_last", x, tuple(kernel), **how) if result is None else result
-
-    # -- what the walk asks --------------------------------------------------------------------------------------------
 
     def refine(self, x: object, value: ir.Value) -> Any:
         if id(x) in self.products and len(value.uses()) == 1 and not value.is_graph_output():
             self._used_once.add(id(x))
         return x
-
-    def defer(
-        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
-    ) -> Any:
-        self.deferred += 1
-        return super().defer(call, operands, outputs, error)
 
 
 _RECORDED = (

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
@@ -52,7 +53,7 @@ def _axis_size(xp: Namespace, x: Tensor, axis: int) -> Tensor:
 
 
 def _element(xp: Namespace, x: Tensor, index: int) -> Tensor:
-    return xp.astype(xp.squeeze(xp.slice(x, 0, index, index + 1), (0,)), ir.DataType.INT64)
+    return xp.astype(part(xp, x, 0, index), ir.DataType.INT64)
 
 
 def _same(xp: Namespace, x: Tensor) -> Tensor:
@@ -175,7 +176,7 @@ class Branches(keras.layers.Layer):
         """The results of the branch that the condition names."""
 
         def branch(model: keras.Model, places: Sequence[int]) -> Callable[[], tuple[Any, ...]]:
-            return lambda: _results(model([captured[i] for i in places]))
+            return lambda: results_of(model([captured[i] for i in places]))
 
         then_places, else_places = self.inputs_of
         branches: Any = branch(self.then_branch, then_places), branch(self.else_branch, else_places)
@@ -240,7 +241,7 @@ class Loop(keras.layers.Layer):
         carried, captured = rest[: self.carried], rest[self.carried :]
 
         def step(i: keras.KerasTensor, going: keras.KerasTensor, *values: keras.KerasTensor) -> tuple[Any, ...]:
-            return _results(self.body([i, going, *values, *captured]))
+            return results_of(self.body([i, going, *values, *captured]))
 
         return backend_arrays().loop(trips, condition, carried, step, self.scanned, [None] * self.carried)
 
@@ -266,7 +267,8 @@ def _without_autocast(config: dict[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in config.items() if key != "autocast"}
 
 
-def _results(result: object) -> tuple[Any, ...]:
+def results_of(result: object) -> tuple[Any, ...]:
+    """What a layer or model gives, as a tuple."""
     return tuple(result) if isinstance(result, (list, tuple)) else (result,)
 
 

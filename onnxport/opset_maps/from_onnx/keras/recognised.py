@@ -119,7 +119,9 @@ def reshape(xp: KerasTensorFamily, x: keras.KerasTensor, shape: Sequence[int]) -
     return xp.apply(keras.layers.Reshape(tuple(shape), name=xp.layer_name("reshape"), dtype=policy(x)), x)
 
 
-def global_pool(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, axis: Axes, keepdims: bool) -> Any:
+def global_pool(
+    xp: KerasTensorFamily, x: keras.KerasTensor, axis: Axes = None, keepdims: bool = False, *, kind: str
+) -> Any:
     """A mean or greatest element over all axes between batch and channels."""
     if not xp.is_symbolic(x) or axis is None or x.dtype not in FLOATS:
         return None
@@ -177,9 +179,6 @@ def embedding(xp: KerasTensorFamily, table: KerasValue, indices: KerasValue, axi
     return xp.apply(layer, indices)
 
 
-# -- convolutions ----------------------------------------------------------------------------------------------------------
-
-
 def same_pads(n: int | None, kernel: int, stride: int, dilation: int) -> tuple[int, int] | None:
     """What Keras' padding="same" puts before and after an axis; None where that depends on an unknown size."""
     reach = (kernel - 1) * dilation
@@ -215,7 +214,7 @@ def convolution(
     xp: KerasTensorFamily,
     x: keras.KerasTensor,
     weight: KerasValue,
-    bias: KerasValue | None,
+    bias: KerasValue | None = None,
     **how: Unpack[PaddedStrides],
 ) -> Any:
     """Conv1D to Conv3D, and DepthwiseConv where each channel is on its own."""
@@ -264,7 +263,7 @@ def transposed_convolution(
     xp: KerasTensorFamily,
     x: keras.KerasTensor,
     weight: KerasValue,
-    bias: KerasValue | None,
+    bias: KerasValue | None = None,
     **form: Unpack[GroupedStrides],
 ) -> Any:
     """Conv1DTranspose to Conv3DTranspose without padding."""

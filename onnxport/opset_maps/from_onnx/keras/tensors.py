@@ -26,8 +26,6 @@ class KerasTensorFamily(KerasRecording):
         self._axis_sizes: dict[tuple[int, int], Any] = {}
         self._size_of: dict[int, tuple[Any, Any, int]] = {}
 
-    # -- what is known -------------------------------------------------------------------------------------------------
-
     def is_tensor(self, x: object) -> TypeGuard[KerasValue]:
         return isinstance(x, (keras.KerasTensor, Parameter)) or self.eager.is_tensor(x)
 
@@ -71,8 +69,6 @@ class KerasTensorFamily(KerasRecording):
         if isinstance(x, Parameter):
             return OF_NAME[carrier(x.dtype)]
         return OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
-
-    # -- between Python and tensors ------------------------------------------------------------------------------------
 
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> KerasValue:
         return self.eager.constant(array, dtype)

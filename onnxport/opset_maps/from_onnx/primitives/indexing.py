@@ -32,12 +32,7 @@ class IndexingFamily(ShapeFamily):
 
     @primitive
     def scatter_elements(
-        self,
-        x: Tensor,
-        indices: Tensor,
-        updates: Tensor,
-        axis: int,
-        reduction: Reduction = "none",
+        self, x: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: Reduction = "none"
     ) -> Tensor:
         """x with one element an index replaced or combined (ONNX ScatterElements)."""
 

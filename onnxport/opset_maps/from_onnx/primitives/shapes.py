@@ -15,8 +15,6 @@ from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tenso
 class ShapeFamily(ElementwiseFamily):
     """Elements in another order or number, and what is computed along axes."""
 
-    # -- shape ---------------------------------------------------------------------------------------------------------
-
     @primitive
     def reshape(self, x: Tensor, shape: Sequence[Int]) -> Tensor:
         """The same elements in another shape; one size may be -1."""
@@ -68,8 +66,6 @@ class ShapeFamily(ElementwiseFamily):
     @primitive
     def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> Tensor:
         """Padded by non-negative (before, after) pairs, one an axis; `value` is a number or scalar tensor."""
-
-    # -- reductions ----------------------------------------------------------------------------------------------------
 
     @primitive
     def sum(self, x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:

@@ -86,8 +86,6 @@ class TensorFamily:
         """ONNX element type of output `index` as far as the model declares it."""
         return self.context.output_dtypes[index] if index < len(self.context.output_dtypes) else None
 
-    # -- what is known of a tensor -------------------------------------------------------------------------------------
-
     @primitive
     def shape(self, x: Tensor) -> tuple[Int, ...]:
         """Sizes: ints where they are known at import, else dynamic ints."""
@@ -103,8 +101,6 @@ class TensorFamily:
     @primitive
     def is_tensor(self, x: object) -> TypeGuard[Tensor]:
         """Whether `x` is a tensor of the framework (not a sequence, None or a map)."""
-
-    # -- between Python and tensors ------------------------------------------------------------------------------------
 
     @primitive
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
@@ -134,8 +130,6 @@ class TensorFamily:
         truth value, which `and`, `or`, `not` and `where` (condition, a, b) take.
         """
 
-    # -- creation --------------------------------------------------------------------------------------------------------
-
     @primitive
     def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> Tensor:
         """A constant tensor; `fill_value` is a Python number or a scalar tensor."""
@@ -159,8 +153,6 @@ class TensorFamily:
     def ones(self, shape: Sequence[Int], dtype: ir.DataType) -> Tensor:
         """A tensor of ones."""
         return self.full(shape, 1, dtype)
-
-    # -- element types -------------------------------------------------------------------------------------------------
 
     @primitive
     def astype(self, x: Tensor, dtype: ir.DataType, saturate: bool = True) -> Tensor:

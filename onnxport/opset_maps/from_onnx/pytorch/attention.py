@@ -17,12 +17,7 @@ from onnxport.opset_maps.maps import pytorch_native
 
 
 def attend(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    bias: torch.Tensor,
-    scale: float | None,
-    grouped: bool,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor, scale: float | None, grouped: bool
 ) -> torch.Tensor:
     """torch's attention under a mask whose rows may forbid every key; such a query gives zeros."""
     result = F.scaled_dot_product_attention(q, k, v, bias, scale=scale, enable_gqa=grouped)

@@ -18,7 +18,7 @@ from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
-from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced, twins
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example, merged
 from onnxport.opset_maps.from_onnx.values import Int
@@ -64,7 +64,7 @@ def _known(item: object) -> Any:
     if isinstance(item, Traced):
         return item.worlds
     if isinstance(item, torch.Tensor):
-        return (twin := item.detach().to("meta"), twin)
+        return twins(item)
     return None
 
 

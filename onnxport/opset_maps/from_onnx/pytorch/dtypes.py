@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -45,9 +44,6 @@ TORCH: dict[ir.DataType, torch.dtype] = {
 ONNX: dict[torch.dtype, ir.DataType] = {}
 for _dtype, _held in TORCH.items():
     ONNX.setdefault(_held, _dtype)
-ONNX[torch.uint16] = ir.DataType.UINT16
-ONNX[torch.uint32] = ir.DataType.UINT32
-ONNX[torch.uint64] = ir.DataType.UINT64
 
 # Types that come out of the model in a torch type other than the one they are held in.
 BOUNDARY: dict[ir.DataType, torch.dtype] = {
@@ -55,25 +51,15 @@ BOUNDARY: dict[ir.DataType, torch.dtype] = {
     ir.DataType.UINT32: torch.uint32,
     ir.DataType.UINT64: torch.uint64,
 }
+ONNX.update((held, dtype) for dtype, held in BOUNDARY.items())
 
-FLOAT8 = frozenset(
-    {
-        torch.float8_e4m3fn,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2,
-        torch.float8_e5m2fnuz,
-        torch.float8_e8m0fnu,
-    }
-)
+FLOAT8 = frozenset(held for dtype, held in TORCH.items() if dtype.name.startswith("FLOAT8"))
 
 # NumPy types of ml_dtypes that torch reads through their bits.
 _BITS: dict[Any, tuple[Any, torch.dtype]] = {
-    np.dtype(ml_dtypes.bfloat16): (np.int16, torch.bfloat16),
-    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, torch.float8_e4m3fn),
-    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, torch.float8_e4m3fnuz),
-    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, torch.float8_e5m2),
-    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, torch.float8_e5m2fnuz),
-    np.dtype(ml_dtypes.float8_e8m0fnu): (np.uint8, torch.float8_e8m0fnu),
+    dtype.numpy(): (np.int16 if dtype.bitwidth == 16 else np.uint8, held)
+    for dtype, held in TORCH.items()
+    if held in FLOAT8 or dtype == ir.DataType.BFLOAT16
 }
 _NUMPY_HELD = {torch.int8: np.int8, torch.uint8: np.uint8, torch.float32: np.float32}
 
@@ -86,18 +72,8 @@ def from_numpy(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) ->
     if dtype is None:
         dtype = ir.DataType.from_numpy(array.dtype)
     held = TORCH[dtype]
-    if dtype in (ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64):
+    if dtype in BOUNDARY:
         return torch.tensor(array.astype(np.int32 if held == torch.int32 else np.int64))
     if array.dtype.kind not in "biufc":  # 4-bit types and their like
         return torch.tensor(array.astype(_NUMPY_HELD[held]))
     return torch.tensor(array)
-
-
-def to_boundary(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A result in the type that the model declares, from the wider one that it is held in."""
-    return x.to(dtype)
-
-
-def from_boundary(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """An input in the type that it is held in."""
-    return x if x.dtype == dtype else x.to(dtype)

@@ -95,11 +95,9 @@ class TorchElementwiseFamily(TorchTensorFamily):
     trunc_mod = calling(torch.fmod)
 
     def pow(self, a: TorchTensor, b: TorchTensor) -> TorchTensor:
-        if isinstance(b, (int, float)) and self.dtype(a).is_floating_point():
-            return self.call(torch.pow, a, b)
-        if self.is_tensor(b) and self.dtype(a) == self.dtype(b) and self.dtype(a).is_floating_point():
-            return self.call(torch.pow, a, b)
-        return self.call(functions.power, a, b)
+        alike = isinstance(b, (int, float)) or (self.is_tensor(b) and self.dtype(a) == self.dtype(b))
+        plain = alike and self.dtype(a).is_floating_point()
+        return self.call(torch.pow if plain else functions.power, a, b)
 
     where = calling(torch.where)
 

@@ -280,9 +280,6 @@ class _Reader:
         return self.signed(((low, high),), negative=False)
 
 
-# -- sets of characters ------------------------------------------------------------------------------------------------------
-
-
 def _written(ranges: Ranges) -> str:
     """A set as Python writes it."""
     if not ranges:

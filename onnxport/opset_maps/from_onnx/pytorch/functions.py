@@ -18,8 +18,6 @@ from onnxport.opset_maps.from_onnx.values import Law
 
 Tensor: TypeAlias = torch.Tensor
 
-# -- sizes -----------------------------------------------------------------------------------------------------------------
-
 
 def truncated_div(a: int, b: int) -> int:
     """a / b rounded toward zero."""
@@ -29,16 +27,6 @@ def truncated_div(a: int, b: int) -> int:
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
     return -(-a // b)
-
-
-def least(a: int, b: int) -> int:
-    """The lesser size."""
-    return torch.sym_min(a, b)
-
-
-def greatest(a: int, b: int) -> int:
-    """The greater size."""
-    return torch.sym_max(a, b)
 
 
 def select(condition: bool, a: object, b: object) -> Any:
@@ -56,18 +44,8 @@ def either(a: bool, b: bool) -> bool:
     return a or b
 
 
-def item(x: Tensor) -> Any:
-    """The element of a tensor of one element."""
-    return x.item()
-
-
-def elements(x: Tensor) -> list[Any]:
-    """The elements of a vector."""
-    return x.tolist()
-
-
-rule(item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
-rule(elements, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
+rule(torch.Tensor.item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
+rule(torch.Tensor.tolist, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
 
 
 def from_the_end(indices: Tensor, size: int) -> Tensor:
@@ -75,26 +53,11 @@ def from_the_end(indices: Tensor, size: int) -> Tensor:
     return torch.where(indices < 0, indices + size, indices)
 
 
-def tensor_of(values: object, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-    """A tensor of Python numbers and dynamic sizes."""
-    return torch.tensor(values, dtype=dtype, device=device)
-
-
-# -- element types ---------------------------------------------------------------------------------------------------------
-
-_GREATEST = {
-    torch.float8_e4m3fn: 448.0,
-    torch.float8_e4m3fnuz: 240.0,
-    torch.float8_e5m2: 57344.0,
-    torch.float8_e5m2fnuz: 57344.0,
-}
-
-
 def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool) -> Tensor:
     """Rounded to nearest; out of range the greatest value with `saturate`, else infinity or NaN."""
     wide = x if x.dtype.is_floating_point and x.dtype.itemsize > 1 else x.float()
     if saturate:
-        greatest_value = _GREATEST[dtype]
+        greatest_value = torch.finfo(dtype).max
         wide = torch.where(wide.isnan(), wide, wide.clamp(-greatest_value, greatest_value))
     elif dtype == torch.float8_e4m3fn:
         # torch saturates this type; beyond the midpoint to the next power it has no value.
@@ -126,9 +89,6 @@ def truncate(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(torch.int64).to(dtype)
 
 
-# -- elementwise -----------------------------------------------------------------------------------------------------------
-
-
 def power(a: Tensor, b: Tensor) -> Tensor:
     """a to the b, in the type of a."""
     return torch.pow(a, b).to(a.dtype)
@@ -151,9 +111,6 @@ def shift_right(a: Tensor, b: Tensor, bits: int) -> Tensor:
 def shift_right_unsigned(a: Tensor, b: Tensor, bits: int) -> Tensor:
     """a >> b of non-negative numbers, 0 from `bits` on."""
     return _shifted(operator.rshift, a, b, bits)
-
-
-# -- reductions ------------------------------------------------------------------------------------------------------------
 
 
 def _least(dtype: torch.dtype) -> Any:
@@ -194,9 +151,6 @@ def reduce_mean(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     return torch.div(total, math.prod(x.shape[i] for i in axes), rounding_mode="trunc")
 
 
-# -- shape -----------------------------------------------------------------------------------------------------------------
-
-
 def expand(x: Tensor, shape: Sequence[int]) -> Tensor:
     """x and a tensor of `shape` broadcast against each other."""
     rank = max(x.dim(), len(shape))
@@ -235,9 +189,6 @@ def pad_with(x: Tensor, pads: Sequence[tuple[int, int]], value: Tensor) -> Tenso
     flat = [n for pair in reversed(pads) for n in pair]
     inside = F.pad(torch.ones_like(x, dtype=torch.bool), flat)
     return torch.where(inside, F.pad(x, flat), value.reshape(()))
-
-
-# -- indexing --------------------------------------------------------------------------------------------------------------
 
 
 def gather_elements(x: Tensor, indices: Tensor, axis: int) -> Tensor:
@@ -354,9 +305,6 @@ def argsort(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     return torch.sort(_sortable(x), dim=axis, descending=descending, stable=True).indices
 
 
-# -- windows ---------------------------------------------------------------------------------------------------------------
-
-
 def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
     """Sum of each window."""
     spatial = list(x.shape[2:])
@@ -365,9 +313,6 @@ def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations
     conv = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
     result = conv(flat, ones, stride=list(strides), dilation=list(dilations))
     return result.reshape(*x.shape[:2], *result.shape[2:])
-
-
-# -- random ----------------------------------------------------------------------------------------------------------------
 
 
 def random(

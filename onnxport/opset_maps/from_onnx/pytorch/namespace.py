@@ -39,8 +39,6 @@ class TorchNamespace(
         recorder: the graph being written; None executes.
     """
 
-    # -- what the walk asks --------------------------------------------------------------------------------------------
-
     def refine(self, x: object, value: ir.Value) -> Any:
         if isinstance(x, Traced) and x.worlds is None and isinstance(value.type, ir.TensorType):
             held = TORCH.get(value.type.dtype)

@@ -51,9 +51,6 @@ def as_buffer(x: TorchTensor) -> None:
             x.recorder.attributes[str(x.node.target)] = content.detach()
 
 
-# -- activations -------------------------------------------------------------------------------------------------------------
-
-
 def _of_slope(function: Callable[..., torch.Tensor]) -> Callable[..., TorchTensor]:
     def activation(xp: TorchNamespace, x: TorchTensor, *, alpha: float) -> TorchTensor:
         return xp.call(function, x, alpha)
@@ -98,9 +95,6 @@ def prelu(xp: TorchNamespace, x: TorchTensor, slope: TorchTensor) -> TorchTensor
     return NotImplemented
 
 
-# -- indexing ----------------------------------------------------------------------------------------------------------------
-
-
 @pytorch_native.op("Gather", versions=(1, 11, 13))
 def gather(xp: TorchNamespace, x: TorchTensor, indices: Known, *, axis: int = 0) -> TorchTensor:
     """An embedding, or torch's own indexing, which counts negative indices from the end."""
@@ -135,9 +129,6 @@ def scatter_nd(
     return xp.call(functions.scatter_nd, x, indices, updates, reduction)
 
 
-# -- linear algebra ----------------------------------------------------------------------------------------------------------
-
-
 @pytorch_native.op("Gemm", versions=(7, 9, 11, 13))
 def gemm(
     xp: TorchNamespace, a: TorchTensor, b: TorchTensor, c: TorchTensor | None = None, **form: Unpack[GemmAttributes]
@@ -151,9 +142,6 @@ def gemm(
     if c is not None and (not known(xp.shape(c)[0]) or xp.shape(c)[0] != xp.shape(b)[0 if transposed else 1]):
         return NotImplemented
     return xp.call(F.linear, a, b if transposed else xp.permute_dims(b, (1, 0)), c)
-
-
-# -- convolution and pooling -------------------------------------------------------------------------------------------------
 
 
 @pytorch_native.op("ConvTranspose", versions=(1, 11, 22))
@@ -216,9 +204,6 @@ def average_pool(xp: TorchNamespace, x: TorchTensor, **form: Unpack[PoolAttribut
     function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(pooling[0]) - 1]
     options = bool(form.get("ceil_mode", 0)), bool(form.get("count_include_pad", 0))
     return xp.call(function, x, *pooling[:3], *options)
-
-
-# -- normalisation -----------------------------------------------------------------------------------------------------------
 
 
 @pytorch_native.op("BatchNormalization", versions=(7, 9, 14, 15))

@@ -134,10 +134,7 @@ def _corners(image: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
     ]
 
 
-rule(
-    roi_align,
-    lambda fresh, x, rois, batch, size, *_: torch.empty((rois.shape[0], x.shape[1], *size), dtype=x.dtype, device=META),
-)
+rule(roi_align, lambda fresh, x, rois, batch, size, *_: x.new_empty((rois.shape[0], x.shape[1], *size)))
 
 
 @pytorch_native.op("RoiAlign", versions=(10, 16, 22))
@@ -198,10 +195,7 @@ def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -
     return result
 
 
-rule(
-    max_roi_pool,
-    lambda fresh, x, rois, size, scale: torch.empty((rois.shape[0], x.shape[1], *size), dtype=x.dtype, device=META),
-)
+rule(max_roi_pool, lambda fresh, x, rois, size, scale: x.new_empty((rois.shape[0], x.shape[1], *size)))
 
 
 @pytorch_native.op(

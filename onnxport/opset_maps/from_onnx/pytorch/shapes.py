@@ -22,10 +22,11 @@ from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, known
 class TorchShapeFamily(TorchTensorFamily):
     """Elements in another order or number, and what is computed along axes."""
 
-    # -- shape ---------------------------------------------------------------------------------------------------------
-
-    def reshape(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
-        return self.call(torch.reshape, x, tuple(shape))
+    reshape = calling(torch.reshape)
+    stack = calling(torch.stack)
+    broadcast_to = calling(torch.broadcast_to)
+    flip = calling(torch.flip)
+    tile = calling(torch.tile)
 
     def permute_dims(self, x: TorchTensor, axes: Sequence[int]) -> TorchTensor:
         if tuple(axes) == tuple(range(len(axes))):
@@ -45,12 +46,6 @@ class TorchShapeFamily(TorchTensorFamily):
     def concat(self, xs: Sequence[TorchTensor], axis: int) -> TorchTensor:
         return xs[0] if len(xs) == 1 else self.call(torch.cat, list(xs), axis)
 
-    def stack(self, xs: Sequence[TorchTensor], axis: int) -> TorchTensor:
-        return self.call(torch.stack, list(xs), axis)
-
-    def broadcast_to(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
-        return self.call(torch.broadcast_to, x, tuple(shape))
-
     def expand(self, x: TorchTensor, shape: Sequence[Int]) -> TorchTensor:
         ours = self.shape(x)
         if len(shape) >= len(ours):
@@ -58,12 +53,6 @@ class TorchShapeFamily(TorchTensorFamily):
             if all(known(b) and (b != 1 or (known(a) and a == 1)) for a, b in zip(aligned, shape, strict=True)):
                 return self.call(torch.broadcast_to, x, tuple(shape))
         return self.call(functions.expand, x, tuple(shape))
-
-    def flip(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
-        return self.call(torch.flip, x, tuple(axis))
-
-    def tile(self, x: TorchTensor, repeats: Sequence[Int]) -> TorchTensor:
-        return self.call(torch.tile, x, tuple(repeats))
 
     def split(self, x: TorchTensor, sizes: Sequence[Int], axis: int) -> list[TorchTensor]:
         return list(self.call(torch.split, x, list(sizes), axis))
@@ -84,8 +73,6 @@ class TorchShapeFamily(TorchTensorFamily):
             pairs.pop(0)
         flat = [n for pair in reversed(pairs) for n in pair]
         return self.call(F.pad, x, flat, "constant", value) if flat else x
-
-    # -- reductions ----------------------------------------------------------------------------------------------------
 
     def _axes(self, x: TorchTensor, axis: Axes) -> tuple[int, ...]:
         return tuple(range(self.ndim(x))) if axis is None else tuple(axis)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -19,9 +20,8 @@ from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.operands import tensor_value
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, from_numpy
-from onnxport.opset_maps.from_onnx.pytorch.parameters import RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced, holds_traced, leaves
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
 from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
@@ -29,28 +29,17 @@ _INT_OPS: dict[str, Callable[..., Any]] = {
     **INT_OPS,
     "div": functions.truncated_div,
     "ceil_div": functions.ceil_div,
-    "min": functions.least,
-    "max": functions.greatest,
+    "min": torch.sym_min,
+    "max": torch.sym_max,
     "and": functions.both,
     "or": functions.either,
     "where": functions.select,
 }
-_NARROW = {
-    ir.DataType.INT4: (4, True),
-    ir.DataType.INT2: (2, True),
-    ir.DataType.UINT4: (4, False),
-    ir.DataType.UINT2: (2, False),
-    ir.DataType.UINT16: (16, False),
-    ir.DataType.UINT32: (32, False),
-}
+# Integers that are held in a wider type.
+_NARROW = frozenset(ir.DataType[name] for name in "INT4 INT2 UINT4 UINT2 UINT16 UINT32".split())
 # Signed types with the bits of those that are held in a wider one.
 _SAME_BITS = {ir.DataType.UINT16: torch.int16, ir.DataType.UINT32: torch.int32}
-# Mantissa bits, least exponent, greatest value (OCP Microscaling formats specification 1.0, section 5.3).
-_MINIFLOAT = {
-    ir.DataType.FLOAT4E2M1: (1, 0, 6.0),
-    ir.DataType.FLOAT6E2M3: (3, 0, 7.5),
-    ir.DataType.FLOAT6E3M2: (2, -2, 28.0),
-}
+_MINIFLOAT = frozenset((ir.DataType.FLOAT4E2M1, ir.DataType.FLOAT6E2M3, ir.DataType.FLOAT6E3M2))
 
 
 def _bounded(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -119,8 +108,6 @@ class TorchTensorFamily(Namespace):
             kwargs["device"] = self.device
         return self.call(function, *args, **kwargs)
 
-    # -- what is known of a tensor -------------------------------------------------------------------------------------
-
     def shape(self, x: TorchTensor) -> tuple[Int, ...]:
         if isinstance(x, Traced):
             assert self.recorder is not None
@@ -139,8 +126,6 @@ class TorchTensorFamily(Namespace):
 
     def is_tensor(self, x: object) -> TypeGuard[TorchTensor]:
         return isinstance(x, (torch.Tensor, Traced)) or (isinstance(x, np.ndarray) and x.dtype == object)
-
-    # -- between Python and tensors ------------------------------------------------------------------------------------
 
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> TorchTensor:
         result = self._constants.get(id(array))
@@ -177,15 +162,15 @@ class TorchTensorFamily(Namespace):
         return recorder
 
     def from_host(self, array: Host, dtype: ir.DataType) -> TorchTensor:
-        return self._make(functions.tensor_of, array.tolist(), TORCH[dtype])
+        return self._make(torch.tensor, array.tolist(), dtype=TORCH[dtype])
 
     def to_host(self, x: TorchTensor) -> Host:
         if isinstance(x, Traced):
             if self.ndim(x) == 0:
-                return host_array(self.call(functions.item, x))
+                return host_array(self.call(torch.Tensor.item, x))
             if self.ndim(x) != 1 or not known(self.shape(x)[0]):
                 raise UnknownUntilRun("a list of sizes whose length is known only when the model runs")
-            return host_array(self.call(functions.elements, x))
+            return host_array(self.call(torch.Tensor.tolist, x))
         if isinstance(x, np.ndarray):
             return x
         values = x.tolist()
@@ -199,8 +184,6 @@ class TorchTensorFamily(Namespace):
 
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         return self.call(_INT_OPS[name], *operands)
-
-    # -- making --------------------------------------------------------------------------------------------------------
 
     def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> TorchTensor:
         if self.is_tensor(fill_value):
@@ -223,8 +206,6 @@ class TorchTensorFamily(Namespace):
         args: Any = (law, tuple(shape), a, b, TORCH[dtype], seed, self.device)
         return functions.random(*args) if self.recorder is None else self.recorder.record(functions.random, args, {})
 
-    # -- element types -------------------------------------------------------------------------------------------------
-
     def astype(self, x: TorchTensor, dtype: ir.DataType, saturate: bool = True) -> TorchTensor:
         source = self.dtype(x)
         if ir.DataType.STRING in (source, dtype):
@@ -233,13 +214,14 @@ class TorchTensorFamily(Namespace):
         if wanted in FLOAT8 and dtype != ir.DataType.FLOAT8E8M0:
             return x if held == wanted else self.call(functions.to_float8, x, wanted, saturate)
         if dtype in _MINIFLOAT:
-            return self.call(functions.to_minifloat, x, *_MINIFLOAT[dtype])
+            form = ml_dtypes.finfo(dtype.numpy())
+            return self.call(functions.to_minifloat, x, int(form.nmant), int(form.minexp), float(form.max))
         if held in FLOAT8 and wanted != torch.float32:
             x, held = self.call(torch.Tensor.to, x, torch.float32), torch.float32
         if dtype == ir.DataType.BOOL:
             return x if held == torch.bool else self.call(torch.ne, x, 0)
         if dtype in _NARROW:
-            return self.call(functions.wrap, x, *_NARROW[dtype], wanted)
+            return self.call(functions.wrap, x, dtype.bitwidth, dtype.is_signed(), wanted)
         if held == wanted:
             return x
         if held.is_floating_point and wanted in (torch.int8, torch.uint8, torch.int16):

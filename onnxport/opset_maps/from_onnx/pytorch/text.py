@@ -65,6 +65,10 @@ def _mapped(function: Callable[[str], str], x: Text) -> Text:
     return result
 
 
+def _numbers(function: Callable[[str], float], x: Text, dtype: torch.dtype) -> torch.Tensor:
+    return torch.tensor([function(str(item)) for item in x.reshape(-1)], dtype=dtype).reshape(x.shape)
+
+
 def case(x: Text, upper: bool) -> Text:
     """In upper or lower case."""
     return _mapped(str.upper if upper else str.lower, x)
@@ -102,23 +106,19 @@ def _pieces(item: str, delimiter: str | None, maxsplit: int | None) -> list[str]
 
 def full_match(x: Text, expression: re.Pattern[str] | Automaton) -> torch.Tensor:
     """Whether a string as a whole matches."""
-    flat = [expression.fullmatch(str(item)) is not None for item in x.reshape(-1)]
-    return torch.tensor(flat, dtype=torch.bool).reshape(x.shape)
+    return _numbers(lambda item: expression.fullmatch(item) is not None, x, torch.bool)
 
 
 def lookup(x: Text, keys: Text) -> torch.Tensor:
     """The place of each string among distinct keys, -1 where it is none."""
     places = {str(key): index for index, key in enumerate(keys)}
-    flat = [places.get(str(item), -1) for item in x.reshape(-1)]
-    return torch.tensor(flat, dtype=torch.int64).reshape(x.shape)
+    return _numbers(lambda item: places.get(item, -1), x, torch.int64)
 
 
 def cast(x: torch.Tensor, source: ir.DataType, dtype: ir.DataType) -> torch.Tensor | Text:
     """Numbers written as strings, or read from them."""
     if source == ir.DataType.STRING:
         held = TORCH[dtype]
-        kind = float if held.is_floating_point else int
-        flat = [kind(str(item)) for item in np.asarray(x).reshape(-1)]
-        return torch.tensor(flat, dtype=held).reshape(np.asarray(x).shape)
+        return _numbers(float if held.is_floating_point else int, np.asarray(x), held)
     wide = x.float() if x.dtype in (torch.bfloat16, *FLOAT8) else x
     return wide.detach().cpu().numpy().astype(str).astype(object)

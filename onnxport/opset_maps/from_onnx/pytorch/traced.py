@@ -109,6 +109,12 @@ class Traced(fx.Proxy):
         return self.worlds is not None and isinstance(self.worlds[0], torch.Tensor)
 
 
+def twins(tensor: torch.Tensor) -> TensorWorlds:
+    """A tensor in both worlds: without content, the same."""
+    twin = tensor.detach().to("meta")
+    return twin, twin
+
+
 def holds_traced(item: object) -> bool:
     """Whether a (nested) argument has a traced value in it."""
     return any(isinstance(part, Traced) for part in leaves(item))

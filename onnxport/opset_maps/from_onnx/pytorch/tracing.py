@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import keyword
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import onnx_ir as ir
 import torch
 from torch import fx
 
+from onnxport.graph.names import is_written_constant
+from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, from_numpy
 from onnxport.opset_maps.from_onnx.pytorch.paths import Paths
-from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, leaves
+from onnxport.opset_maps.from_onnx.pytorch.traced import CallRecorder, Traced, Worlds, leaves, twins
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, Sizes, propagate
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
 
@@ -50,8 +53,6 @@ class Recorder(CallRecorder):
         self._device: Any = _ABSENT
         self._last_placeholder: fx.Node | None = None
 
-    # -- inputs and attributes -----------------------------------------------------------------------------------------
-
     def placeholder(self, name: str, worlds: Worlds | None, *, opaque: bool = False) -> Traced:
         """The next input."""
         text = name or "input"
@@ -68,15 +69,13 @@ class Recorder(CallRecorder):
         """A parameter, buffer or other object that the module holds as `target`."""
         self.attributes[target] = value
         node = self._get_attr(target)
-        worlds = (twin := value.detach().to(META), twin) if isinstance(value, torch.Tensor) else None
+        worlds = twins(value) if isinstance(value, torch.Tensor) else None
         return Traced(node, self, worlds, opaque=worlds is None)
 
     def attribute_again(self, target: str) -> Traced:
         """An attribute that is there already."""
-        value = self.attributes[target]
         node = next((n for n in self.graph.nodes if n.op == "get_attr" and n.target == target), None)
-        twin = value.detach().to(META)
-        return Traced(node if node is not None else self._get_attr(target), self, (twin, twin))
+        return Traced(node if node is not None else self._get_attr(target), self, twins(self.attributes[target]))
 
     def _at_the_top(self) -> AbstractContextManager[None]:
         """Nodes are written after the inputs, where every later use sees them, whatever is rolled back in between."""
@@ -127,8 +126,6 @@ class Recorder(CallRecorder):
             elif self.outer is not None:
                 self._device = self.outer.device
         return self._device
-
-    # -- calls ---------------------------------------------------------------------------------------------------------
 
     def create_arg(self, a: object) -> Any:
         """An argument in the form that a graph holds."""
@@ -195,8 +192,6 @@ class Recorder(CallRecorder):
             and all(map(self.is_size, node.all_input_nodes))
         )
 
-    # -- going back, ending --------------------------------------------------------------------------------------------
-
     def mark(self) -> fx.Node | None:
         """The last node so far."""
         return next(iter(reversed(self.graph.nodes)), None)
@@ -219,3 +214,22 @@ class Recorder(CallRecorder):
 
 # Of sizes these give sizes.
 _SIZE_ARITHMETIC = frozenset({operator.add, operator.mul, operator.floordiv})
+
+
+class RootRecorder(Recorder):
+    """The main graph's recorder: it holds the parameters, under their own names."""
+
+    def reserve(self, initializers: Iterable[ir.Value]) -> None:
+        """Takes the paths of a model's initializers before anything else does."""
+        self.paths = Paths(initializers)
+
+    def parameter(self, value: ir.Value) -> Traced:
+        """An initializer as parameter (floating point) or buffer."""
+        tensor = value.const_value
+        assert tensor is not None
+        content = from_numpy(tensor.numpy(), ir.DataType(tensor.dtype))
+        if is_written_constant(value.name or ""):
+            return Traced(self.constant(content), self, twins(content))
+        if content.dtype.is_floating_point and content.dtype not in FLOAT8:
+            content = torch.nn.Parameter(content)
+        return self.attribute(self.paths.of(value), content)

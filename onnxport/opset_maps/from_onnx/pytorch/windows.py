@@ -31,11 +31,7 @@ class TorchWindowFamily(TorchTensorFamily):
     det = calling(torch.linalg.det)
 
     def conv(
-        self,
-        x: TorchTensor,
-        weight: TorchTensor,
-        bias: TorchTensor | None = None,
-        **form: Unpack[PaddedStrides],
+        self, x: TorchTensor, weight: TorchTensor, bias: TorchTensor | None = None, **form: Unpack[PaddedStrides]
     ) -> TorchTensor:
         strides, pads, dilations, groups = form["strides"], form["pads"], form["dilations"], form.get("groups", 1)
         spatial = _spatial(strides, "convolves")
@@ -50,11 +46,7 @@ class TorchWindowFamily(TorchTensorFamily):
         )
 
     def conv_transpose(
-        self,
-        x: TorchTensor,
-        weight: TorchTensor,
-        bias: TorchTensor | None = None,
-        **form: Unpack[GroupedStrides],
+        self, x: TorchTensor, weight: TorchTensor, bias: TorchTensor | None = None, **form: Unpack[GroupedStrides]
     ) -> TorchTensor:
         strides, dilations, groups = form["strides"], form["dilations"], form.get("groups", 1)
         spatial = _spatial(strides, "convolves")

@@ -121,25 +121,35 @@ def eye_like(xp: Namespace, x: Tensor, *, dtype: int | None = None, k: int = 0) 
 
 
 class DrawnAttributes(TypedDict, total=False):
-    """Attributes of random tensors: bounds of the uniform law, mean and scale of the normal one."""
+    """Attributes of random tensors."""
 
     dtype: int | None
+    seed: float | None
+
+
+class UniformAttributes(DrawnAttributes, total=False):
+    """Those of the uniform law."""
+
     high: float
     low: float
+
+
+class NormalAttributes(DrawnAttributes, total=False):
+    """Those of the normal law."""
+
     mean: float
     scale: float
-    seed: float | None
 
 
 def _drawn_dtype(dtype: int | None, like: ir.DataType = ir.DataType.FLOAT) -> ir.DataType:
     return ir.DataType(dtype) if dtype else like
 
 
-def _uniform(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: DrawnAttributes) -> Tensor:
+def _uniform(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: UniformAttributes) -> Tensor:
     return xp.random("uniform", shape, form.get("low", 0.0), form.get("high", 1.0), dtype, form.get("seed"))
 
 
-def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: DrawnAttributes) -> Tensor:
+def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: NormalAttributes) -> Tensor:
     return xp.random("normal", shape, form.get("mean", 0.0), form.get("scale", 1.0), dtype, form.get("seed"))
 
 
@@ -148,7 +158,7 @@ def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: Drawn
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomNormal <shape = [50], mean = 7.0, scale = 0.001> () y = Round(x)}")],
 )
-def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnAttributes]) -> Tensor:
+def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[NormalAttributes]) -> Tensor:
     """Normally distributed."""
     return _normal(xp, shape, _drawn_dtype(form.get("dtype")), form)
 
@@ -158,7 +168,7 @@ def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnAt
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
 )
-def random_uniform(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnAttributes]) -> Tensor:
+def random_uniform(xp: Namespace, *, shape: Sequence[int], **form: Unpack[UniformAttributes]) -> Tensor:
     """Uniformly distributed."""
     return _uniform(xp, shape, _drawn_dtype(form.get("dtype")), form)
 
@@ -173,13 +183,13 @@ def random_uniform(xp: Namespace, *, shape: Sequence[int], **form: Unpack[DrawnA
         )
     ],
 )
-def random_normal_like(xp: Namespace, x: Tensor, **form: Unpack[DrawnAttributes]) -> Tensor:
+def random_normal_like(xp: Namespace, x: Tensor, **form: Unpack[NormalAttributes]) -> Tensor:
     """Normally distributed, of the shape of x."""
     return _normal(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
 
 
 @onnx.op("RandomUniformLike", versions=(1, 22))
-def random_uniform_like(xp: Namespace, x: Tensor, **form: Unpack[DrawnAttributes]) -> Tensor:
+def random_uniform_like(xp: Namespace, x: Tensor, **form: Unpack[UniformAttributes]) -> Tensor:
     """Uniformly distributed, of the shape of x."""
     return _uniform(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
 

@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import resolved, scalar
+from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.values import Host, Number, Tensor, host_array
@@ -96,6 +96,6 @@ def batched_scan(
         raise UnsupportedOperator("Scan-8 over a dynamic batch has no mapping")
     rows = []
     for index in range(batch):
-        parts = [xp.squeeze(xp.slice(x, 0, index, index + 1), (0,)) for x in operands]
+        parts = [part(xp, x, 0, index) for x in operands]
         rows.append(scan(xp, *parts, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions))
     return tuple(xp.stack(parts, 0) for parts in zip(*rows, strict=True))

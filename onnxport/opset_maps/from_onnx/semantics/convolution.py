@@ -11,7 +11,7 @@ from typing import Unpack, cast
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import number, per_axis, size_operand, sizes
+from onnxport.opset_maps.from_onnx.axes import number, part, per_axis, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, InvalidOperand, Tensor, host_array, known
@@ -180,7 +180,7 @@ def deform_conv(
         tap = xp.broadcast_to(xp.expand_dims(tap, [1 - i]), kernel)
         grid = xp.expand_dims(start, [0, 2 if i == 0 else 1])
         grid = xp.add(xp.expand_dims(xp.reshape(tap, (taps,)), [1, 2]), grid)
-        shift = xp.squeeze(xp.slice(moved, 3, i, i + 1), (3,))
+        shift = part(xp, moved, 3, i)
         places.append(xp.add(shift, xp.astype(grid, dtype)))
     depth = int_op(xp, "floor_div", c, offset_group)
     flat = xp.reshape(x, (n, offset_group, depth, int_op(xp, "mul", h, wide)))
@@ -197,12 +197,7 @@ def deform_conv(
 
 
 def _bilinear(
-    xp: Namespace,
-    flat: Tensor,
-    places: list[Tensor],
-    image: tuple[Int, Int],
-    lead: tuple[Int, Int, Int],
-    count: Int,
+    xp: Namespace, flat: Tensor, places: list[Tensor], image: tuple[Int, Int], lead: tuple[Int, Int, Int], count: Int
 ) -> Tensor:
     """Elements of images flattened to (N, groups, channels, H W) at fractional places (N, groups, ...)."""
     n, groups, depth = lead
@@ -226,11 +221,7 @@ def _bilinear(
 
 @onnx.op("Col2Im", versions=(18,))
 def col2im(
-    xp: Namespace,
-    x: Tensor,
-    image_shape: Host,
-    block_shape: Host,
-    **window: Unpack[WindowAttributes],
+    xp: Namespace, x: Tensor, image_shape: Host, block_shape: Host, **window: Unpack[WindowAttributes]
 ) -> Tensor:
     """Columns of window elements added back to the images they were taken from."""
     image, block = sizes(image_shape), tuple(number(k) for k in sizes(block_shape))

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import resolved, scalar, size_operand
+from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar, size_operand
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
@@ -140,7 +140,7 @@ def one_hot(xp: Namespace, indices: Tensor, depth: Host, values: Tensor, *, axis
     index = xp.astype(indices, ir.DataType.INT64)
     index = xp.where(xp.less(index, 0), xp.add(index, size_operand(xp, n, xp.dtype(index))), index)
     chosen = xp.one_hot(index, n, resolved(axis, rank))
-    off, on = (xp.squeeze(xp.slice(values, 0, i, i + 1), (0,)) for i in (0, 1))
+    off, on = (part(xp, values, 0, i) for i in (0, 1))
     return xp.where(chosen, on, off)
 
 

@@ -11,16 +11,11 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32, i64
+from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.cases import graph, ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows, ml_op
 from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
-
-
-def _vector(xp: Namespace, values: Sequence[float]) -> Any:
-    """A vector along the features; one value is a number."""
-    array = np.asarray(values, np.float32)
-    return xp.constant(array)
 
 
 @ml_op(
@@ -32,14 +27,11 @@ def _vector(xp: Namespace, values: Sequence[float]) -> Any:
 def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Tensor:
     """(x - offset) scale, one of each a feature or one for all; FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
-    x = xp.subtract(x, _vector(xp, offset)) if len(offset) else x
-    return xp.multiply(x, _vector(xp, scale)) if len(scale) else x
+    x = xp.subtract(x, xp.constant(np.asarray(offset, np.float32))) if len(offset) else x
+    return xp.multiply(x, xp.constant(np.asarray(scale, np.float32))) if len(scale) else x
 
 
-@ml_op(
-    "Normalizer",
-    ml_node("float[N, 3] x", "float[N, 3] y", 'Normalizer <norm = "L2">', f32(5, 3)),
-)
+@ml_op("Normalizer", ml_node("float[N, 3] x", "float[N, 3] y", 'Normalizer <norm = "L2">', f32(5, 3)))
 def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Rows divided by their greatest element, sum of magnitudes or length; a row whose norm is 0 stays. FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
@@ -129,9 +121,6 @@ def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int
     return xp.concat(columns, 1)
 
 
-# -- categories ----------------------------------------------------------------------------------------------------------
-
-
 def _keys(values: Sequence[Any] | np.ndarray[Any, Any], dtype: ir.DataType) -> np.ndarray[Any, Any]:
     if dtype == ir.DataType.STRING:
         return np.asarray(values, object)
@@ -153,8 +142,14 @@ def _mapped(
     return xp.take(xp.constant(filled, dtype), place, 0)
 
 
-def _text(values: Sequence[str]) -> np.ndarray[Any, Any]:
-    return np.asarray(values, object)
+def _translated(
+    xp: Namespace, x: Tensor, numbers: np.ndarray[Any, Any], texts: Sequence[str], number: int, text: str
+) -> Tensor:
+    """Strings as the INT64 numbers of the same places, or the other way round; `number` and `text` are the defaults."""
+    words = np.asarray(texts, object)
+    if xp.dtype(x) == ir.DataType.STRING:
+        return _mapped(xp, x, words, numbers, ir.DataType.INT64, number)
+    return _mapped(xp, x, numbers, words, ir.DataType.STRING, text)
 
 
 @ml_op(
@@ -176,10 +171,7 @@ def label_encoder_1(
     default_string: str = "_Unused",
 ) -> Tensor:
     """The place of a string among the classes, or the string at a place."""
-    places = np.arange(len(classes_strings))
-    if xp.dtype(x) == ir.DataType.STRING:
-        return _mapped(xp, x, _text(classes_strings), places, ir.DataType.INT64, default_int64)
-    return _mapped(xp, x, places, _text(classes_strings), ir.DataType.STRING, default_string)
+    return _translated(xp, x, np.arange(len(classes_strings)), classes_strings, default_int64, default_string)
 
 
 @ml_op("LabelEncoder", versions=(2, 4))
@@ -210,7 +202,7 @@ def label_encoder(
         implied: Any = {"i": -1, "f": -0.0, "O": "_Unused"}.get(values.dtype.kind, 0)
         default = default_tensor.array.reshape(-1)[0] if default_tensor is not None else implied
     elif len(values_strings):
-        values, dtype, default = _text(values_strings), ir.DataType.STRING, default_string
+        values, dtype, default = np.asarray(values_strings, object), ir.DataType.STRING, default_string
     elif len(values_floats):
         values, dtype, default = np.asarray(values_floats, np.float32), ir.DataType.FLOAT, default_float
     else:
@@ -237,16 +229,10 @@ def category_mapper(
     default_string: str = "_Unused",
 ) -> Tensor:
     """Strings to the integers of the same place, or back."""
-    numbers, texts = np.asarray(cats_int64s, np.int64), _text(cats_strings)
-    if xp.dtype(x) == ir.DataType.STRING:
-        return _mapped(xp, x, texts, numbers, ir.DataType.INT64, default_int64)
-    return _mapped(xp, x, numbers, texts, ir.DataType.STRING, default_string)
+    return _translated(xp, x, np.asarray(cats_int64s, np.int64), cats_strings, default_int64, default_string)
 
 
-@ml_op(
-    "OneHotEncoder",
-    ml_node("int64[N] x", "float[N, 3] y", "OneHotEncoder <cats_int64s = [3, -1, 0]>", i64(9)),
-)
+@ml_op("OneHotEncoder", ml_node("int64[N] x", "float[N, 3] y", "OneHotEncoder <cats_int64s = [3, -1, 0]>", i64(9)))
 def one_hot_encoder(
     xp: Namespace, x: Tensor, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Tensor:
@@ -254,7 +240,7 @@ def one_hot_encoder(
     if not zeros:
         raise UnsupportedOperator("zeros=0 makes an unknown category an error, which a traced graph can't raise")
     if cats_strings:
-        keys: np.ndarray[Any, Any] = _text(cats_strings)
+        keys: np.ndarray[Any, Any] = np.asarray(cats_strings, object)
     else:
         keys = np.asarray(cats_int64s, np.int64)
         x = xp.astype(x, ir.DataType.INT64)
@@ -276,7 +262,7 @@ def zip_map(
     """The columns of x under their labels: one map of vectors, where ONNX has a sequence of maps, a row each."""
     labels: Sequence[Any] = classlabels_strings or classlabels_int64s
     x = as_rows(xp, x)
-    return {label: xp.squeeze(xp.slice(x, 1, i, i + 1), (1,)) for i, label in enumerate(labels)}
+    return {label: part(xp, x, 1, i) for i, label in enumerate(labels)}
 
 
 @ml_op(
@@ -288,11 +274,7 @@ def zip_map(
     ),
 )
 def dict_vectorizer(
-    xp: Namespace,
-    x: dict[Any, Tensor],
-    *,
-    int64_vocabulary: Sequence[int] = (),
-    string_vocabulary: Sequence[str] = (),
+    xp: Namespace, x: dict[Any, Tensor], *, int64_vocabulary: Sequence[int] = (), string_vocabulary: Sequence[str] = ()
 ) -> Tensor:
     """The values of a map in the order of the vocabulary, 0 for keys that it lacks."""
     vocabulary: Sequence[Any] = string_vocabulary or int64_vocabulary

@@ -100,9 +100,6 @@ def _rows_of(xp: Namespace, rows: Tensor, coefficients: Sequence[float]) -> int:
     return len(coefficients) // int(features)
 
 
-# -- support vector machines ---------------------------------------------------------------------------------------------
-
-
 def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kernel_params: Sequence[float]) -> Tensor:
     """[rows, vectors]: the kernel of each row with each vector; parameters are gamma, coef0, degree."""
     gamma, coef0, degree = (*kernel_params, *(0.0,) * 3)[:3]

@@ -244,12 +244,7 @@ def tree_ensemble_classifier(
 
 
 def _many_classes(
-    xp: Namespace,
-    votes: Tensor,
-    scored: Tensor | None,
-    base: Array | None,
-    labels: Sequence[Any],
-    transform: str,
+    xp: Namespace, votes: Tensor, scored: Tensor | None, base: Array | None, labels: Sequence[Any], transform: str
 ) -> tuple[Tensor, Tensor]:
     """The greatest score wins, among those classes that got a vote or a base value."""
     if base is not None:

@@ -111,11 +111,7 @@ def instance_normalization(xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor
 
 @onnx.op("LayerNormalization", versions=(17,))
 def layer_normalization(
-    xp: Namespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor | None = None,
-    **form: Unpack[LayerNormAttributes],
+    xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor | None = None, **form: Unpack[LayerNormAttributes]
 ) -> Any:
     """Normalised over the axes from `axis` on, computed in the type `stash_type`."""
     dtype, (axes, epsilon, width) = xp.dtype(x), _layer(xp, x, form)

@@ -15,16 +15,7 @@ from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integ
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 
-_RANGES = {
-    ir.DataType.UINT8: (0, 255),
-    ir.DataType.INT8: (-128, 127),
-    ir.DataType.UINT16: (0, 65535),
-    ir.DataType.INT16: (-32768, 32767),
-    ir.DataType.UINT4: (0, 15),
-    ir.DataType.INT4: (-8, 7),
-    ir.DataType.UINT2: (0, 3),
-    ir.DataType.INT2: (-2, 1),
-}
+_INTEGERS = frozenset(ir.DataType[name] for name in "UINT8 INT8 UINT16 INT16 UINT4 INT4 UINT2 INT2".split())
 
 
 class BlockAttributes(TypedDict, total=False):
@@ -69,7 +60,7 @@ def quantize_linear(
     width = ir.DataType(precision) if precision else _computed(xp, x, scale)
     factor = _spread(xp, xp.astype(scale, width), x, **blocks)
     scaled = xp.divide(xp.astype(x, width), factor)
-    zero = None if zero_point is None or wanted not in _RANGES else _spread_zero(xp, zero_point, x, **blocks)
+    zero = None if zero_point is None or wanted not in _INTEGERS else _spread_zero(xp, zero_point, x, **blocks)
     return saturated(xp, scaled, zero, wanted, bool(saturate))
 
 
@@ -86,14 +77,14 @@ def saturated(
     xp: Namespace, scaled: Tensor, zero_point: Tensor | None, dtype: ir.DataType, saturate: bool = True
 ) -> Tensor:
     """Scaled numbers in a quantized type: integers rounded, moved by a zero point and clipped; small floats cast."""
-    if dtype not in _RANGES:
+    if dtype not in _INTEGERS:
         return xp.astype(scaled, dtype, saturate)
     # In FLOAT, in which the sum of a rounded number in range and a zero point is exact.
     rounded = xp.astype(xp.round(scaled), ir.DataType.FLOAT)
     if zero_point is not None:
         rounded = xp.add(rounded, zero_point)
-    low, high = _RANGES[dtype]
-    return xp.astype(xp.clip(rounded, low, high), dtype)
+    low = -(1 << (dtype.bitwidth - 1)) if dtype.is_signed() else 0
+    return xp.astype(xp.clip(rounded, low, low + (1 << dtype.bitwidth) - 1), dtype)
 
 
 @onnx.op("DequantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))

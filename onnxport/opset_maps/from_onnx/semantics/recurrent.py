@@ -10,6 +10,7 @@ from typing import TypedDict, Unpack
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
@@ -141,7 +142,7 @@ class Recurrence:
         if state is None:
             return xp.zeros((xp.shape(self.x)[1], hidden), xp.dtype(self.x))
         axis = 1 if self.batch_first else 0
-        return xp.squeeze(xp.slice(state, axis, index, index + 1), (axis,))
+        return part(xp, state, axis, index)
 
     def run(
         self,
@@ -187,11 +188,6 @@ class Recurrence:
         return (y, *lasts)
 
 
-def _part(xp: Namespace, x: Tensor, index: int) -> Tensor:
-    """One direction's part of a weight."""
-    return xp.squeeze(xp.slice(x, 0, index, index + 1), (0,))
-
-
 def _parts(xp: Namespace, x: Tensor, count: int, axis: int) -> list[Tensor]:
     """A tensor cut into `count` equal pieces."""
     size = xp.shape(x)[axis]
@@ -207,8 +203,8 @@ def _weights(
     xp: Namespace, w: Tensor, r: Tensor, b: Tensor | None, index: int
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """W^T, R^T, Wb and Rb of one direction."""
-    biases = (None, None) if b is None else tuple(_parts(xp, _part(xp, b, index), 2, 0))
-    return _transposed(xp, _part(xp, w, index)), _transposed(xp, _part(xp, r, index)), biases[0], biases[1]
+    biases = (None, None) if b is None else tuple(_parts(xp, part(xp, b, 0, index), 2, 0))
+    return _transposed(xp, part(xp, w, 0, index)), _transposed(xp, part(xp, r, 0, index)), biases[0], biases[1]
 
 
 def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:
@@ -282,7 +278,7 @@ def _recurrent(cell: Cell, defaults: Sequence[str]) -> Callable[..., tuple[Tenso
                 _parts(xp, rt, 3, 1) if in_cell else [rt],
                 _parts(xp, rb, 3, 0) if in_cell and rb is not None else [None] * 3,
                 functions[index],
-                [None] * 3 if p is None else _parts(xp, _part(xp, p, index), 3, 0),
+                [None] * 3 if p is None else _parts(xp, part(xp, p, 0, index), 3, 0),
                 attributes,
             )
             projected = _plus(xp, xp.matmul(run.x, wt), wb, None if in_cell else rb)

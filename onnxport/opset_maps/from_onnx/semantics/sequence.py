@@ -106,15 +106,11 @@ def optional(xp: Namespace, item: object = None, *, type: object = None) -> Any:
     return item
 
 
-def _is_known(xp: Namespace, item: object) -> None:
-    if xp.is_tensor(item):
-        xp.dtype(item)
-
-
 @onnx.op("OptionalHasElement", versions=(15, 18, 28))
 def optional_has_element(xp: Namespace, item: object = None) -> HostValue:
     """Whether there is a value."""
-    _is_known(xp, item)
+    if xp.is_tensor(item):
+        xp.dtype(item)  # which the namespace refuses where it may be nothing
     return HostValue.of(item is not None, ir.DataType.BOOL)
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import number, resolved, scalar
+from onnxport.opset_maps.from_onnx.axes import number, part, resolved, scalar
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
-
-
-def _part(xp: Namespace, x: Tensor, index: int) -> Tensor:
-    last = xp.ndim(x) - 1
-    return xp.squeeze(xp.slice(x, last, index, index + 1), (last,))
 
 
 def _as_complex(xp: Namespace, x: Tensor) -> Tensor:
@@ -22,9 +17,13 @@ def _as_complex(xp: Namespace, x: Tensor) -> Tensor:
     parts = xp.shape(x)[-1]
     if not known(parts):
         raise UnknownUntilRun("whether a signal is complex is known only when the model runs")
-    real = _part(xp, x, 0)
+    real = part(xp, x, xp.ndim(x) - 1, 0)
     wide = real if xp.dtype(x) in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else xp.astype(real, ir.DataType.FLOAT)
-    imag = xp.astype(_part(xp, x, 1), xp.dtype(wide)) if parts == 2 else xp.zeros(xp.shape(wide), xp.dtype(wide))
+    imag = (
+        xp.astype(part(xp, x, xp.ndim(x) - 1, 1), xp.dtype(wide))
+        if parts == 2
+        else xp.zeros(xp.shape(wide), xp.dtype(wide))
+    )
     return xp.complex(wide, imag)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
@@ -48,20 +49,15 @@ def held_array(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) ->
     return array if array.dtype == wanted else array.astype(wanted)
 
 
-# Exponent bias, mantissa bits and greatest value of the formats that TensorFlow has no kernels for.
-# Sources: ONNX operator specification, Cast; OCP Microscaling formats specification 1.0, section 5.3.
-_MINIFLOAT: dict[ir.DataType, tuple[int, int, float]] = {
-    ir.DataType.FLOAT8E4M3FNUZ: (8, 3, 240.0),
-    ir.DataType.FLOAT8E5M2FNUZ: (16, 2, 57344.0),
-    ir.DataType.FLOAT4E2M1: (1, 1, 6.0),
-    ir.DataType.FLOAT6E2M3: (1, 3, 7.5),
-    ir.DataType.FLOAT6E3M2: (3, 2, 28.0),
-}
+# Formats that TensorFlow has no kernels for.
+_MINIFLOAT = frozenset(
+    ir.DataType[name] for name in "FLOAT8E4M3FNUZ FLOAT8E5M2FNUZ FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2".split()
+)
 _FLOAT8 = {_EXPERIMENTAL.float8_e4m3fn: 448.0, _EXPERIMENTAL.float8_e5m2: 57344.0}
-_NARROW = {ir.DataType.INT4: 4, ir.DataType.INT2: 2, ir.DataType.UINT4: 4, ir.DataType.UINT2: 2}
+_NARROW = frozenset((ir.DataType.INT4, ir.DataType.INT2, ir.DataType.UINT4, ir.DataType.UINT2))
 
 
-def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
+def converted(x: tf.Tensor, dtype: ir.DataType, saturate: bool = True) -> tf.Tensor:
     """ONNX's Cast between numbers."""
     held = held_in(dtype)
     if tf.string in (x.dtype, held):
@@ -106,7 +102,7 @@ def _read(x: tf.Tensor, held: tf.DType) -> tf.Tensor:
 
 def _narrowed(x: tf.Tensor, dtype: ir.DataType, held: tf.DType) -> tf.Tensor:
     """Integers of 2 and 4 bits: of the value modulo their width, as wider integers wrap."""
-    bits = _NARROW[dtype]
+    bits = dtype.bitwidth
     wide = tf.cast(x, tf.int32)
     low = tf.bitwise.bitwise_and(wide, (1 << bits) - 1)
     if dtype.is_signed():
@@ -124,12 +120,16 @@ def _to_float8(x: tf.Tensor, held: tf.DType, saturate: bool) -> tf.Tensor:
 
 
 def _minifloat(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
-    """The nearest number of a small format, halves to even, held as FLOAT."""
-    bias, mantissa, top = _MINIFLOAT[dtype]
+    """The nearest number of a small format, halves to even, held as FLOAT.
+
+    Sources: ONNX operator specification, Cast; OCP Microscaling formats specification 1.0, section 5.3.
+    """
+    form = ml_dtypes.finfo(dtype.numpy())
+    top = float(form.max)
     near = tf.clip_by_value(x, -4 * top, 4 * top)
     magnitude = tf.bitwise.bitwise_and(tf.bitcast(near, tf.int32), 0x7FFFFFFF)
     exponent = tf.cast(tf.bitwise.right_shift(magnitude, 23) - 127, tf.float32)
-    quantum = tf.pow(2.0, tf.maximum(exponent, 1.0 - bias) - mantissa)
+    quantum = tf.pow(2.0, tf.maximum(exponent, float(form.minexp)) - float(form.nmant))
     rounded = tf.math.rint(near / quantum) * quantum
     result = tf.clip_by_value(rounded, -top, top)
     if dtype in (ir.DataType.FLOAT8E4M3FNUZ, ir.DataType.FLOAT8E5M2FNUZ):  # they have one zero, and no infinity

@@ -50,11 +50,8 @@ class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
     def bitwise_right_shift(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return _shifted(tf.bitwise.right_shift, a, b)
 
-    def bitwise_invert(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.bitwise.invert(x)
-
-    def logical_not(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.logical_not(x)
+    bitwise_invert = staticmethod(tf.bitwise.invert)
+    logical_not = staticmethod(tf.logical_not)
 
     def isnan(self, x: tf.Tensor) -> tf.Tensor:
         if not x.dtype.is_floating:

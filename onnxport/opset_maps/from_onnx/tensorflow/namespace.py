@@ -54,8 +54,6 @@ class TensorFlowArrays(
             self._reads[value, place] = held.read_value()
         return self._reads[value, place]
 
-    # -- what only the running model knows ------------------------------------------------------------------------------
-
     def defer(
         self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:

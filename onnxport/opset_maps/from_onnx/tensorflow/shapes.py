@@ -62,8 +62,6 @@ def _arg_extreme(name: str, function: Callable[..., tf.Tensor]) -> Callable[...,
 class TensorFlowShapeFamily(TensorFlowTensorFamily):
     """Elements in another order or number, and what is computed along axes."""
 
-    # -- shape ---------------------------------------------------------------------------------------------------------
-
     def permute_dims(self, x: tf.Tensor, axes: Sequence[int]) -> tf.Tensor:
         return tf.transpose(x, list(axes))
 
@@ -106,7 +104,21 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
         return list(tf.split(x, size_vector(sizes), axis, num=len(sizes)))
 
     def slice(self, x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> tf.Tensor:
-        return _sliced(x, axis, start, stop, step)
+        limit = (1 << 31) - 1  # no axis is longer; ONNX's "to the end" is a 64-bit number
+        low, high = (
+            size(0) if bound is None else size(min(max(int(bound), -limit), limit) if known(bound) else bound)
+            for bound in (start, stop)
+        )
+        ahead = [tf.constant(0, tf.int64)] * axis
+        mask = (1 << axis) - 1
+        return tf.strided_slice(
+            x,
+            tf.stack([*ahead, low]),
+            tf.stack([*ahead, high]),
+            tf.constant([1] * axis + [step], tf.int64),
+            begin_mask=mask | (1 << axis if start is None else 0),
+            end_mask=mask | (1 << axis if stop is None else 0),
+        )
 
     def pad(self, x: tf.Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> tf.Tensor:
         if all(known(n) and n == 0 for pair in pads for n in pair):
@@ -137,8 +149,6 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
                 with_shape(x, shape)
         return x
 
-    # -- reductions ----------------------------------------------------------------------------------------------------
-
     sum = _reduction("sum")
     prod = _reduction("prod")
     mean = _reduction("mean")
@@ -153,26 +163,5 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
     def cumulative_prod(self, x: tf.Tensor, axis: int) -> tf.Tensor:
         return widened("cumulative product", lambda y: tf.math.cumprod(y, axis), [[1] * self.ndim(x)], [x])
 
-    def softmax(self, x: tf.Tensor, axis: int) -> tf.Tensor:
-        return tf.nn.softmax(x, axis)
-
-    def log_softmax(self, x: tf.Tensor, axis: int) -> tf.Tensor:
-        return tf.nn.log_softmax(x, axis)
-
-
-def _sliced(x: tf.Tensor, axis: int, start: Int | None, stop: Int | None, step: int) -> tf.Tensor:
-    limit = (1 << 31) - 1  # no axis is longer; ONNX's "to the end" is a 64-bit number
-    low, high = (
-        size(0) if bound is None else size(min(max(int(bound), -limit), limit) if known(bound) else bound)
-        for bound in (start, stop)
-    )
-    ahead = [tf.constant(0, tf.int64)] * axis
-    mask = (1 << axis) - 1
-    return tf.strided_slice(
-        x,
-        tf.stack([*ahead, low]),
-        tf.stack([*ahead, high]),
-        tf.constant([1] * axis + [step], tf.int64),
-        begin_mask=mask | (1 << axis if start is None else 0),
-        end_mask=mask | (1 << axis if stop is None else 0),
-    )
+    softmax = staticmethod(tf.nn.softmax)
+    log_softmax = staticmethod(tf.nn.log_softmax)

@@ -68,8 +68,6 @@ class TensorFlowTensorFamily(Namespace):
         super().__init__()
         self._sizes: list[tf.Tensor] = []
 
-    # -- what is known -------------------------------------------------------------------------------------------------
-
     def is_tensor(self, x: object) -> TypeGuard[tf.Tensor]:
         return isinstance(x, (tf.Tensor, tf.Variable))
 
@@ -98,8 +96,6 @@ class TensorFlowTensorFamily(Namespace):
     def dtype(self, x: tf.Tensor) -> ir.DataType:
         return OF_TF[x.dtype]
 
-    # -- between Python and tensors ------------------------------------------------------------------------------------
-
     def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
         return tensor_of(np.asarray(array), dtype)
 
@@ -121,8 +117,6 @@ class TensorFlowTensorFamily(Namespace):
 
     def int_op(self, name: IntOp, *operands: Int) -> Int:
         return _INT_OPS[name](*(item if isinstance(item, bool) else size(item) for item in operands))
-
-    # -- making --------------------------------------------------------------------------------------------------------
 
     def full(self, shape: Sequence[Int], fill_value: object, dtype: ir.DataType) -> tf.Tensor:
         held = held_in(dtype)
@@ -147,10 +141,7 @@ class TensorFlowTensorFamily(Namespace):
         draw = tf.random.uniform if law == "uniform" else tf.random.normal
         return with_shape(draw(size_vector(shape), a, b, held_in(dtype), seed=number), shape)
 
-    # -- element types -------------------------------------------------------------------------------------------------
-
-    def astype(self, x: tf.Tensor, dtype: ir.DataType, saturate: bool = True) -> tf.Tensor:
-        return converted(x, dtype, saturate)
+    astype = staticmethod(converted)
 
     def bitcast(self, x: tf.Tensor, dtype: ir.DataType) -> tf.Tensor:
         if dtype == ir.DataType.FLOAT8E8M0:

@@ -36,8 +36,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         dropped = ([-2] if left else []) + ([-1] if right else [])
         return tf.squeeze(product, dropped) if dropped else product
 
-    def einsum(self, equation: str, *xs: tf.Tensor) -> tf.Tensor:
-        return tf.einsum(equation, *xs)
+    einsum = staticmethod(tf.einsum)
 
     def det(self, x: tf.Tensor) -> tf.Tensor:
         return widened("det", tf.linalg.det, [[1, 1]], [x])
@@ -51,8 +50,6 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         if axis == rank - 1:
             return function(x)
         return tf.transpose(function(tf.transpose(x, swap)), [swap.index(i) for i in range(rank)])
-
-    # -- convolution ---------------------------------------------------------------------------------------------------
 
     def conv_last(
         self, x: tf.Tensor, weight: tf.Tensor, bias: tf.Tensor | None = None, **form: Unpack[PaddedStrides]
@@ -95,8 +92,6 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         if known(n):
             return (n - 1) * stride + kernel
         return self.int_op("add", self.int_op("mul", self.int_op("sub", n, 1), stride), kernel)
-
-    # -- pooling -------------------------------------------------------------------------------------------------------
 
     def max_pool_last(self, x: tf.Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> tf.Tensor:
         """`max_pool` of a channels-last image."""
