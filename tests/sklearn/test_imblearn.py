@@ -151,3 +151,12 @@ def test_a_class_of_ones_own():
     other = Other(n_estimators=3, random_state=0).fit(rows(), labels(2))
     with pytest.raises(onnxport.UnsupportedOperator, match=r"Other\.predict"):
         export(other, Request(inputs=rows(5), methods=["predict"], target_opset=21))
+
+
+def test_what_a_step_leaves_out_of_a_sparse_matrix_is_missing_behind_it():
+    """XGBoost takes it so, as behind a step of scikit-learn's own pipeline."""
+    xgboost = pytest.importorskip("xgboost")
+    codes = np.random.default_rng(0).integers(0, 4, (200, 3)).astype(float)
+    trees = xgboost.XGBClassifier(n_estimators=4, max_depth=3)
+    model = make_pipeline(OneHotEncoder(), RandomUnderSampler(random_state=0), trees)
+    compare(model.fit(codes, codes[:, 0] + codes[:, 1] > 3), codes, ["predict"])

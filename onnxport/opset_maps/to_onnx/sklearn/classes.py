@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
@@ -85,6 +89,19 @@ def label_of_pair(classes: ArrayLike, pair: Array, *, zero_is_second: bool = Fal
     return take_class(classes, pair.of(pair.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
 
 
+def link_inverse(model: BaseEstimator, raw: Array) -> Array:
+    """What the link of a model's loss (sklearn._loss) makes of the raw prediction, in the type of it."""
+    loss = model._base_loss if hasattr(model, "_base_loss") else model._loss
+    name = type(loss.link).__name__
+    if name == "IdentityLink":
+        return raw
+    if name == "LogLink":
+        return np.exp(raw)
+    if name == "LogitLink":
+        return expit(raw)
+    raise UnsupportedOperator(f"{type(model).__name__}: the link {name} has no mapping")
+
+
 def softmax(scores: Array) -> Array:
     """exp(scores) divided by the row's sum."""
     return scores.of(scores.op.Softmax(scores.value, axis=1))
@@ -111,15 +128,10 @@ def spread(labels: Array, classes: ArrayLike) -> Array:
 
 def votes_of_pairs(labels: Array, scores: Array, count: int) -> Array:
     """sklearn.utils.multiclass._ovr_decision_function: labels 0 and 1 of each pair i < j, and scores for j."""
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    second, first = (np.zeros((len(pairs), count)) for _ in range(2))
-    own: list[list[int]] = [[] for _ in range(count)]
-    sign: list[list[float]] = [[] for _ in range(count)]
-    for k, (i, j) in enumerate(pairs):
-        second[k, j] = first[k, i] = 1.0
-        for item, value in ((i, -1.0), (j, 1.0)):
-            own[item].append(k)
-            sign[item].append(value)
+    pairs = list(combinations(range(count), 2))
+    first, second = (np.eye(count)[[pair[side] for pair in pairs]] for side in (0, 1))
+    own = [[k for k, pair in enumerate(pairs) if label in pair] for label in range(count)]
+    sign = [[1.0 if pair[1] == label else -1.0 for pair in pairs if label in pair] for label in range(count)]
     # a class's own pairs alone: a product with zeros would spread NaN to classes that are not of the pair
     total = np.sum(scores.astype(np.float64)[:, np.array(own)] * np.array(sign), axis=2)
     votes = (labels == 1).astype(np.float64) @ second + (labels == 0).astype(np.float64) @ first

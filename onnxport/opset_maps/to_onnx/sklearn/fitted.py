@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -34,36 +36,49 @@ def quantity(outputs: int = 0, *, positive: bool = False) -> np.ndarray:
     return y if outputs else y[:, 0]
 
 
-def classifier(
-    module: str, name: str, *, classes: int = 3, text: bool = False, positive: bool = False, **options: object
-) -> Any:
+def classifier(name: str, *, classes: int = 3, text: bool = False, positive: bool = False, **options: object) -> Any:
     """A classifier fitted on `data()` (its absolute values for `positive`) and `target()`."""
     x = np.abs(data()) if positive else data()
-    return unfitted(module, name, **options).fit(x, target(classes, text=text))
+    return unfitted(name, **options).fit(x, target(classes, text=text))
 
 
-def regressor(module: str, name: str, *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
+def regressor(name: str, *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
     """A regressor fitted on `data()` and `quantity()`."""
-    return unfitted(module, name, **options).fit(data(), quantity(outputs, positive=positive))
+    return unfitted(name, **options).fit(data(), quantity(outputs, positive=positive))
 
 
-def transformer(module: str, name: str, *, positive: bool = False, labelled: bool = False, **options: object) -> Any:
-    """A transformer fitted on features of different scales, or their absolute values, or `data()` with `target()`."""
-    if labelled:
-        return unfitted(module, name, **options).fit(data(), target())
+def transformer(name: str, *, positive: bool = False, **options: object) -> Any:
+    """A transformer fitted on features of different scales, or their absolute values."""
     x = data() * [1, 10, 0.1, 3] + [0, 5, 1, -2]
-    return unfitted(module, name, **options).fit(np.abs(x) if positive else x)
+    return unfitted(name, **options).fit(np.abs(x) if positive else x)
 
 
-def words(module: str, name: str, **options: object) -> Any:
+def words(name: str, **options: object) -> Any:
     """A transformer fitted on two columns of words."""
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]], object)
-    return unfitted(module, name, **options).fit(table)
+    return unfitted(name, **options).fit(table)
 
 
-def unfitted(module: str, name: str, **options: object) -> Any:
-    """An estimator by module and name, seeded where it draws numbers."""
-    kind = getattr(import_module(f"sklearn.{module}"), name)
+# The modules of scikit-learn, those whose estimators are asked for most first.
+_MODULES = (
+    "linear_model preprocessing naive_bayes tree ensemble decomposition neighbors svm cluster impute feature_selection "
+    "model_selection multiclass multioutput neural_network mixture covariance gaussian_process discriminant_analysis "
+    "semi_supervised calibration frozen dummy isotonic compose kernel_approximation kernel_ridge manifold cross_decomposition "
+    "random_projection feature_extraction feature_extraction.text feature_extraction.image gaussian_process._gpc"
+).split()
+
+
+@cache
+def _class(name: str) -> Any:
+    """A class of scikit-learn by its name, or of another library by its module and name."""
+    place, _, own_name = name.rpartition(".")
+    modules = map(import_module, [place] if place else [f"sklearn.{module}" for module in _MODULES])
+    return next(getattr(module, own_name) for module in modules if hasattr(module, own_name))
+
+
+def unfitted(name: str, **options: object) -> Any:
+    """An estimator by its class's name (`_class`), seeded where it draws numbers."""
+    kind = _class(name)
     try:
         seeded = {"random_state": 0} if "random_state" in kind().get_params() else {}
     except TypeError:  # it needs an estimator
@@ -71,19 +86,12 @@ def unfitted(module: str, name: str, **options: object) -> Any:
     return kind(**{**seeded, **options})
 
 
-def cases(
-    maker: Callable[..., object], module: str, name: str, *variants: dict[str, Any], rows: Array | None = None
-) -> list[Case]:
+def cases(maker: Callable[..., object], name: str, *variants: dict[str, Any], rows: Array | None = None) -> list[Case]:
     """Cases of an estimator in several configurations, on float64 rows and the first also on float32."""
     examples = []
     for index, options in enumerate(variants or ({},)):
-        make = _maker(maker, module, name, options)
+        make = partial(maker, name, **options)
         examples.append(built(make, rows or f64(7, 4), dynamic=index == 0, name=str(options)))
         if index == 0:
-            narrow = Array("float32", rows.shape, rows.low, rows.high) if rows else f32(7, 4)
-            examples.append(built(make, narrow))
+            examples.append(built(make, replace(rows, dtype="float32") if rows else f32(7, 4)))
     return examples
-
-
-def _maker(maker: Callable[..., object], module: str, name: str, options: dict[str, Any]) -> Any:
-    return lambda: maker(module, name, **options)

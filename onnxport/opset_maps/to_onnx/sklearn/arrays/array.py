@@ -43,6 +43,11 @@ def implements(*functions: Function) -> Callable[[Function], Function]:
     return register
 
 
+def _method(name: str) -> Function:
+    """The method of an array that is NumPy's function of the same name."""
+    return lambda array, *args, **kwargs: array._function(name, *args, **kwargs)
+
+
 class Array(np.lib.mixins.NDArrayOperatorsMixin):
     """A value of the graph as a NumPy array.
 
@@ -98,8 +103,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     def const(self, value: object, dtype: DTypeLike = None) -> Array:
         """A constant, of NumPy's own type for it unless `dtype` is given."""
-        array = np.asarray(value, dtype)
-        return self.of(self.op.const(array))
+        return self.of(self.op.const(np.asarray(value, dtype)))
 
     def __len__(self) -> int:
         raise UnsupportedOperator("len(), the number of rows, is known only at run time: use shape[0]")
@@ -230,67 +234,12 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """Matrix product."""
         return self @ other
 
-    def _function(self, name: str, *args: object, **kwargs: object) -> Array:
-        lowered = self.lowering(getattr(np, name))
-        if lowered is None:
-            raise UnsupportedOperator(f"the function numpy.{name} has no mapping")
-        return lowered(self, *args, **kwargs)
+    def _function(self, name: str, *args: object, **kwargs: object) -> Any:
+        return self.__array_function__(getattr(np, name), (), (self, *args), kwargs)
 
-    def sum(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.sum."""
-        return self._function("sum", axis, **kwargs)
-
-    def mean(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.mean."""
-        return self._function("mean", axis, **kwargs)
-
-    def max(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.max."""
-        return self._function("max", axis, **kwargs)
-
-    def min(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.min."""
-        return self._function("min", axis, **kwargs)
-
-    def prod(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.prod."""
-        return self._function("prod", axis, **kwargs)
-
-    def cumsum(self, axis: int | None = None) -> Array:
-        """numpy.cumsum."""
-        return self._function("cumsum", axis)
-
-    def std(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.std."""
-        return self._function("std", axis, **kwargs)
-
-    def var(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.var."""
-        return self._function("var", axis, **kwargs)
-
-    def round(self, decimals: int = 0) -> Array:
-        """numpy.round."""
-        return self._function("round", decimals)
-
-    def argmax(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.argmax."""
-        return self._function("argmax", axis, **kwargs)
-
-    def argmin(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.argmin."""
-        return self._function("argmin", axis, **kwargs)
-
-    def any(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.any."""
-        return self._function("any", axis, **kwargs)
-
-    def all(self, axis: Axis = None, **kwargs: object) -> Array:
-        """numpy.all."""
-        return self._function("all", axis, **kwargs)
-
-    def clip(self, low: Numbers | None = None, high: Numbers | None = None) -> Array:
-        """numpy.clip."""
-        return self._function("clip", low, high)
+    sum, mean, prod, cumsum, std, var = map(_method, ("sum", "mean", "prod", "cumsum", "std", "var"))
+    max, min, argmax, argmin = map(_method, ("max", "min", "argmax", "argmin"))
+    any, all, round, clip = map(_method, ("any", "all", "round", "clip"))
 
     def __getitem__(self, key: object) -> Array:
         """Basic indexing, and one integer or boolean index array."""

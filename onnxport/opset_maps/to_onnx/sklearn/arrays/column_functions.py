@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.lowerings import special
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import FUNCTIONS, Array, Axis, Numbers, implements
-from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import sorted_by, take
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import floating, sorted_by, take
 
 _FIRST = np.iinfo(np.int64).min
 
@@ -97,7 +98,7 @@ def _quantile_at(ordered: Array, share: float, axis: int, dtype: np.dtype) -> Ar
 def _quantile(x: Array, q: ArrayLike, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     if axis is None or method != "linear":
         raise UnsupportedOperator("numpy.quantile over all axes, or of another method than 'linear'")
-    x, shares = x if x.dtype.kind == "f" else x.astype(np.float64), np.asarray(q, np.float64)
+    x, shares = floating(x), np.asarray(q, np.float64)
     dtype = np.result_type(x.dtype, np.float64) if shares.ndim else x.dtype  # a list of shares is of float64
     ordered, missing = sorted_by(x, axis)[0], np.any(np.isnan(x), axis=axis)
     quantiles = [
@@ -117,7 +118,7 @@ def _percentile(x: Array, q: ArrayLike, axis: Axis = None, *, method: str = "lin
 def _median(x: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
     if axis is None:
         raise UnsupportedOperator("numpy.median over all axes")
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    x = floating(x)
     size, ordered = size_of(x, axis), sorted_by(x, axis)[0]
     middle = [take(ordered, np.array(item), axis=axis) for item in ((size - 1) // 2, size // 2)]
     result = middle[0] if size % 2 else (middle[0] + middle[1]) / x.dtype.type(2)
@@ -140,24 +141,12 @@ def _flip(x: Array, axis: int | None = None) -> Array:
     return x.of(x.op.Slice(x.value, [-item for item in each], [_FIRST for _ in each], axes, [-item for item in each]))
 
 
-@implements(np.fliplr)
-def _fliplr(x: Array) -> Array:
-    return _flip(x, 1)
-
-
 @implements(np.tile)
 def _tile(x: Array, reps: ArrayLike) -> Array:
     times = [int(item) for item in np.atleast_1d(reps)]
     for _ in range(len(times) - x.ndim):
         x = x[None]
     return x.of(x.op.Tile(x.value, [1] * (x.ndim - len(times)) + times))
-
-
-@implements(np.repeat)
-def _repeat(x: Array, repeats: ArrayLike, axis: Axis = None) -> Array:
-    if axis is None:
-        raise UnsupportedOperator("numpy.repeat without an axis")
-    return take(x, np.repeat(np.arange(size_of(x, axis)), np.asarray(repeats)), axis=axis)
 
 
 @implements(np.append)
@@ -167,18 +156,21 @@ def _append(x: Numbers, values: Numbers, axis: Axis = None) -> Array:
     return np.concatenate([x, values], axis=axis)
 
 
-@implements(np.delete)
-def _delete(x: Array, places: ArrayLike, axis: Axis = None) -> Array:
-    if axis is None:
-        raise UnsupportedOperator("numpy.delete without an axis")
-    return take(x, np.delete(np.arange(size_of(x, axis)), places), axis=axis)
+def _rearranged(function: Callable[..., Any]) -> Callable[..., Array]:
+    """A function that repeats, leaves out or moves columns: what it does to their numbers."""
+
+    def lower(*args: object, **named: object) -> Array:
+        bound = signature(function).bind(*args, **named)
+        bound.apply_defaults()
+        x, how, axis = bound.args
+        if axis is None:
+            raise UnsupportedOperator(f"numpy.{function.__name__} without an axis")
+        return take(x, function(np.arange(size_of(x, axis)), how), axis=axis)
+
+    return lower
 
 
-@implements(np.roll)
-def _roll(x: Array, shift: ArrayLike, axis: Axis = None) -> Array:
-    if axis is None:
-        raise UnsupportedOperator("numpy.roll without an axis")
-    return take(x, np.roll(np.arange(size_of(x, axis)), shift), axis=axis)
+FUNCTIONS.update({function: _rearranged(function) for function in (np.repeat, np.delete, np.roll)})
 
 
 @implements(np.split, np.array_split)
@@ -186,9 +178,8 @@ def _split(x: Array, parts: ArrayLike, axis: int = 0) -> list[Array]:
     return [take(x, part, axis=axis) for part in np.array_split(np.arange(size_of(x, axis)), parts)]
 
 
-@implements(np.hsplit)
-def _hsplit(x: Array, parts: ArrayLike) -> list[Array]:
-    return _split(x, parts, 1)
+FUNCTIONS[np.fliplr] = lambda x: _flip(x, 1)
+FUNCTIONS[np.hsplit] = lambda x, parts: _split(x, parts, 1)
 
 
 @implements(np.moveaxis)
@@ -219,34 +210,6 @@ def _polyval(coefficients: ArrayLike, x: Array) -> Array:
     return result
 
 
-@implements(np.interp)
-def _interp(
-    x: Array, xp: Sequence[float], fp: Sequence[float], left: float | None = None, right: float | None = None
-) -> Array:
-    given, values = np.asarray(xp, np.float64), np.asarray(fp, np.float64)
-    x = x.astype(np.float64)
-    slope = np.append(np.diff(values) / np.diff(given), 0.0)
-    place = np.clip(np.searchsorted(given, x, side="right") - 1, 0, len(given) - 1)
-    between = take(slope, place) * (x - take(given, place)) + take(values, place)
-    between = np.where(x < given[0], values[0] if left is None else float(left), between)
-    return np.where(x > given[-1], values[-1] if right is None else float(right), between)
-
-
 @implements(np.sinc)
 def _sinc(x: Array) -> Array:
-    return x.of(special.sinc(x.op, (x if x.dtype.kind == "f" else x.astype(np.float64)).value))
-
-
-@implements(np.around)
-def _around(x: Array, decimals: int = 0) -> Array:
-    return np.round(x, decimals)
-
-
-@implements(np.fix)
-def _fix(x: Array) -> Array:
-    return np.trunc(x)
-
-
-@implements(np.real)
-def _real(x: Array) -> Array:
-    return x
+    return x.of(special.sinc(x.op, floating(x).value))

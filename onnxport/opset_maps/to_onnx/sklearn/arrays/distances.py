@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from scipy.sparse import csr_matrix
 from sklearn.utils.extmath import row_norms
 
 from onnxport.errors import UnsupportedOperator
@@ -15,9 +16,6 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
 # Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
@@ -55,23 +53,28 @@ def distances(
         squared: the square of a Euclidean distance.
         ranking: only the order within a row of the result matters.
     """
-    metric = _SAME.get(metric, metric)
     parameters = dict(parameters or {})
+    metric = named_metric(metric, parameters)
     x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
-    if metric == "minkowski" and parameters.get("w") is None:
-        metric = {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(parameters.get("p", 2), metric)
     if metric in ("euclidean", "sqeuclidean"):
         result = squared_euclidean(x, rows)
         return result if squared or ranking or metric == "sqeuclidean" else np.sqrt(result)
-    if metric == "cosine":
-        return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
     if metric == "correlation":
         x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
+    if metric in ("cosine", "correlation"):
         return np.clip(1.0 - _unit(x) @ _unit(rows).T, 0.0, 2.0)
     if metric in ("seuclidean", "mahalanobis"):
         x, rows = _whitened(x, rows, metric, parameters)
         return np.sqrt(squared_euclidean(x, rows))
-    return elementwise_distance(x[:, None, :], rows[None], metric, parameters)
+    return _elementwise(x[:, None, :], rows[None], metric, parameters)
+
+
+def named_metric(metric: str, parameters: Mapping[str, Any]) -> str:
+    """One name for each metric, for its other names and for the orders of Minkowski's distance that have one."""
+    metric = _SAME.get(metric, metric)
+    if metric != "minkowski" or parameters.get("w") is not None:
+        return metric
+    return {1: "manhattan", 2: "euclidean", np.inf: "chebyshev"}.get(parameters.get("p", 2), metric)
 
 
 def _unit(rows: Array | np.ndarray) -> Any:
@@ -164,18 +167,9 @@ def _once_more(squares: Array, doubtful: Array, x: Array, rows: Array) -> Array:
     return squares.of(x.op.ScatterND(squares.value, pairs.T.value, exact.value))
 
 
-def elementwise_distance(x: Array, y: Array | np.ndarray, metric: str, parameters: Mapping[str, Any]) -> Array:
+def _elementwise(x: Array, y: np.ndarray, metric: str, parameters: Mapping[str, Any]) -> Array:
     """Distances of vectors along the last axis, by their elements."""
-    metric = _SAME.get(metric, metric)
-    if metric == "minkowski" and parameters.get("w") is None:
-        metric = {1: "manhattan", 2: "euclidean"}.get(parameters.get("p", 2), metric)
     match metric:
-        case "euclidean":
-            gap = x - y
-            return np.sqrt(np.sum(gap * gap, axis=-1))
-        case "sqeuclidean":
-            gap = x - y
-            return np.sum(gap * gap, axis=-1)
         case "manhattan":
             return _over_columns(x, y, lambda a, b: np.abs(a - b))
         case "chebyshev":
@@ -192,10 +186,6 @@ def elementwise_distance(x: Array, y: Array | np.ndarray, metric: str, parameter
             return _over_columns(x, y, lambda a, b: np.abs(a - b)) / np.where(total == 0, 1.0, total)
         case "hamming":
             return np.mean((x != y).astype(np.float64), axis=-1)
-        case "cosine":
-            dot = np.sum(x * y, axis=-1)
-            scale = np.sqrt(np.sum(x * x, axis=-1)) * np.sqrt(np.sum(y * y, axis=-1))
-            return 1.0 - dot / np.where(scale == 0, 1.0, scale)
     raise UnsupportedOperator(f"metric={metric!r} has no mapping")
 
 
@@ -230,12 +220,9 @@ def nearest(
 
 
 def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
-    metric = _SAME.get(metric, metric)
-    euclidean = metric in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis") or (
-        metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None
-    )
-    if not euclidean:
-        return _least(distances(x, rows, metric, parameters, ranking=True), k)
+    metric = named_metric(metric, parameters)
+    if metric not in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis"):
+        return least_of(distances(x, rows, metric, parameters, ranking=True), k)
     x = x.astype(np.float64)
     if metric in ("seuclidean", "mahalanobis"):
         x, rows = _whitened(x, rows, metric, parameters)
@@ -248,7 +235,7 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
     moved, centred = _moved(x, rows)
     ranks, _ = _product_form(moved, centred)
     count = min(k + _MARGIN, len(rows))
-    worst, candidates = _least(ranks, count)
+    worst, candidates = least_of(ranks, count)
     fixed = x.const(rows)
     squares, index = _measured(x, fixed, candidates, k)
     if count == len(rows):
@@ -262,7 +249,7 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
         given, result = Array(b, x.value), Array(b, ranks.value)
         doubtful = result <= (Array(b, own.value) + norms) * _CANCELLED
         exact = _once_more(result, doubtful, given, Array(b, fixed.value))
-        nearer = _measured(given, Array(b, fixed.value), _least(exact, count)[1], k)
+        nearer = _measured(given, Array(b, fixed.value), least_of(exact, count)[1], k)
         return [item.value for item in nearer]
 
     values = x.op.If(
@@ -271,18 +258,18 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
         else_branch=x.op.body(with_differences),
         outputs=2,
     )
-    chosen = [
+    squares, index = (
         x.of(x.op.typed(value, item.value.dtype, list(item.value.shape or ())))
         for value, item in zip(values, (squares, index), strict=True)
-    ]
-    return chosen[0], chosen[1]
+    )
+    return squares, index
 
 
 def _measured(x: Array, rows: Array, candidates: Array, k: int) -> tuple[Array, Array]:
     """Squared distances, from the differences, of the nearest candidates, and their numbers."""
     candidates = _ascending(candidates)
     gap = x[:, None, :] - take(rows, candidates, axis=0)
-    squares, places = _least(_over_columns(gap, None, lambda a, _: a * a), k)
+    squares, places = least_of(_over_columns(gap, None, lambda a, _: a * a), k)
     index: Any = np.take_along_axis(candidates, places, axis=1)
     return squares, index
 
@@ -292,7 +279,7 @@ def nearest_by_product(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array
     rows = np.asarray(rows, np.float64)
 
     def of_block(x: Array) -> tuple[Array, Array]:
-        index = _least(product_squares(x, rows), k)[1]
+        index = least_of(product_squares(x, rows), k)[1]
         gap: Any = x[:, None, :] - take(x.const(rows), index, axis=0)
         return np.sqrt(_over_columns(gap, None, lambda a, _: a * a)), index
 
@@ -304,7 +291,7 @@ def nearest_of_sparse(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]
     """As `nearest`, ranked and measured by `product_squares`: of sparse matrices scikit-learn computes nothing else."""
 
     def of_block(x: Array) -> tuple[Array, Array]:
-        squares, index = _least(product_squares(x, rows), k)
+        squares, index = least_of(product_squares(x, rows), k)
         return np.sqrt(squares), index
 
     least, index = in_blocks(x, len(rows), of_block)
@@ -319,7 +306,8 @@ def product_squares(x: Array, rows: np.ndarray) -> Array:
     return np.maximum(_like(result, x, rows), 0.0)
 
 
-def _least(values: Array, k: int) -> tuple[Array, Array]:
+def least_of(values: Array, k: int) -> tuple[Array, Array]:
+    """The `k` least of each row of a table, ascending, and their places."""
     least, places = values.op.TopK(values.value, [k], axis=1, largest=0, sorted=1)
     return values.of(least), values.of(places)
 
@@ -335,8 +323,8 @@ def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any])
     rows = dense(rows)
     dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64
     x, rows = x.astype(dtype), rows.astype(dtype)
-    gamma = parameters.get("gamma")
-    gamma = 1.0 / rows.shape[1] if gamma is None else float(gamma)
+    given = parameters.get("gamma")
+    gamma = 1.0 / rows.shape[1] if given is None else float(given)
     coef0, degree = float(parameters.get("coef0", 1)), parameters.get("degree", 3)
     match name:
         case "linear":
@@ -357,10 +345,7 @@ def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any])
             total = first + second
             terms = (first - second) ** 2 / np.where(total == 0, 1.0, total)
             result = _like(-np.sum(terms, axis=2), x, rows)
-            chi2_gamma = parameters.get("gamma")
-            if name == "additive_chi2":
-                return result
-            return np.exp(result * (1.0 if chi2_gamma is None else float(chi2_gamma)))
+            return result if name == "additive_chi2" else np.exp(result * (1.0 if given is None else float(given)))
     raise UnsupportedOperator(f"kernel={name!r} has no mapping")
 
 

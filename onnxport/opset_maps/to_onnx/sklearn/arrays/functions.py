@@ -29,12 +29,22 @@ def reduced(x: Array, operator: str, axis: Axis, keepdims: bool = False) -> Arra
     return x.of(reductions.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
 
 
+def floating(x: Array) -> Array:
+    """Floating-point numbers as they are, others in float64."""
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
+
+
 def _array(like: Array, item: object) -> Array:
     return item if isinstance(item, Array) else like.const(item)
 
 
 def _first(items: Sequence[Any]) -> Array:
     return next(item for item in items if isinstance(item, Array))
+
+
+def _arrays(items: Sequence[Any]) -> list[Array]:
+    like = _first(items)
+    return [_array(like, item) for item in items]
 
 
 @implements(np.sum)
@@ -48,7 +58,7 @@ def _sum(x: Array, axis: Axis = None, dtype: DTypeLike = None, keepdims: bool = 
 
 @implements(np.mean)
 def _mean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-    return reduced(x if x.dtype.kind == "f" else x.astype(np.float64), "ReduceMean", axis, keepdims)
+    return reduced(floating(x), "ReduceMean", axis, keepdims)
 
 
 @implements(np.prod)
@@ -66,18 +76,19 @@ def _extreme(operator: str) -> Function:
     return extreme
 
 
-FUNCTIONS[np.max] = FUNCTIONS[np.amax] = _extreme("ReduceMax")
-FUNCTIONS[np.min] = FUNCTIONS[np.amin] = _extreme("ReduceMin")
+_greatest, _least = _extreme("ReduceMax"), _extreme("ReduceMin")
+FUNCTIONS[np.max] = FUNCTIONS[np.amax] = _greatest
+FUNCTIONS[np.min] = FUNCTIONS[np.amin] = _least
 
 
 @implements(np.any)
 def _any(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-    return reduced(_truth(x).astype(np.int32), "ReduceMax", axis, keepdims).astype(bool)
+    return _greatest(_truth(x), axis, keepdims)
 
 
 @implements(np.all)
 def _all(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-    return reduced(_truth(x).astype(np.int32), "ReduceMin", axis, keepdims).astype(bool)
+    return _least(_truth(x), axis, keepdims)
 
 
 def _truth(x: Array) -> Array:
@@ -134,8 +145,7 @@ def _where(condition: Numbers, x: Numbers, y: Numbers) -> Array:
 
 @implements(np.concatenate)
 def _concatenate(items: Sequence[Any], axis: int = 0) -> Array:
-    like = _first(items)
-    arrays = [_array(like, item) for item in items]
+    like, arrays = _first(items), _arrays(items)
     if len(arrays) == 1:
         return arrays[0]
     dtype = np.result_type(*(item.dtype for item in arrays))
@@ -150,22 +160,17 @@ def _hstack(items: Sequence[Any]) -> Array:
 
 @implements(np.stack)
 def _stack(items: Sequence[Any], axis: int = 0) -> Array:
-    like = _first(items)
-    return _concatenate([_expand(_array(like, item), axis) for item in items], axis=axis)
+    return _concatenate([_expand(item, axis) for item in _arrays(items)], axis=axis)
 
 
 @implements(np.column_stack)
 def _column_stack(items: Sequence[Any]) -> Array:
-    like = _first(items)
-    arrays = [_array(like, item) for item in items]
-    return _concatenate([item[:, None] if item.ndim == 1 else item for item in arrays], axis=1)
+    return _concatenate([item[:, None] if item.ndim == 1 else item for item in _arrays(items)], axis=1)
 
 
 @implements(np.vstack)
 def _vstack(items: Sequence[Any]) -> Array:
-    like = _first(items)
-    arrays = [_array(like, item) for item in items]
-    return _concatenate([item[None] if item.ndim == 1 else item for item in arrays], axis=0)
+    return _concatenate([item[None] if item.ndim == 1 else item for item in _arrays(items)], axis=0)
 
 
 @implements(np.expand_dims)
@@ -173,25 +178,10 @@ def _expand(x: Array, axis: int) -> Array:
     return x.of(x.op.Unsqueeze(x.value, x.op.axes(axis % (x.ndim + 1))))
 
 
-@implements(np.ndim)
-def _ndim(x: Array) -> int:
-    return x.ndim
-
-
 @implements(np.squeeze)
 def _squeeze(x: Array, axis: Axis = None) -> Array:
     axes = _axes(x, axis) if axis is not None else [i for i, size in enumerate(x.shape) if size == 1]
     return x.of(x.op.Squeeze(x.value, x.op.axes(*axes))) if axes else x
-
-
-@implements(np.reshape)
-def _reshape(x: Array, shape: Sequence[int | None]) -> Array:
-    return x.reshape(shape)
-
-
-@implements(np.ravel)
-def _ravel(x: Array) -> Array:
-    return x.ravel()
 
 
 @implements(np.transpose)
@@ -206,20 +196,10 @@ def _swapaxes(x: Array, a: int, b: int) -> Array:
     return _transpose(x, order)
 
 
-@implements(np.atleast_1d)
-def _atleast_1d(x: Array) -> Array:
-    return x if x.ndim else x.reshape(1)
-
-
-@implements(np.atleast_2d)
-def _atleast_2d(x: Array) -> Array:
-    return x if x.ndim > 1 else x[None]
-
-
 @implements(np.dot)
 def _dot(x: Numbers, y: Numbers) -> Array:
-    like = _first([x, y])
-    return _array(like, x) @ _array(like, y)
+    first, second = _arrays([x, y])
+    return first @ second
 
 
 @implements(np.clip)
@@ -253,19 +233,8 @@ def take(x: Numbers, index: Numbers, axis: int | None = None) -> Array:
 
 @implements(np.take_along_axis)
 def _take_along_axis(x: Numbers, index: Numbers, axis: int = -1) -> Array:
-    like = _first([x, index])
-    array, places = _array(like, x), _array(like, index)
-    return like.of(like.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
-
-
-@implements(np.zeros_like)
-def _zeros_like(x: Array, dtype: DTypeLike = None) -> Array:
-    return _full_like(x, 0, dtype)
-
-
-@implements(np.ones_like)
-def _ones_like(x: Array, dtype: DTypeLike = None) -> Array:
-    return _full_like(x, 1, dtype)
+    array, places = _arrays([x, index])
+    return array.of(array.op.GatherElements(array.value, places.value, axis=axis % array.ndim))
 
 
 @implements(np.full_like)
@@ -337,7 +306,7 @@ def _diff(x: Array, n: int = 1, axis: int = -1) -> Array:
 
 @implements(np.linalg.norm)
 def _norm(x: Array, ord: float | None = None, axis: Axis = None, keepdims: bool = False) -> Array:
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    x = floating(x)
     if ord in (None, 2):
         return reduced(x, "ReduceL2", axis, keepdims)
     if ord == 1:
@@ -345,11 +314,6 @@ def _norm(x: Array, ord: float | None = None, axis: Axis = None, keepdims: bool 
     if ord == np.inf:
         return np.max(np.abs(x), axis=axis, keepdims=keepdims)
     raise UnsupportedOperator(f"numpy.linalg.norm of order {ord}")
-
-
-@implements(np.copy)
-def _copy(x: Array) -> Array:
-    return x.copy()
 
 
 @implements(np.average)
@@ -382,22 +346,31 @@ def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array
     return x.of(values), x.of(index)
 
 
-@implements(np.sort)
-def _sort(x: Array, axis: int = -1) -> Array:
-    return sorted_by(x, axis)[0]
-
-
-@implements(np.argsort)
-def _argsort(x: Array, axis: int = -1, kind: object = None) -> Array:
-    return sorted_by(x, axis)[1]
-
-
 @implements(np.einsum)
 def _einsum(equation: str, *operands: Numbers) -> Array:
-    like = _first(operands)
-    arrays = [_array(like, item) for item in operands]
+    arrays = _arrays(operands)
     dtype = np.result_type(*(item.dtype for item in arrays))
-    return like.of(like.op.Einsum(*(item.astype(dtype).value for item in arrays), equation=equation))
+    return arrays[0].of(arrays[0].op.Einsum(*(item.astype(dtype).value for item in arrays), equation=equation))
+
+
+# What an array has itself, and cases of the functions above.
+FUNCTIONS.update(
+    {
+        np.ndim: lambda x: x.ndim,
+        np.copy: lambda x: x.copy(),
+        np.real: lambda x: x,
+        np.ravel: lambda x: x.ravel(),
+        np.reshape: lambda x, shape: x.reshape(shape),
+        np.atleast_1d: lambda x: x if x.ndim else x.reshape(1),
+        np.atleast_2d: lambda x: x if x.ndim > 1 else x[None],
+        np.zeros_like: lambda x, dtype=None: _full_like(x, 0, dtype),
+        np.ones_like: lambda x, dtype=None: _full_like(x, 1, dtype),
+        np.sort: lambda x, axis=-1: sorted_by(x, axis)[0],
+        np.argsort: lambda x, axis=-1, kind=None: sorted_by(x, axis)[1],
+        np.around: lambda x, decimals=0: np.round(x, decimals),
+        np.fix: lambda x: np.trunc(x),
+    }
+)
 
 
 def symbol(x: ir.Value, axis: int = 0) -> Any:

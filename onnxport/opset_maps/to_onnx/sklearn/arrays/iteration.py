@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 
 # From the states and the arrays given from outside to the next states and whether to go on.
 Step = Callable[[Sequence[Array], Sequence[Array]], tuple[Sequence[Array], Array]]
@@ -37,10 +38,15 @@ def iterate(op: OpBuilder, limit: int, states: Sequence[Array], given: Sequence[
         return [going.value, *(item.astype(old.dtype).value for item, old in zip(following, states, strict=True))]
 
     result = op.Loop(op.const(limit), True, *(item.value for item in states), body=op.body(build), outputs=len(states))
-    parts = [Array(op, value) for value in (result if isinstance(result, tuple) else (result,))]
+    parts = [Array(op, value) for value in _several(result)]
     for item, state in zip(parts, states, strict=True):
         item.value.shape = state.value.shape
     return parts
+
+
+def _several(results: ir.Value | tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
+    """The results of a node: of a single one the builder gives that itself."""
+    return results if isinstance(results, tuple) else (results,)
 
 
 def in_blocks(
@@ -73,11 +79,10 @@ def in_blocks(
         few = op.LessOrEqual(op.Squeeze(op.dim(x.value, 0), op.axes(0)), _BLOCK)
     at_once = op.body(whole)  # which determines the number of results
     result = op.If(few, then_branch=at_once, else_branch=op.body(by_blocks), outputs=len(parts))
-    results = []
-    for value, item in zip(result if isinstance(result, tuple) else (result,), parts, strict=True):
-        batch = x.value.shape[0] if x.value.shape is not None else None
-        results.append(x.of(op.typed(value, item.value.dtype, [batch, *item.shape[1:]])))
-    return results
+    return [
+        x.of(op.typed(value, item.value.dtype, [symbol(x.value), *item.shape[1:]]))
+        for value, item in zip(_several(result), parts, strict=True)
+    ]
 
 
 def _looped(x: Array, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array]:
@@ -101,9 +106,9 @@ def _looped(x: Array, rowwise: Callable[[Array], Sequence[Array]]) -> list[Array
     body = op.body(build)
     result = op.Loop(op.Squeeze(blocks, op.axes(0)), True, body=body, outputs=len(parts))
     results = []
-    for value, item in zip(result if isinstance(result, tuple) else (result,), parts, strict=True):
+    for value, item in zip(_several(result), parts, strict=True):
         flat = op.Reshape(value, [-1, *(int(size or -1) for size in item.shape[1:])])
         kept = op.Slice(flat, [0], count, [0])
-        kept.shape = ir.Shape([x.value.shape[0] if x.value.shape is not None else None, *item.shape[1:]])
+        kept.shape = ir.Shape([symbol(x.value), *item.shape[1:]])
         results.append(x.of(kept))
     return results

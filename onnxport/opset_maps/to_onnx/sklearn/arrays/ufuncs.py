@@ -69,6 +69,14 @@ def _node(operator: str) -> Function:
     return lambda op, *values: op.node(operator, *values)
 
 
+# What one operator of ONNX says.
+_NODES = (
+    "add=Add subtract=Sub multiply=Mul divide=Div negative=Neg fabs=Abs sqrt=Sqrt reciprocal=Reciprocal "
+    "exp=Exp log=Log sin=Sin cos=Cos tanh=Tanh equal=Equal less=Less less_equal=LessOrEqual greater=Greater "
+    "greater_equal=GreaterOrEqual logical_and=And logical_or=Or logical_xor=Xor logical_not=Not rint=Round"
+).split()
+
+
 def _bitwise(operator: str) -> Function:
     return lambda op, *values: arithmetic.bitwise(op, operator, *values)
 
@@ -79,52 +87,38 @@ def _but_whole_numbers(operator: str) -> Function:
 
 # By name, on operands of the loop's type.
 UFUNCS: dict[str, Function] = {
-    "add": _node("Add"),
-    "subtract": _node("Sub"),
-    "multiply": _node("Mul"),
-    "divide": _node("Div"),
+    **{name: _node(operator) for name, _, operator in (pair.partition("=") for pair in _NODES)},
     "floor_divide": arithmetic.floor_div,
     "remainder": arithmetic.floor_mod,
     "fmod": arithmetic.trunc_mod,
     "power": _power,
-    "negative": _node("Neg"),
     "positive": lambda op, x: x,
     "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
-    "fabs": _node("Abs"),
     "sign": lambda op, x: op.Sign(x),
-    "sqrt": _node("Sqrt"),
     "square": arithmetic.square,
-    "reciprocal": _node("Reciprocal"),
     "conjugate": lambda op, x: x,
     "signbit": arithmetic.is_negative,
     "copysign": lambda op, x, y: op.Where(arithmetic.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
-    "exp": _node("Exp"),
     "exp2": arithmetic.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
     "expm1": compositions.expm1,
-    "log": _node("Log"),
     "log2": arithmetic.log2,
     "log10": arithmetic.log10,
     "log1p": compositions.log1p,
     "logaddexp": arithmetic.logaddexp,
-    "sin": _node("Sin"),
-    "cos": _node("Cos"),
-    "tan": _known_in_float("Tan"),
-    "arcsin": _known_in_float("Asin"),
-    "arccos": _known_in_float("Acos"),
-    "arctan": _known_in_float("Atan"),
+    **{
+        name: _known_in_float(operator)
+        for name, operator in (
+            *(("tan", "Tan"), ("arcsin", "Asin"), ("arccos", "Acos"), ("arctan", "Atan")),
+            *(("arcsinh", "Asinh"), ("arccosh", "Acosh"), ("arctanh", "Atanh")),
+        )
+    },
     "arctan2": trigonometry.atan2,
     "sinh": trigonometry.sinh,
     "cosh": trigonometry.cosh,
-    "tanh": _node("Tanh"),
-    "arcsinh": _known_in_float("Asinh"),
-    "arccosh": _known_in_float("Acosh"),
-    "arctanh": _known_in_float("Atanh"),
     "hypot": arithmetic.hypot,
-    "deg2rad": lambda op, x: op.Mul(x, float(np.pi / 180)),
-    "radians": lambda op, x: op.Mul(x, float(np.pi / 180)),
-    "rad2deg": lambda op, x: op.Mul(x, float(180 / np.pi)),
-    "degrees": lambda op, x: op.Mul(x, float(180 / np.pi)),
+    **dict.fromkeys(("deg2rad", "radians"), lambda op, x: op.Mul(x, float(np.pi / 180))),
+    **dict.fromkeys(("rad2deg", "degrees"), lambda op, x: op.Mul(x, float(180 / np.pi))),
     "cbrt": _cube_root,
     "heaviside": _heaviside,
     "float_power": _power,
@@ -132,26 +126,14 @@ UFUNCS: dict[str, Function] = {
     "minimum": lambda op, x, y: op.Min(x, y),
     "fmax": arithmetic.fmax,
     "fmin": arithmetic.fmin,
-    "equal": _node("Equal"),
     "not_equal": arithmetic.not_equal,
-    "less": _node("Less"),
-    "less_equal": _node("LessOrEqual"),
-    "greater": _node("Greater"),
-    "greater_equal": _node("GreaterOrEqual"),
-    "logical_and": _node("And"),
-    "logical_or": _node("Or"),
-    "logical_xor": _node("Xor"),
-    "logical_not": _node("Not"),
-    "bitwise_and": _bitwise("And"),
-    "bitwise_or": _bitwise("Or"),
-    "bitwise_xor": _bitwise("Xor"),
+    **{f"bitwise_{operator.lower()}": _bitwise(operator) for operator in ("And", "Or", "Xor")},
     "invert": _bitwise("Not"),
     "isnan": arithmetic.isnan,
     "isinf": arithmetic.isinf,
     "isfinite": arithmetic.isfinite,
     "floor": _but_whole_numbers("Floor"),
     "ceil": _but_whole_numbers("Ceil"),
-    "rint": _node("Round"),
     "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else arithmetic.trunc(op, x),
     "matmul": _product,
     # scipy.special

@@ -9,28 +9,26 @@ import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32
+from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, data_with_gaps, rows_with_gaps
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, logsumexp, softmax, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
-
-if TYPE_CHECKING:
-    from catboost import CatBoost
 
 _BINARY = frozenset(("Logloss", "CrossEntropy", "Focal"))
 _EACH_LABEL = frozenset(("MultiLogloss", "MultiCrossEntropy"))
@@ -65,7 +63,7 @@ def _features(described: list[dict[str, Any]], x: Table) -> _Features:
     return _Features(columns, place, right)
 
 
-def _read(model: CatBoost) -> dict[str, Any]:
+def _read(model: BaseEstimator) -> dict[str, Any]:
     for kind in ("text", "embedding"):
         features = getattr(model, f"get_{kind}_feature_indices", list[int])()
         if features:
@@ -148,9 +146,7 @@ def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[flo
 # -- estimators ------------------------------------------------------------------------------------------------------------
 
 _FITTED = Examples(
-    "catboost",
-    "CatBoost",
-    {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1},
+    "catboost", "CatBoost", {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
 )
 
 
@@ -159,15 +155,7 @@ def _ranker() -> Any:
     return _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit={"group_id": groups})
 
 
-def _with_gaps(name: str, y: np.ndarray, **options: object) -> Any:
-    return _FITTED.fitted(name, y, x=data_with_gaps(2), **options)
-
-
-def _of_two_labels() -> Any:
-    return _FITTED.of_two_labels(loss_function="MultiLogloss")
-
-
-def _of_all_classes(model: CatBoost, raw: Array) -> Array:
+def _of_all_classes(model: BaseEstimator, raw: Array) -> Array:
     """The raw values with -infinity for the classes that the fit was told of and did not see."""
     classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
     if not 1 < width < len(classes):
@@ -178,11 +166,11 @@ def _of_all_classes(model: CatBoost, raw: Array) -> Array:
     return np.concatenate([raw, full(raw, (None, 1), -np.inf, np.float64)], axis=1)[:, place]
 
 
-def _loss(model: CatBoost) -> str:
+def _loss(model: BaseEstimator) -> str:
     return str(json.loads(model.get_metadata()["params"])["loss_function"]["type"])
 
 
-def _kind_of_classes(model: CatBoost) -> Literal["two", "several", "one by one"]:
+def _kind_of_classes(model: BaseEstimator) -> Literal["two", "several", "one by one"]:
     """How a classifier's loss makes probabilities of raw values."""
     loss = _loss(model)
     if loss in _BINARY:
@@ -197,8 +185,9 @@ def _kind_of_classes(model: CatBoost) -> Literal["two", "several", "one by one"]
 class _CatBoost(Library):
     predictors = ("catboost.CatBoostRegressor", "catboost.CatBoostRanker", "catboost.CatBoost")
     classifiers = ("catboost.CatBoostClassifier",)
+    fitted = _FITTED
 
-    def raw(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+    def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The scaled sums of the trees' values plus the bias, float64 [N, K] always."""
         read = _read(model)
         features = _features(read["features_info"].get("float_features") or [], x)
@@ -217,7 +206,7 @@ class _CatBoost(Library):
         joined = tree_ensemble.join(trees)
         return _of_all_classes(model, tree_ensemble.totals(op, joined, rows.value) * scale + bias)
 
-    def transformed(self, model: CatBoost, raw: Array) -> Array:
+    def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """The raw value, or what the loss makes of it."""
         kind = (
             model._get_default_prediction_type() if hasattr(model, "_get_default_prediction_type") else "RawFormulaVal"
@@ -230,7 +219,7 @@ class _CatBoost(Library):
             raise UnsupportedOperator(f"{type(model).__name__}: prediction_type={kind!r} has no mapping")
         return raw
 
-    def class_probabilities(self, model: CatBoost, raw: Array) -> Array:
+    def class_probabilities(self, model: BaseEstimator, raw: Array) -> Array:
         """The loss's probabilities of the raw values."""
         match _kind_of_classes(model):
             case "two":
@@ -240,7 +229,7 @@ class _CatBoost(Library):
             case "one by one":
                 return expit(raw)
 
-    def log_probabilities(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+    def log_probabilities(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The logarithms of the loss's probabilities."""
         raw = self.raw_of(op, model, x)
         match _kind_of_classes(model):
@@ -251,7 +240,7 @@ class _CatBoost(Library):
             case "one by one":
                 return log_expit(raw)
 
-    def label(self, op: OpBuilder, model: CatBoost, x: Table) -> Array:
+    def label(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The class of the greatest raw value, [N, 1]; for two classes [N], for several labels whether each is positive."""
         raw, loss = self.raw_of(op, model, x), _loss(model)
         if loss in _BINARY:
@@ -263,13 +252,11 @@ class _CatBoost(Library):
 
 
 _classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _CatBoost()
+_with_gaps = partial(_FITTED.with_gaps, columns=2)
+_TWO_LABELS = partial(_FITTED.of_two_labels, loss_function="MultiLogloss")
 
 _LIBRARY.register(
-    raw=[built(_regressor, ROWS)],
-    scores=[built(_classifier, ROWS)],
     predictions=[
-        built(_regressor, ROWS, dynamic=True),
-        built(_regressor, f32(20, 4)),
         built(lambda: _with_gaps("Regressor", quantity()), rows_with_gaps()),
         built(lambda: _with_gaps("Regressor", quantity(), nan_mode="Max"), rows_with_gaps()),
         built(lambda: _regressor(grow_policy="Lossguide"), ROWS),
@@ -280,17 +267,15 @@ _LIBRARY.register(
         built(_ranker, ROWS),
     ],
     probabilities=[
-        built(_classifier, ROWS, dynamic=True),
-        built(_classifier, f32(20, 4)),
         built(lambda: _with_gaps("Classifier", target(2)), rows_with_gaps()),
         built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
         built(lambda: _classifier(grow_policy="Lossguide"), ROWS),
-        built(_of_two_labels, ROWS),
+        built(_TWO_LABELS, ROWS),
     ],
     labels=[
         built(lambda: _classifier(text=True), ROWS, dynamic=True),
         built(lambda: _classifier(classes=2), rows_with_gaps()),
-        built(_of_two_labels, ROWS),
+        built(_TWO_LABELS, ROWS),
     ],
 )
 sklearn.lower(

@@ -24,16 +24,6 @@ def rows_with_gaps(*, zeros: bool = False) -> np.ndarray:
     return rows
 
 
-def data_with_gaps(columns: int = 4, *, zeros: bool = False) -> np.ndarray:
-    """`data()` to fit on, of whose first columns a fifth is missing, and with `zeros` some numbers are 0."""
-    x = data()
-    part = x[:, :columns]
-    part[np.random.default_rng(3).random(part.shape) < 0.2] = np.nan
-    if zeros:
-        x[::7, 2] = 0
-    return x
-
-
 @dataclass(frozen=True)
 class Examples:
     """Fits small estimators of one library.
@@ -68,6 +58,15 @@ class Examples:
     def regressor(self, name: str = "Regressor", *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
         """A regressor of `quantity()`."""
         return self.fitted(name, quantity(outputs, positive=positive), **options)
+
+    def with_gaps(self, name: str, y: np.ndarray, columns: int = 4, *, zeros: bool = False, **options: object) -> Any:
+        """An estimator fitted on `data()` of whose first columns a fifth is missing, and with `zeros` some numbers are 0."""
+        x = data()
+        part = x[:, :columns]
+        part[np.random.default_rng(3).random(part.shape) < 0.2] = np.nan
+        if zeros:
+            x[::7, 2] = 0
+        return self.fitted(name, y, x=x, **options)
 
     def of_two_labels(self, **options: object) -> Any:
         """A classifier of two labels, each present or not."""

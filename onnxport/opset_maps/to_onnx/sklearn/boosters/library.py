@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case
+from onnxport.opset_maps.cases import Case, built, f32
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 
 class Library(ABC):
@@ -23,11 +22,13 @@ class Library(ABC):
     Attributes:
         predictors: the classes that predict numbers, qualified by their package.
         classifiers: the classes that predict labels.
+        fitted: makes small fitted estimators of the library.
         raw_method: the map's name for `raw`, by which the raw scores are written once for all that follows from them.
     """
 
     predictors: tuple[str, ...]
     classifiers: tuple[str, ...]
+    fitted: Examples
     raw_method = "predict_raw"
 
     @abstractmethod
@@ -66,13 +67,17 @@ class Library(ABC):
     def register(
         self,
         *,
-        raw: Sequence[Case],
-        scores: Sequence[Case],
         predictions: Sequence[Case],
         probabilities: Sequence[Case],
         labels: Sequence[Case],
+        scores: Sequence[Case] = (),
     ) -> None:
-        """Makes the entries of the library's estimators, with their cases."""
+        """Makes the entries of the library's estimators, with their cases beside those of all libraries."""
+        regressor, classifier = self.fitted.regressor, self.fitted.classifier
+        raw = [built(regressor, ROWS)]
+        scores = scores or [built(classifier, ROWS)]
+        predictions = [built(regressor, ROWS, dynamic=True), built(regressor, f32(20, 4)), *predictions]
+        probabilities = [built(classifier, ROWS, dynamic=True), built(classifier, f32(20, 4)), *probabilities]
         every = (*self.predictors, *self.classifiers)
         estimators = [name for name in every if not name.startswith("onnxport.")]  # a bare booster has no `raw_scores`
         sklearn.lower(*_methods(every, self.raw_method), cases=raw)(self.raw)

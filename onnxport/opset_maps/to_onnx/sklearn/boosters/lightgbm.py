@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.special import expit
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -19,17 +21,14 @@ from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, data_with_gaps, rows_with_gaps
+from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library, as_vector
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax, take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
-from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, called
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
-
-if TYPE_CHECKING:
-    from lightgbm import LGBMModel
 
 # LightGBM's kZeroThreshold: what is no further from zero counts as zero.
 _ZERO = float(np.float32(1e-35))
@@ -199,7 +198,7 @@ def _is_linear(tree: dict[str, str]) -> bool:
 # -- rows ------------------------------------------------------------------------------------------------------------------
 
 
-def _rows(op: OpBuilder, model: LGBMModel, x: Table) -> Array:
+def _rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The table as LightGBM makes it: floats as they are, an array of integers as float32, a frame in its common type."""
     if not isinstance(x, Frame):
         kind = Array(op, x).dtype
@@ -213,7 +212,7 @@ def _kinds_of_columns(op: OpBuilder, x: Frame) -> list[np.dtype]:
     return [Array(op, part).dtype for part, size in zip(x.parts, x.widths, strict=True) for _ in range(size)]
 
 
-def _categories(op: OpBuilder, model: LGBMModel, x: Frame) -> dict[int, list[Any]]:
+def _categories(op: OpBuilder, model: BaseEstimator, x: Frame) -> dict[int, list[Any]]:
     """The categories of a frame's columns.
 
     LightGBM notes the categories of the columns in turn, but not which columns they are: those of strings, or else those
@@ -247,10 +246,6 @@ def _ranker() -> Any:
     return _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12})
 
 
-def _with_gaps(name: str, y: np.ndarray, **options: object) -> Any:
-    return _FITTED.fitted(name, y, x=data_with_gaps(zeros=True), **options)
-
-
 def _of_categories(name: str) -> Any:
     options = {"min_data_per_group": 2, "cat_smooth": 1, "max_cat_to_onehot": 1}
     return _FITTED.of_categories(name, target(), 40, fit={"categorical_feature": [2, 3]}, **options)
@@ -262,8 +257,9 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 class _LightGBM(Library):
     predictors = ("lightgbm.LGBMRegressor", "lightgbm.LGBMRanker", "onnxport.LightGBMBooster")
     classifiers = ("lightgbm.LGBMClassifier",)
+    fitted = _FITTED
 
-    def raw(self, op: OpBuilder, model: LGBMModel, x: Table) -> Array:
+    def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The sums of the trees' values, float64 [N, K] always."""
         if {**model.booster_.params, **model.get_params()}.get("pred_early_stop"):
             raise UnsupportedOperator(
@@ -281,7 +277,7 @@ class _LightGBM(Library):
             return values @ (targets[:, None] == np.arange(read.width)).astype(np.float64)
         return tree_ensemble.sums(op, trees, seen.value, targets, read.width)
 
-    def transformed(self, model: LGBMModel, raw: Array) -> Array:
+    def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """The objective's transform of the raw scores, of their mean for a random forest, float64."""
         booster = model.booster_
         read = _read(booster.model_to_string(num_iteration=1))
@@ -303,13 +299,13 @@ class _LightGBM(Library):
             raise UnsupportedOperator(f"LightGBM: objective={name!r} has no mapping")
         return np.sign(raw) * raw * raw if "sqrt" in read.objective else raw
 
-    def class_probabilities(self, model: LGBMModel, raw: Array) -> Array:
+    def class_probabilities(self, model: BaseEstimator, raw: Array) -> Array:
         """What the booster predicts for each class; the raw scores under an objective of the user's own."""
         if callable(model.objective):
             return as_vector(self.transformed(model, raw))
         return super().class_probabilities(model, raw)
 
-    def label(self, op: OpBuilder, model: LGBMModel, x: Table) -> Array:
+    def label(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The class of the greatest probability; the raw scores under an objective of the user's own."""
         probabilities = called(op, model, "predict_proba", x)
         if callable(model.objective):
@@ -318,6 +314,7 @@ class _LightGBM(Library):
 
 
 _classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _LightGBM()
+_with_gaps = partial(_FITTED.with_gaps, zeros=True)
 _SCORES = [
     built(_classifier, ROWS, dynamic=True),
     built(lambda: _classifier(classes=2), f32(20, 4)),
@@ -325,11 +322,8 @@ _SCORES = [
 ]
 
 _LIBRARY.register(
-    raw=[built(_regressor, ROWS)],
     scores=_SCORES,
     predictions=[
-        built(_regressor, ROWS, dynamic=True),
-        built(_regressor, f32(20, 4)),
         built(lambda: _with_gaps("Regressor", quantity()), _GAPS),
         built(lambda: _with_gaps("Regressor", quantity(), zero_as_missing=True), _GAPS),
         built(lambda: _regressor(objective="poisson", positive=True), ROWS),
@@ -341,8 +335,6 @@ _LIBRARY.register(
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
-        built(_classifier, ROWS, dynamic=True),
-        built(_classifier, f32(20, 4)),
         built(lambda: _with_gaps("Classifier", target(2)), _GAPS),
         built(lambda: _classifier(objective="multiclassova"), ROWS),
         built(lambda: _classifier(**_FOREST), ROWS),

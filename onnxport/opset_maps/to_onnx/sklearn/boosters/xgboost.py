@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32
+from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
@@ -24,13 +25,10 @@ from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
-from onnxport.opset_maps.to_onnx.sklearn.tables.category_columns import coded_columns
+from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, select
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
-
-if TYPE_CHECKING:
-    from xgboost import XGBModel
 
 _IDENTITY = frozenset(
     "reg:squarederror reg:squaredlogerror reg:pseudohubererror reg:absoluteerror reg:quantileerror binary:logitraw "
@@ -71,7 +69,7 @@ class _Model:
         return len(self.margin)
 
 
-def _read(model: XGBModel) -> _Model:
+def _read(model: BaseEstimator) -> _Model:
     learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
     parameters = learner["learner_model_param"]
     width = max(int(parameters["num_class"]), int(parameters.get("num_target", 1)), 1)
@@ -154,18 +152,18 @@ def _tree(tree: dict[str, Any], weight: float) -> tree_ensemble.Tree:
     return tree_ensemble.Tree(feature, below, missing, left, right, leaf, value, members)
 
 
-def _used(model: XGBModel, read: _Model) -> int:
+def _used(model: BaseEstimator, read: _Model) -> int:
     """How many trees count: all, or those up to the best iteration."""
     end = int(model._get_iteration_range(None)[1])
     return int(read.parts["iteration_indptr"][end]) if end else len(read.parts["trees"])
 
 
-def _trees(model: XGBModel, read: _Model) -> tree_ensemble.Trees:
+def _trees(model: BaseEstimator, read: _Model) -> tree_ensemble.Trees:
     trees = read.parts["trees"][: _used(model, read)]
     return tree_ensemble.join([_tree(item, weight) for item, weight in zip(trees, read.weights, strict=False)])
 
 
-def _rows(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
+def _rows(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
     """The table as XGBoost sees it: float32, what is missing as NaN, categories as whole numbers."""
     if isinstance(x, Frame) and "qid" in x.names and type(model).__name__ == "XGBRanker":
         x = select(op, x, [index for index, name in enumerate(x.names) if name != "qid"])  # the queries are no feature
@@ -189,7 +187,7 @@ def _rows(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
     return rows
 
 
-def _tree_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
+def _tree_sums(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
     rows = _rows(op, model, x, read)
     if not _used(model, read):
         return full(rows, (None, read.width), 0.0, np.float64)
@@ -200,7 +198,7 @@ def _tree_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
     return tree_ensemble.sums(op, trees, rows.value, targets, read.width)
 
 
-def _linear_sums(op: OpBuilder, model: XGBModel, x: Table, read: _Model) -> Array:
+def _linear_sums(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
     """Weights times features, where nothing is added for a missing one, plus the bias."""
     rows = _rows(op, model, x, read)
     weights = np.asarray(read.parts["weights"], np.float64).astype(np.float32).reshape(-1, read.width)
@@ -234,15 +232,16 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 class _XGBoost(Library):
     predictors = ("xgboost.XGBRegressor", "xgboost.XGBRFRegressor", "xgboost.XGBRanker", "onnxport.XGBoostBooster")
     classifiers = ("xgboost.XGBClassifier", "xgboost.XGBRFClassifier")
+    fitted = _FITTED
     raw_method = "predict_margin"
 
-    def raw(self, op: OpBuilder, model: XGBModel, x: Table) -> Array:
+    def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """What predict gives with output_margin, float32, [N, K] always."""
         read = _read(model)
         sums = _linear_sums if read.booster == "gblinear" else _tree_sums
         return (sums(op, model, x, read) + read.margin).astype(np.float32)  # XGBoost adds them up in that type
 
-    def transformed(self, model: XGBModel, raw: Array) -> Array:
+    def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """What the booster predicts: the objective's transform of the margins, float32."""
         objective = json.loads(model.get_booster().save_config())["learner"]["objective"]["name"]
         if objective == "multi:softprob":
@@ -257,11 +256,11 @@ class _XGBoost(Library):
             return (raw > 0).astype(np.float32)
         return raw
 
-    def class_probabilities(self, model: XGBModel, raw: Array) -> Array:
+    def class_probabilities(self, model: BaseEstimator, raw: Array) -> Array:
         """What the booster predicts for each class; 1 - p and p where it predicts one number."""
         return softmax(raw) if model.objective == "multi:softmax" else super().class_probabilities(model, raw)
 
-    def label(self, op: OpBuilder, model: XGBModel, x: Table) -> Array:
+    def label(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """The class of the greatest probability, or whether it is above one half, for each label of several."""
         prediction = self.prediction(op, model, x)
         if prediction.ndim == 2 and model.n_classes_ != 2:
@@ -276,11 +275,7 @@ class _XGBoost(Library):
 _classifier, _regressor = _FITTED.classifier, _FITTED.regressor
 
 _XGBoost().register(
-    raw=[built(_regressor, ROWS)],
-    scores=[built(_classifier, ROWS)],
     predictions=[
-        built(_regressor, ROWS, dynamic=True),
-        built(_regressor, f32(20, 4)),
         built(_regressor, rows_with_gaps()),
         built(lambda: _regressor(missing=-1.0), np.round(rows_with_gaps())),
         built(lambda: _regressor(booster="dart", rate_drop=0.5), ROWS),
@@ -293,8 +288,6 @@ _XGBoost().register(
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
-        built(_classifier, ROWS, dynamic=True),
-        built(_classifier, f32(20, 4)),
         built(lambda: _classifier(classes=2), rows_with_gaps()),
         built(lambda: _classifier(objective="multi:softmax"), ROWS),
         built(lambda: _classifier(classes=2, objective="binary:hinge"), ROWS),
@@ -319,7 +312,7 @@ _XGBoost().register(
         built(lambda: _regressor(booster="dart"), ROWS),
     ],
 )
-def reached_leaves(op: OpBuilder, model: XGBModel, x: Table) -> Array:
+def reached_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the leaf that each row reaches in each tree, among the tree's nodes, float32."""
     read = _read(model)
     if read.booster == "gblinear":

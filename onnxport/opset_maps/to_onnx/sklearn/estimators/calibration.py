@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -14,42 +15,40 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax
+from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-    from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier
+    from sklearn.calibration import _CalibratedClassifier
 
 _ROWS = f64(7, 4)
 
 
 def _calibrated(inner: BaseEstimator | None = None, **options: object) -> Any:
-    inner = unfitted("naive_bayes", "GaussianNB") if inner is None else inner
-    return classifier("calibration", "CalibratedClassifierCV", estimator=inner, cv=2, **options)
+    inner = unfitted("GaussianNB") if inner is None else inner
+    return classifier("CalibratedClassifierCV", estimator=inner, cv=2, **options)
 
 
 def _against_rest() -> Any:
     """Trees of which for some rows none is for its class."""
-    return unfitted(
-        "multiclass", "OneVsRestClassifier", estimator=unfitted("tree", "DecisionTreeClassifier", max_depth=3)
-    )
+    return unfitted("OneVsRestClassifier", estimator=unfitted("DecisionTreeClassifier", max_depth=3))
 
 
 @sklearn.lower(
     "CalibratedClassifierCV.predict_proba",
     cases=[
-        built(lambda: _calibrated(unfitted("linear_model", "RidgeClassifier")), _ROWS, dynamic=True),
+        built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS, dynamic=True),
         built(lambda: _calibrated(classes=2), _ROWS),
         built(lambda: _calibrated(method="isotonic"), _ROWS),
-        built(lambda: _calibrated(unfitted("linear_model", "LogisticRegression"), method="temperature"), _ROWS),
+        built(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature"), _ROWS),
         built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
         built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
     ],
 )
-def calibrated_probabilities(op: OpBuilder, model: CalibratedClassifierCV, x: Table) -> Array:
+def calibrated_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the calibrated classifiers' probabilities."""
     parts = [
         _one_calibrated(op, part, x, f"calibrated_classifiers_.{i}").astype(np.float64)
@@ -58,10 +57,7 @@ def calibrated_probabilities(op: OpBuilder, model: CalibratedClassifierCV, x: Ta
     return total(parts) / len(parts)
 
 
-@sklearn.lower("CalibratedClassifierCV.predict", cases=[built(lambda: _calibrated(text=True), _ROWS)])
-def calibrated_label(op: OpBuilder, model: CalibratedClassifierCV, x: Table) -> Array:
-    """The class of the greatest probability."""
-    return label_of_scores(model.classes_, called(op, model, "predict_proba", x))
+lower_label(["CalibratedClassifierCV"], "predict_proba", [built(lambda: _calibrated(text=True), _ROWS)])
 
 
 def _one_calibrated(op: OpBuilder, model: _CalibratedClassifier, x: Table, step: str) -> Array:

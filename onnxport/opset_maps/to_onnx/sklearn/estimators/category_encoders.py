@@ -13,11 +13,13 @@ import itertools
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -25,13 +27,9 @@ from onnxport.opset_maps.cases import Case, built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select
-
-if TYPE_CHECKING:
-    from category_encoders import SummaryEncoder
-    from category_encoders.wrapper import NestedCVWrapper
-    from sklearn.base import BaseEstimator
 
 Label = Hashable
 Cells = Mapping[Label, Sequence[Any]]
@@ -326,7 +324,7 @@ def _by_mapping(model: BaseEstimator) -> Names:
     return {**_one_each(model), **several}
 
 
-def _by_quantile(model: SummaryEncoder) -> Names:
+def _by_quantile(model: BaseEstimator) -> Names:
     """A column for each quantile."""
     return {
         label: [
@@ -356,12 +354,8 @@ def _cases(*variants: tuple[str, dict[str, Any]]) -> list[Case]:
     parts = []
     for place, (name, options) in enumerate(variants):
         rows = _NUMBERS if options.get("numbers") else _WORDS
-        parts.append(built(_maker(name, options), rows, dynamic=not place, name=f"{name} {options}"))
+        parts.append(built(partial(_fitted, name, **options), rows, dynamic=not place, name=f"{name} {options}"))
     return parts
-
-
-def _maker(name: str, options: dict[str, Any]) -> Any:
-    return lambda: _fitted(name, **options)
 
 
 @sklearn.lower(
@@ -419,18 +413,14 @@ def _nested() -> Any:
     return make_pipeline(wrapper, StandardScaler()).fit(rng.integers(0, 5, (60, 2)), rng.integers(0, 2, 60))
 
 
-@sklearn.lower("category_encoders.NestedCVWrapper.transform", cases=[built(_nested, _NUMBERS)])
-def nested(op: OpBuilder, model: NestedCVWrapper, x: Table) -> Table:
-    """The encoder that all rows were given to."""
-    result: Table = op.call(model.feature_encoder, "transform", x, step="feature_encoder")
-    return result
+lower_inner("feature_encoder", ["category_encoders.NestedCVWrapper"], ["transform"], [built(_nested, _NUMBERS)])
 
 
 @sklearn.lower(
     "category_encoders.SummaryEncoder.transform",
     cases=_cases(("SummaryEncoder", {}), ("SummaryEncoder", {"numbers": True, "quantiles": (0.1, 0.5, 0.9)})),
 )
-def quantiles(op: OpBuilder, model: SummaryEncoder, x: Table) -> Table:
+def quantiles(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """The quantiles of the target for each category, the columns in the order of the fit."""
     labels = _labels(model, x)
     places = [labels.index(label) for label in model.feature_names_in_]

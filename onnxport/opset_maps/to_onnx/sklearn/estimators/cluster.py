@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -17,12 +18,8 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 if TYPE_CHECKING:
-    from sklearn.cluster import AffinityPropagation, Birch, BisectingKMeans, MeanShift
     from sklearn.cluster._bisect_k_means import _BisectingTree
-    from sklearn.cluster._feature_agglomeration import AgglomerationTransform
-    from sklearn.cluster._kmeans import _BaseKMeans
 
-_HERE = "cluster"
 _FEW: dict[str, Any] = {"n_clusters": 3, "n_init": 1}
 _ROWS = f64(7, 4)
 
@@ -31,12 +28,12 @@ _ROWS = f64(7, 4)
     "_BaseKMeans.transform",
     "Birch.transform",
     cases=[
-        *cases(transformer, _HERE, "KMeans", _FEW),
-        *cases(transformer, _HERE, "BisectingKMeans", {"n_clusters": 3}),
-        *cases(transformer, _HERE, "Birch", {"n_clusters": 3}),
+        *cases(transformer, "KMeans", _FEW),
+        *cases(transformer, "BisectingKMeans", {"n_clusters": 3}),
+        *cases(transformer, "Birch", {"n_clusters": 3}),
     ],
 )
-def centre_distances(op: OpBuilder, model: _BaseKMeans | Birch, x: Table) -> Array:
+def centre_distances(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Euclidean distance to each centre."""
     rows = numbers(op, x) if hasattr(model, "subcluster_centers_") else floats(op, x)
     centres = model.subcluster_centers_ if hasattr(model, "subcluster_centers_") else model.cluster_centers_
@@ -53,19 +50,17 @@ def nearest(rows: Array, centres: np.ndarray) -> Array:
     "_BaseKMeans.predict",
     # scikit-learn's own fails on float32 rows after a fit on float64
     cases=[
-        built(lambda: transformer(_HERE, "KMeans", **_FEW), _ROWS),
-        built(lambda: transformer(_HERE, "MiniBatchKMeans", **_FEW), _ROWS),
+        built(lambda: transformer("KMeans", **_FEW), _ROWS),
+        built(lambda: transformer("MiniBatchKMeans", **_FEW), _ROWS),
     ],
 )
-def nearest_centre(op: OpBuilder, model: _BaseKMeans, x: Table) -> Array:
+def nearest_centre(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the nearest centre, int32 as in scikit-learn."""
     return nearest(numbers(op, x), model.cluster_centers_).astype(np.int32)
 
 
-@sklearn.lower(
-    "BisectingKMeans.predict", cases=[built(lambda: transformer(_HERE, "BisectingKMeans", n_clusters=5), _ROWS)]
-)
-def bisected(op: OpBuilder, model: BisectingKMeans, x: Table) -> Array:
+@sklearn.lower("BisectingKMeans.predict", cases=[built(lambda: transformer("BisectingKMeans", n_clusters=5), _ROWS)])
+def bisected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the leaf that the nearer of two centres leads to, step by step."""
     rows = floats(op, x)
     mean = getattr(model, "_X_mean", 0.0)
@@ -84,12 +79,12 @@ def bisected(op: OpBuilder, model: BisectingKMeans, x: Table) -> Array:
     "AffinityPropagation.predict",
     "Birch.predict",
     cases=[
-        *cases(transformer, _HERE, "MeanShift"),
-        *cases(transformer, _HERE, "AffinityPropagation", {"damping": 0.9}),
-        *cases(transformer, _HERE, "Birch", {"n_clusters": 3}, {"n_clusters": None, "threshold": 3.0}),
+        *cases(transformer, "MeanShift"),
+        *cases(transformer, "AffinityPropagation", {"damping": 0.9}),
+        *cases(transformer, "Birch", {"n_clusters": 3}, {"n_clusters": None, "threshold": 3.0}),
     ],
 )
-def nearest_of_many(op: OpBuilder, model: AffinityPropagation | Birch | MeanShift, x: Table) -> Array:
+def nearest_of_many(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the nearest centre."""
     rows = numbers(op, x)
     if hasattr(model, "subcluster_centers_"):
@@ -109,11 +104,9 @@ _POOLED = (np.mean, np.max, np.min, np.sum)
 
 @sklearn.lower(
     "AgglomerationTransform.transform",
-    cases=cases(
-        transformer, _HERE, "FeatureAgglomeration", {"n_clusters": 2}, {"n_clusters": 2, "pooling_func": np.max}
-    ),
+    cases=cases(transformer, "FeatureAgglomeration", {"n_clusters": 2}, {"n_clusters": 2, "pooling_func": np.max}),
 )
-def pooled_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> Array:
+def pooled_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean, or another function of NumPy's, of each cluster's columns."""
     rows = numbers(op, x)
     pool = model.pooling_func
@@ -131,9 +124,9 @@ def pooled_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> A
 
 @sklearn.lower(
     "AgglomerationTransform.inverse_transform",
-    cases=[built(lambda: transformer(_HERE, "FeatureAgglomeration", n_clusters=2), f64(5, 2))],
+    cases=[built(lambda: transformer("FeatureAgglomeration", n_clusters=2), f64(5, 2))],
 )
-def spread_features(op: OpBuilder, model: AgglomerationTransform, x: Table) -> Array:
+def spread_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Each cluster's value in the places of its columns."""
     _, inverse = np.unique(model.labels_, return_inverse=True)
     return numbers(op, x)[:, inverse]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -15,17 +14,9 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, take_cl
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
 
-if TYPE_CHECKING:
-    from sklearn.discriminant_analysis import DiscriminantAnalysisPredictionMixin, LinearDiscriminantAnalysis
-    from sklearn.neighbors import NearestCentroid
 
-_HERE = "discriminant_analysis"
-
-
-@sklearn.lower(
-    "LinearDiscriminantAnalysis.predict_log_proba", cases=cases(classifier, _HERE, "LinearDiscriminantAnalysis")
-)
-def linear_log_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis, x: Table) -> Array:
+@sklearn.lower("LinearDiscriminantAnalysis.predict_log_proba", cases=cases(classifier, "LinearDiscriminantAnalysis"))
+def linear_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logarithm of the probabilities, zeros raised to the smallest normal number."""
     result = called(op, model, "predict_proba", x)
     least = np.finfo(result.dtype).smallest_normal
@@ -34,9 +25,9 @@ def linear_log_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis, x
 
 @sklearn.lower(
     "LinearDiscriminantAnalysis.transform",
-    cases=cases(classifier, _HERE, "LinearDiscriminantAnalysis", {}, {"solver": "eigen"}, {"n_components": 1}),
+    cases=cases(classifier, "LinearDiscriminantAnalysis", {}, {"solver": "eigen"}, {"n_components": 1}),
 )
-def linear_transform(op: OpBuilder, model: LinearDiscriminantAnalysis, x: Table) -> Array:
+def linear_transform(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows on the discriminant axes."""
     rows = numbers(op, x)
     if model.solver == "svd":
@@ -44,7 +35,7 @@ def linear_transform(op: OpBuilder, model: LinearDiscriminantAnalysis, x: Table)
     return rows @ model.scalings_[:, : model._max_components]
 
 
-def discriminant_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def discriminant_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Scores of the classes, [N, K], of a quadratic discriminant analysis or a nearest centroid."""
     if hasattr(model, "centroids_"):
         return _centroid_scores(op, model, x)
@@ -57,7 +48,7 @@ def discriminant_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixi
     return -0.5 * (np.stack(norms, axis=1) + volume) + np.log(model.priors_)
 
 
-def _centroid_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def _centroid_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     scale = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
     distance = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
     return -(distance**2) + 2.0 * np.log(model.class_prior_)
@@ -69,11 +60,11 @@ def _centroid_scores(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, 
         for name in ("DiscriminantAnalysisPredictionMixin", "QuadraticDiscriminantAnalysis", "NearestCentroid")
     ),
     cases=[
-        *cases(classifier, _HERE, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
-        *cases(classifier, "neighbors", "NearestCentroid", {}, {"shrink_threshold": 0.2}),
+        *cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+        *cases(classifier, "NearestCentroid", {}, {"shrink_threshold": 0.2}),
     ],
 )
-def discriminant_decision(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def discriminant_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Scores of the classes; for two their difference."""
     scores = discriminant_scores(op, model, x)
     return scores[:, 1] - scores[:, 0] if len(model.classes_) == 2 else scores
@@ -81,18 +72,18 @@ def discriminant_decision(op: OpBuilder, model: DiscriminantAnalysisPredictionMi
 
 @sklearn.lower(
     "DiscriminantAnalysisPredictionMixin.predict",
-    cases=cases(classifier, _HERE, "QuadraticDiscriminantAnalysis", {"text": True}, {"classes": 2}),
+    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {"text": True}, {"classes": 2}),
 )
-def discriminant_label(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def discriminant_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     return label_of_scores(model.classes_, discriminant_scores(op, model, x))
 
 
 @sklearn.lower(
     *(f"{name}.predict_log_proba" for name in ("DiscriminantAnalysisPredictionMixin", "NearestCentroid")),
-    cases=cases(classifier, _HERE, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
 )
-def discriminant_log_probabilities(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def discriminant_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logarithm of the softmax of the scores."""
     scores = discriminant_scores(op, model, x)
     likelihood = scores - np.max(scores, axis=1, keepdims=True)
@@ -101,18 +92,18 @@ def discriminant_log_probabilities(op: OpBuilder, model: DiscriminantAnalysisPre
 
 @sklearn.lower(
     *(f"{name}.predict_proba" for name in ("DiscriminantAnalysisPredictionMixin", "NearestCentroid")),
-    cases=cases(classifier, _HERE, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
 )
-def discriminant_probabilities(op: OpBuilder, model: DiscriminantAnalysisPredictionMixin, x: Table) -> Array:
+def discriminant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Softmax of the scores."""
     return np.exp(discriminant_log_probabilities(op, model, x))
 
 
 @sklearn.lower(
     "NearestCentroid.predict",
-    cases=cases(classifier, "neighbors", "NearestCentroid", {}, {"metric": "manhattan"}, {"priors": "empirical"}),
+    cases=cases(classifier, "NearestCentroid", {}, {"metric": "manhattan"}, {"priors": "empirical"}),
 )
-def centroid_label(op: OpBuilder, model: NearestCentroid, x: Table) -> Array:
+def centroid_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the nearest centroid, or where the classes differ in size of the greatest score."""
     if not np.isclose(model.class_prior_, 1 / len(model.classes_)).all():
         return discriminant_label(op, model, x)

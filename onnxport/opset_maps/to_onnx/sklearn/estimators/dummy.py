@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -16,53 +17,41 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
-if TYPE_CHECKING:
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-
 _ROWS = f64(7, 4)
 
 
-def _lists(model: DummyClassifier) -> tuple[list[Any], list[Any], list[Any]]:
-    several = model.n_outputs_ > 1
-    constant = getattr(model, "constant", None)
-    constants = [] if constant is None else (list(constant) if several else [np.ravel(constant)[0]])
-    return (
-        list(model.classes_) if several else [model.classes_],
-        list(model.class_prior_) if several else [model.class_prior_],
-        constants,
-    )
+def _each(model: BaseEstimator, item: Any) -> list[Any]:
+    """What an attribute holds for each output."""
+    return list(item) if model.n_outputs_ > 1 else [item]
 
 
-def _shares(model: DummyClassifier) -> list[np.ndarray]:
+def _shares(model: BaseEstimator) -> list[np.ndarray]:
+    """The probabilities of the classes, for each output."""
     strategy = model._strategy if hasattr(model, "_strategy") else model.strategy
-    classes, priors, constants = _lists(model)
+    priors = _each(model, model.class_prior_)
     if strategy == "prior":
         return [np.asarray(prior, np.float64) for prior in priors]
     if strategy == "most_frequent":
         return [np.eye(len(prior))[int(np.argmax(prior))] for prior in priors]
     if strategy == "constant":
-        return [
-            np.asarray(np.asarray(labels) == constant, np.float64)
-            for labels, constant in zip(classes, constants, strict=True)
-        ]
+        constants = model.constant if model.n_outputs_ > 1 else np.ravel(model.constant)
+        pairs = zip(_each(model, model.classes_), constants, strict=True)
+        return [np.asarray(np.asarray(labels) == constant, np.float64) for labels, constant in pairs]
     raise UnsupportedOperator(f"DummyClassifier: strategy={strategy!r} draws random labels")
 
 
 @sklearn.lower(
-    "DummyClassifier.predict_proba",
-    cases=cases(classifier, "dummy", "DummyClassifier", {}, {"strategy": "most_frequent"}),
+    "DummyClassifier.predict_proba", cases=cases(classifier, "DummyClassifier", {}, {"strategy": "most_frequent"})
 )
-def dummy_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> Any:
+def dummy_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The same probabilities for every row."""
     rows = Array(op, matrix(op, x))
     parts = [full(rows, (None, 1), 1.0, np.float64) * shares for shares in _shares(model)]
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@sklearn.lower(
-    "DummyClassifier.predict_log_proba", cases=[built(lambda: classifier("dummy", "DummyClassifier"), _ROWS)]
-)
-def dummy_log_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> Any:
+@sklearn.lower("DummyClassifier.predict_log_proba", cases=[built(lambda: classifier("DummyClassifier"), _ROWS)])
+def dummy_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The logarithm of the probabilities."""
     rows = Array(op, matrix(op, x))
     with np.errstate(divide="ignore"):
@@ -72,17 +61,14 @@ def dummy_log_probabilities(op: OpBuilder, model: DummyClassifier, x: Table) -> 
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@sklearn.lower(
-    "DummyClassifier.predict", cases=[built(lambda: classifier("dummy", "DummyClassifier", text=True), _ROWS)]
-)
-def dummy_label(op: OpBuilder, model: DummyClassifier, x: Table) -> Array:
+@sklearn.lower("DummyClassifier.predict", cases=[built(lambda: classifier("DummyClassifier", text=True), _ROWS)])
+def dummy_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same label for every row."""
     rows = Array(op, matrix(op, x))
-    classes, _, _ = _lists(model)
     zero = full(rows, (None,), 0, np.int64)
     columns = [
         take_class(labels, zero + int(np.argmax(shares)))
-        for labels, shares in zip(classes, _shares(model), strict=True)
+        for labels, shares in zip(_each(model, model.classes_), _shares(model), strict=True)
     ]
     return np.stack(columns, axis=1) if model.n_outputs_ > 1 else columns[0]
 
@@ -90,18 +76,18 @@ def dummy_label(op: OpBuilder, model: DummyClassifier, x: Table) -> Array:
 @sklearn.lower(
     "DummyRegressor.predict",
     cases=[
-        built(lambda: regressor("dummy", "DummyRegressor"), _ROWS, dynamic=True),
-        built(lambda: regressor("dummy", "DummyRegressor", outputs=2), _ROWS),
+        built(lambda: regressor("DummyRegressor"), _ROWS, dynamic=True),
+        built(lambda: regressor("DummyRegressor", outputs=2), _ROWS),
     ],
 )
-def dummy_value(op: OpBuilder, model: DummyRegressor, x: Table) -> Array:
+def dummy_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same value for every row."""
     constant = np.asarray(model.constant_).reshape(1, -1)
     result = full(Array(op, matrix(op, x)), (None, 1), 1, constant.dtype) * constant
     return result[:, 0] if model.n_outputs_ == 1 else result
 
 
-@sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("dummy", "DummyRegressor"), _ROWS)])
-def dummy_deviation(op: OpBuilder, model: DummyRegressor, x: Table) -> Array:
+@sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("DummyRegressor"), _ROWS)])
+def dummy_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Zeros."""
     return np.zeros_like(dummy_value(op, model, x), np.float64)

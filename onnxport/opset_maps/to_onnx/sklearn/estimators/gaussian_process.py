@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import erf
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import kernels
 
 from onnxport.errors import UnsupportedOperator
@@ -21,21 +22,14 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel as pairw
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
-
-if TYPE_CHECKING:
-    from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-    from sklearn.gaussian_process._gpc import _BinaryGaussianProcessClassifierLaplace
-    from sklearn.gaussian_process.kernels import Kernel
-
-_HERE = "gaussian_process"
-
 
 # -- kernels -----------------------------------------------------------------------------------------------------------------
 
 
-def covariance(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
+def covariance(kernel: kernels.Kernel, rows: Array, fitted: np.ndarray) -> Array:
     """The kernel of new rows and fitted ones, [N, M]."""
     match kernel:
         case kernels.Sum():
@@ -67,7 +61,7 @@ def covariance(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
     raise _no_mapping(kernel)
 
 
-def _matern(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
+def _matern(kernel: kernels.Kernel, rows: Array, fitted: np.ndarray) -> Array:
     if kernel.nu == np.inf:
         return np.exp(-0.5 * kernel_squares(rows, fitted))
     gap = np.sqrt(exact_squares(rows, fitted))
@@ -82,7 +76,7 @@ def _matern(kernel: Kernel, rows: Array, fitted: np.ndarray) -> Array:
     raise UnsupportedOperator(f"Matern: nu={kernel.nu} needs a Bessel function; use 0.5, 1.5, 2.5 or infinity")
 
 
-def variance(kernel: Kernel, rows: Array) -> Array:
+def variance(kernel: kernels.Kernel, rows: Array) -> Array:
     """The kernel of each row with itself, [N]."""
     match kernel:
         case kernels.Sum():
@@ -106,7 +100,7 @@ def variance(kernel: Kernel, rows: Array) -> Array:
     raise _no_mapping(kernel)
 
 
-def _of_square(kernel: Kernel, square: Array) -> Array:
+def _of_square(kernel: kernels.Kernel, square: Array) -> Array:
     """A kernel of sklearn.metrics.pairwise of a row with itself, by the row's square."""
     options = {"gamma": kernel.gamma, "coef0": 1, "degree": 3, **(kernel.pairwise_kernels_kwargs or {})}
     if kernel.metric == "linear":
@@ -117,14 +111,14 @@ def _of_square(kernel: Kernel, square: Array) -> Array:
     return np.tanh(base) if kernel.metric == "sigmoid" else base ** options["degree"]
 
 
-def _no_mapping(kernel: Kernel) -> UnsupportedOperator:
+def _no_mapping(kernel: kernels.Kernel) -> UnsupportedOperator:
     name = f"{type(kernel).__name__}(metric={kernel.metric!r})" if hasattr(kernel, "metric") else type(kernel).__name__
     return UnsupportedOperator(
         f"the kernel {name} has no mapping; use those of scikit-learn, pairwise ones by their names"
     )
 
 
-def _against_fitted(model: GaussianProcessRegressor, rows: Array, function: Callable[[Array], Any]) -> Array:
+def _against_fitted(model: BaseEstimator, rows: Array, function: Callable[[Array], Any]) -> Array:
     """What a function gives of the kernel between the rows and the fitted ones."""
     fitted = model.X_train_
     return in_blocks(rows, len(fitted), lambda block: [function(covariance(model.kernel_, block, fitted))])[0]
@@ -146,17 +140,17 @@ def _options(name: str) -> dict[str, Any]:
 
 def _pairwise(metric: str) -> Any:
     """A process of a kernel of sklearn.metrics.pairwise, not fitted."""
-    return unfitted(_HERE, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
+    return unfitted("GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
 
 
-def _prior(model: GaussianProcessRegressor) -> tuple[Any, tuple[int, ...]]:
+def _prior(model: BaseEstimator) -> tuple[Any, tuple[int, ...]]:
     """The kernel of a process that was not fitted, and how many targets it has beyond one."""
     kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
     count = model.n_targets or 1
     return kernel, (count,) if count > 1 else ()
 
 
-def _denormalized(model: GaussianProcessRegressor, values: Array, scale: np.ndarray | float) -> Array:
+def _denormalized(model: BaseEstimator, values: Array, scale: np.ndarray | float) -> Array:
     """Undoes the targets' normalisation; one target gives a vector."""
     several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
     return values * scale if not several else values[:, None] * np.asarray(scale)
@@ -165,16 +159,12 @@ def _denormalized(model: GaussianProcessRegressor, values: Array, scale: np.ndar
 @sklearn.lower(
     "GaussianProcessRegressor.predict",
     cases=[
-        *cases(
-            regressor, _HERE, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")
-        ),
-        *cases(
-            regressor, _HERE, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}
-        ),
-        built(lambda: unfitted(_HERE, "GaussianProcessRegressor"), f64(7, 4), dynamic=True),
+        *cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")),
+        *cases(regressor, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}),
+        built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4), dynamic=True),
     ],
 )
-def posterior_mean(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> Array:
+def posterior_mean(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
@@ -218,14 +208,12 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
 @sklearn.lower(
     "GaussianProcessRegressor.predict_std",
     cases=[
-        *cases(
-            regressor, _HERE, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")
-        ),
-        built(lambda: unfitted(_HERE, "GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+        *cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
+        built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
         *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")),
     ],
 )
-def posterior_deviation(op: OpBuilder, model: GaussianProcessRegressor, x: Table) -> Array:
+def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
     rows = numbers(op, x).astype(np.float64)
     if not hasattr(model, "X_train_"):
@@ -242,51 +230,41 @@ def posterior_deviation(op: OpBuilder, model: GaussianProcessRegressor, x: Table
 # -- classification --------------------------------------------------------------------------------------------------------------
 
 
-def _binary(model: GaussianProcessClassifier) -> bool:
-    return bool(model.n_classes_ == 2)
+lower_inner(
+    "base_estimator_",
+    ["GaussianProcessClassifier"],
+    ["predict"],
+    cases(classifier, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
+)
+_CASES = cases(classifier, "_BinaryGaussianProcessClassifierLaplace", {"classes": 2})
 
 
 @sklearn.lower(
-    "GaussianProcessClassifier.predict",
-    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
+    "GaussianProcessClassifier.predict_proba", cases=cases(classifier, "GaussianProcessClassifier", {"classes": 2})
 )
-def process_label(op: OpBuilder, model: GaussianProcessClassifier, x: Table) -> Array:
-    """The class by the sign of the latent function's mean; of several classes by the binary estimators."""
-    if not _binary(model):
-        return called(op, model.base_estimator_, "predict", x, step="base_estimator_")
-    base = model.base_estimator_
-    mean = _latent_mean(base, covariance(base.kernel_, numbers(op, x).astype(np.float64), base.X_train_))
-    return take_class(model.classes_, (mean > 0).astype(np.int64))
-
-
-def _latent_mean(base: _BinaryGaussianProcessClassifierLaplace, between: Array) -> Array:
-    return between @ (base.y_train_ - base.pi_)
-
-
-@sklearn.lower(
-    "GaussianProcessClassifier.predict_proba",
-    cases=cases(classifier, _HERE, "GaussianProcessClassifier", {"classes": 2}),
-)
-def process_probabilities(op: OpBuilder, model: GaussianProcessClassifier, x: Table) -> Array:
-    """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
-    if not _binary(model) and model.multi_class == "one_vs_one":
+def process_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The probabilities of the binary estimators, or of the one there is."""
+    if model.n_classes_ > 2 and model.multi_class == "one_vs_one":
         raise UnsupportedOperator(
             "multi_class='one_vs_one' has no probabilities of more than two classes; ask for methods=['predict']"
         )
-    if not _binary(model):
-        return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
-    return binary_probabilities(op, model.base_estimator_, x)
+    return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
 
 
-def binary_probabilities(op: OpBuilder, base: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
-    """Probabilities of a binary Laplace approximation, [N, 2]."""
+def _latent_mean(base: BaseEstimator, between: Array) -> Array:
+    return between @ (base.y_train_ - base.pi_)
+
+
+@sklearn.lower("_BinaryGaussianProcessClassifierLaplace.predict_proba", cases=_CASES)
+def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
     from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
 
     rows = numbers(op, x).astype(np.float64)
-    between = covariance(base.kernel_, rows, base.X_train_)
-    mean = _latent_mean(base, between)[:, None]
-    half = between @ (base.W_sr_[:, None] * _inverse(np.tril(base.L_)).T)
-    spread = (variance(base.kernel_, numbers(op, x)) - np.sum(half * half, axis=1))[:, None]
+    between = covariance(model.kernel_, rows, model.X_train_)
+    mean = _latent_mean(model, between)[:, None]
+    half = between @ (model.W_sr_[:, None] * _inverse(np.tril(model.L_)).T)
+    spread = (variance(model.kernel_, numbers(op, x)) - np.sum(half * half, axis=1))[:, None]
     weights, slopes = np.ravel(COEFS), np.ravel(LAMBDAS)
     alpha = 1 / (2 * spread)
     shares = np.sqrt(np.pi / alpha) * erf(slopes * mean * np.sqrt(alpha / (alpha + slopes**2)))
@@ -294,20 +272,8 @@ def binary_probabilities(op: OpBuilder, base: _BinaryGaussianProcessClassifierLa
     return both_classes(result)
 
 
-@sklearn.lower(
-    "_BinaryGaussianProcessClassifierLaplace.predict_proba",
-    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
-)
-def laplace_probabilities(op: OpBuilder, model: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
-    """Probabilities of one of several binary classifiers."""
-    return binary_probabilities(op, model, x)
-
-
-@sklearn.lower(
-    "_BinaryGaussianProcessClassifierLaplace.predict",
-    cases=cases(classifier, _HERE + "._gpc", "_BinaryGaussianProcessClassifierLaplace", {"classes": 2}),
-)
-def laplace_label(op: OpBuilder, model: _BinaryGaussianProcessClassifierLaplace, x: Table) -> Array:
-    """The class of one of several binary classifiers."""
+@sklearn.lower("_BinaryGaussianProcessClassifierLaplace.predict", cases=_CASES)
+def laplace_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The class by the sign of the latent function's mean."""
     between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)
     return take_class(model.classes_, (_latent_mean(model, between) > 0).astype(np.int64))

@@ -2,148 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import boosting, voting
-from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble import forests as trees
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+from onnxport.opset_maps.to_onnx.sklearn.estimators.compose import lower_pipeline
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table
 
 _ROWS = f64(7, 4)
-Lowering = Callable[[OpBuilder, Any, Table], Any]
-
-
-def _fitted(name: str, *, classes: int = 3, text: bool = False, **options: object) -> Any:
-    """A classifier of imblearn.ensemble fitted on `data()` and `target()`."""
-    model = getattr(import_module("imblearn.ensemble"), name)(random_state=0, **options)
-    return model.fit(data(), target(classes, text=text))
 
 
 def _pipeline(last: BaseEstimator) -> Any:
     """A pipeline of scalers and samplers around `last`."""
     steps = [
-        ("under", import_module("imblearn.under_sampling").RandomUnderSampler(random_state=0)),
-        ("scale", unfitted("preprocessing", "StandardScaler")),
+        ("under", unfitted("imblearn.under_sampling.RandomUnderSampler")),
+        ("scale", unfitted("StandardScaler")),
         ("nothing", "passthrough"),
-        ("over", import_module("imblearn.over_sampling").RandomOverSampler(random_state=0)),
+        ("over", unfitted("imblearn.over_sampling.RandomOverSampler")),
         ("last", last),
     ]
-    return import_module("imblearn.pipeline").Pipeline(steps).fit(data(), target())
+    return unfitted("imblearn.pipeline.Pipeline", steps=steps).fit(data(), target())
 
 
 # -- the pipeline ------------------------------------------------------------------------------------------------------------
 
-_LAST = {
-    "predict": ("linear_model", "LogisticRegression"),
-    "predict_proba": ("linear_model", "LogisticRegression"),
-    "predict_log_proba": ("linear_model", "LogisticRegression"),
-    "decision_function": ("linear_model", "LogisticRegression"),
-    "score_samples": ("mixture", "GaussianMixture"),
-    "transform": ("decomposition", "PCA"),
-}
+_LAST = {**dict.fromkeys(METHODS[:4], "LogisticRegression"), "score_samples": "GaussianMixture", "transform": "PCA"}
 
 
-def _last(method: str) -> Any:
+def _last(method: str) -> Callable[[], Any]:
     if method == "raw_scores":
-        return lambda: _pipeline(import_module("xgboost").XGBClassifier(n_estimators=4, max_depth=2))
-    return lambda: _pipeline(unfitted(*_LAST[method]))
-
-
-def _lower_pipeline(method: str) -> None:
-    @sklearn.lower(
-        f"imblearn.Pipeline.{method}",
-        cases=[
-            built(_last(method), _ROWS, dynamic=True),
-            built(_last(method), f32(7, 4)),
-            *([built(lambda: _pipeline("passthrough"), _ROWS)] if method == "transform" else []),
-        ],
-    )
-    def pipeline(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
-        """The steps one after the other, without the samplers, which only fitting sees."""
-        *steps, (last_name, last) = model.steps
-        for name, step in steps:
-            if step is not None and step != "passthrough" and not hasattr(step, "fit_resample"):
-                x = op.call(step, "transform", x, step=name)
-        if last is None or last == "passthrough":
-            return matrix(op, x)
-        return op.call(last, method, x, step=last_name)
+        return lambda: _pipeline(unfitted("xgboost.XGBClassifier", n_estimators=4, max_depth=2))
+    return lambda: _pipeline(unfitted(_LAST[method]))
 
 
 for _method in (*_LAST, "raw_scores"):
-    _lower_pipeline(_method)
+    _cases = [built(_last(_method), _ROWS, dynamic=True), built(_last(_method), f32(7, 4))]
+    if _method == "transform":
+        _cases.append(built(lambda: _pipeline("passthrough"), _ROWS))
+    lower_pipeline("imblearn.Pipeline", _method, _cases)
 
 
 # -- the ensembles -----------------------------------------------------------------------------------------------------------
 
-_FOREST: dict[str, Any] = {
-    "n_estimators": 8,
-    "sampling_strategy": "all",
-    "replacement": True,
-    "bootstrap": False,
-}
-_FEW = {"n_estimators": 4}
+_FOREST: dict[str, Any] = {"n_estimators": 8, "sampling_strategy": "all", "replacement": True, "bootstrap": False}
+# Shallow trees: every leaf holds a share of each class, so that no logarithm is of 0.
+_SHALLOW = {**_FOREST, "max_depth": 1}
 
 
-def _as_its_base(name: str, method: str, lowering: Lowering, *variants: dict[str, Any]) -> None:
-    """Registers a method that a class of imbalanced-learn inherits, with the lowering of scikit-learn's class."""
-    cases = [built(_maker(name, options), _ROWS, dynamic=not place) for place, options in enumerate(variants)]
+def _lower_inherited(name: str, methods: Sequence[str], *variants: dict[str, Any]) -> None:
+    """Registers methods that a class of imbalanced-learn inherits, with the lowerings of scikit-learn's class."""
+    examples = cases(classifier, f"imblearn.ensemble.{name}", *variants)
 
-    @sklearn.lower(f"imblearn.{name}.{method}", cases=[*cases, built(_maker(name, variants[0]), f32(7, 4))])
-    def inherited(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
-        """The method of scikit-learn's class, which the resampling of the fit leaves as it is."""
-        return lowering(op, model, x)
+    def lower(method: str) -> None:
+        @sklearn.lower(f"imblearn.{name}.{method}", cases=examples)
+        def inherited(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
+            """The method of scikit-learn's class, which the resampling of the fit leaves as it is."""
+            entries = (sklearn.find(f"{kind.__name__}.{method}") for kind in type(model).__mro__)
+            return next(filter(None, entries)).function(op, model, x)
+
+    for method in methods:
+        lower(method)
 
 
-def _maker(name: str, options: dict[str, Any]) -> Callable[[], Any]:
-    return lambda: _fitted(name, **options)
+def _around(inner: str, **options: object) -> dict[str, Any]:
+    return {"n_estimators": 4, "estimator": unfitted(inner, **options)}
 
 
-for _method, _lowering in {
-    "predict": trees.tree_prediction,
-    "predict_proba": trees.tree_probabilities,
-    "predict_log_proba": trees.tree_log_probabilities,
-    "apply": trees.reached_leaves,
-}.items():
-    # Shallow trees: every leaf holds a share of each class, so that no logarithm is of 0.
-    _shallow = {"max_depth": 1} if _method == "predict_log_proba" else {}
-    _as_its_base(
-        "BalancedRandomForestClassifier", _method, _lowering, {**_FOREST, "text": True, **_shallow},
-        {**_FOREST, "classes": 2, **_shallow},
-    )  # fmt: skip
+_LABELS = ("predict", "predict_proba", "predict_log_proba")
+_BAYES, _LINE = _around("GaussianNB"), _around("LogisticRegression")
+_BOOSTED = _around("AdaBoostClassifier", n_estimators=4)
 
-_BAGGED: dict[str, Lowering] = {
-    "predict": voting.bagged_label,
-    "predict_proba": voting.bagged_probabilities,
-    "predict_log_proba": voting.bagged_log_probabilities,
-}
-for _method, _lowering in _BAGGED.items():
-    _bayes = {"estimator": unfitted("naive_bayes", "GaussianNB")}
-    _as_its_base(
-        "BalancedBaggingClassifier", _method, _lowering, {**_FEW, **_bayes, "text": True},
-        {**_FEW, **_bayes, "max_features": 2}, {**_FEW, **_bayes, "classes": 2},
-    )  # fmt: skip
-    _boosted = {"estimator": unfitted("ensemble", "AdaBoostClassifier", n_estimators=4)}
-    _as_its_base(
-        "EasyEnsembleClassifier", _method, _lowering, {**_FEW, **_boosted, "text": True}, {**_FEW, **_boosted, "classes": 2},
-    )  # fmt: skip
+for _methods, _options in ((("predict", "predict_proba", "apply"), _FOREST), (("predict_log_proba",), _SHALLOW)):
+    _lower_inherited("BalancedRandomForestClassifier", _methods, {**_options, "text": True}, {**_options, "classes": 2})
+_lower_inherited(
+    "BalancedBaggingClassifier",
+    _LABELS,
+    {**_BAYES, "text": True},
+    {**_BAYES, "max_features": 2},
+    {**_BAYES, "classes": 2},
+)
+_lower_inherited("EasyEnsembleClassifier", _LABELS, {**_BOOSTED, "text": True}, {**_BOOSTED, "classes": 2})
 for _name in ("BalancedBaggingClassifier", "EasyEnsembleClassifier"):
-    _line = {"estimator": unfitted("linear_model", "LogisticRegression")}
-    _as_its_base(_name, "decision_function", voting.bagged_scores, {**_FEW, **_line}, {**_FEW, **_line, "classes": 2})
-
-for _method, _lowering in {
-    "predict": boosting.boost_label,
-    "predict_proba": boosting.boost_probabilities,
-    "predict_log_proba": trees.tree_log_probabilities,
-    "decision_function": boosting.boost_decision,
-}.items():
-    _as_its_base(
-        "RUSBoostClassifier", _method, _lowering, {"n_estimators": 5, "text": True}, {"n_estimators": 5, "classes": 2}
-    )
+    _lower_inherited(_name, ["decision_function"], _LINE, {**_LINE, "classes": 2})
+_lower_inherited(
+    "RUSBoostClassifier",
+    (*_LABELS, "decision_function"),
+    {"n_estimators": 5, "text": True},
+    {"n_estimators": 5, "classes": 2},
+)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import least_of, product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
 
-if TYPE_CHECKING:
-    from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
-    from sklearn.impute._iterative import IterativeImputer
-
-_HERE = "impute"
 _GAPS = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [0.5, 1.0, -1.0, 0.0]])
 _BLANK = np.array([["a", ""], ["", "c"]], object)
 
@@ -40,28 +37,37 @@ def missing_in(op: OpBuilder, rows: Array, marker: object) -> Array:
     return rows == marker
 
 
-def gaps(**options: object) -> Any:
-    """A SimpleImputer fitted on normal features with gaps."""
+def _fitted(name: str, **options: object) -> Any:
+    """An imputer fitted on normal features with gaps."""
     x = data()
     x[::7, 1] = x[::5, 2] = np.nan
-    return unfitted(_HERE, "SimpleImputer", **options).fit(x)
+    if name == "IterativeImputer":
+        import sklearn.experimental.enable_iterative_imputer  # noqa: F401  (the import is what enables it)
+
+        x[::11, 0] = np.nan
+    return unfitted(name, **options).fit(x)
+
+
+_simple, _neighbours = partial(_fitted, "SimpleImputer"), partial(_fitted, "KNNImputer", n_neighbors=3)
+_indicator = partial(_fitted, "MissingIndicator", error_on_new=False)
+_rounds = partial(_fitted, "IterativeImputer")
 
 
 def _blanks(**options: object) -> Any:
     table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
-    return unfitted(_HERE, "SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
+    return unfitted("SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
 
 
 @sklearn.lower(
     "SimpleImputer.transform",
     cases=[
-        built(gaps, _GAPS, dynamic=True),
-        built(lambda: gaps(strategy="median", add_indicator=True), _GAPS),
-        built(lambda: gaps(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
+        built(_simple, _GAPS, dynamic=True),
+        built(lambda: _simple(strategy="median", add_indicator=True), _GAPS),
+        built(lambda: _simple(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
         built(_blanks, _BLANK),
     ],
 )
-def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
+def simple_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
     rows = Array(op, matrix(op, x))
     if rows.dtype != object and model.strategy not in ("most_frequent", "constant"):
@@ -70,7 +76,8 @@ def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     missing = missing_in(op, rows, model.missing_values)
     if rows.dtype == object:
         kept = np.array([isinstance(item, str) for item in statistics])
-        result = _filled_text(op, rows, missing, [item if isinstance(item, str) else "" for item in statistics])
+        words = np.array([item if isinstance(item, str) else "" for item in statistics], object)
+        result = rows.of(op.Where(missing.value, op.const(words), rows.value))
     elif statistics.dtype == object and any(isinstance(item, str) for item in statistics):
         raise UnsupportedOperator(
             "the imputer was fitted on strings, the input holds numbers: pass rows like those as inputs="
@@ -88,13 +95,13 @@ def simple_imputer(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     "SimpleImputer.inverse_transform",
     cases=[
         built(
-            lambda: gaps(strategy="median", add_indicator=True),
+            lambda: _simple(strategy="median", add_indicator=True),
             np.array([[1.0, 7.0, 2.0, 3.0, 1.0, 0.0], [0.5, 1.0, -1.0, 0.0, 0.0, 0.0], [2.0, 5.0, 6.0, 1.0, 1.0, 1.0]]),
             dynamic=True,
         )
     ],
 )
-def simple_gaps(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
+def simple_gaps(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values where the indicator is set; a column that is missing in every row of the batch has no imputed column."""
     if not model.add_indicator:
         raise UnsupportedOperator("SimpleImputer: inverse_transform needs add_indicator=True")
@@ -109,11 +116,7 @@ def simple_gaps(op: OpBuilder, model: SimpleImputer, x: Table) -> Array:
     return np.where(missing, float(model.missing_values), values)
 
 
-def _filled_text(op: OpBuilder, rows: Array, missing: Array, statistics: list[str]) -> Array:
-    return rows.of(op.Where(missing.value, op.const(np.array(statistics, object)), rows.value))
-
-
-def joined_indicator(model: IterativeImputer | KNNImputer | SimpleImputer, rows: Array, missing: Array) -> Array:
+def joined_indicator(model: BaseEstimator, rows: Array, missing: Array) -> Array:
     """The imputed columns, followed by those of the imputer's indicator of missing values."""
     if model.indicator_ is None:
         return rows
@@ -122,17 +125,11 @@ def joined_indicator(model: IterativeImputer | KNNImputer | SimpleImputer, rows:
     return np.hstack([rows, missing[:, model.indicator_.features_].astype(rows.dtype)])
 
 
-def _indicator(**options: object) -> Any:
-    x = data()
-    x[::7, 1] = x[::5, 2] = np.nan
-    return unfitted(_HERE, "MissingIndicator", error_on_new=False, **options).fit(x)
-
-
 @sklearn.lower(
     "MissingIndicator.transform",
     cases=[built(_indicator, _GAPS, dynamic=True), built(lambda: _indicator(features="all"), _GAPS)],
 )
-def missing_indicator(op: OpBuilder, model: MissingIndicator, x: Table) -> Array:
+def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
     rows = Array(op, matrix(op, x))
     missing = missing_in(op, rows if rows.dtype == object else numbers(op, x), model.missing_values)
@@ -140,12 +137,6 @@ def missing_indicator(op: OpBuilder, model: MissingIndicator, x: Table) -> Array
 
 
 # -- neighbours --------------------------------------------------------------------------------------------------------------
-
-
-def _neighbours(**options: object) -> Any:
-    x = data()
-    x[::7, 1] = x[::5, 2] = np.nan
-    return unfitted(_HERE, "KNNImputer", n_neighbors=3, **options).fit(x)
 
 
 def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
@@ -161,9 +152,9 @@ def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
     return np.where(shared > 0, result, np.inf)
 
 
-def _filled_in(model: KNNImputer, rows: Array, fitted: np.ndarray) -> Array:
+def _filled_in(model: BaseEstimator, rows: Array, fitted: np.ndarray) -> Array:
     """Rows with the means of their nearest fitted rows where they have NaN."""
-    op, gap = rows.op, _present_distances(rows, fitted)
+    gap = _present_distances(rows, fitted)
     columns = []
     for index in range(fitted.shape[1]):
         donors = np.flatnonzero(~np.isnan(fitted[:, index]))
@@ -172,15 +163,14 @@ def _filled_in(model: KNNImputer, rows: Array, fitted: np.ndarray) -> Array:
             columns.append(np.where(absent, 0.0, column))
             continue
         count = min(model.n_neighbors, len(donors))
-        least, places = op.TopK(gap[:, donors].value, [count], axis=1, largest=0, sorted=1)
-        distance = rows.of(least)
+        distance, places = least_of(gap[:, donors], count)
         weights = np.isfinite(distance).astype(np.float64)
         if model.weights == "distance":
             same = distance == 0.0
             near = weights / np.where(same, 1.0, distance)
             weights = np.where(np.any(same, axis=1, keepdims=True), same.astype(np.float64), near)
         total = np.sum(weights, axis=1)
-        mean = np.sum(weights * take(fitted[donors, index], rows.of(places)), axis=1) / np.where(total == 0, 1.0, total)
+        mean = np.sum(weights * take(fitted[donors, index], places), axis=1) / np.where(total == 0, 1.0, total)
         mean = np.where(total == 0, np.mean(fitted[donors, index]), mean)
         columns.append(np.where(absent, mean, column))
     return np.stack(columns, axis=1)
@@ -193,7 +183,7 @@ def _filled_in(model: KNNImputer, rows: Array, fitted: np.ndarray) -> Array:
         built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
     ],
 )
-def neighbour_imputer(op: OpBuilder, model: KNNImputer, x: Table) -> Array:
+def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
     if callable(model.weights) or model.metric != "nan_euclidean":
         raise UnsupportedOperator("KNNImputer: metric and weights given by functions have no mapping")
@@ -216,16 +206,8 @@ def neighbour_imputer(op: OpBuilder, model: KNNImputer, x: Table) -> Array:
 # -- in rounds ---------------------------------------------------------------------------------------------------------------
 
 
-def _rounds(**options: object) -> Any:
-    import sklearn.experimental.enable_iterative_imputer  # noqa: F401  (the import is what enables it)
-
-    x = data()
-    x[::7, 1] = x[::5, 2] = x[::11, 0] = np.nan
-    return unfitted(_HERE, "IterativeImputer", **options).fit(x)
-
-
 def _forest() -> Any:
-    return unfitted("ensemble", "RandomForestRegressor", n_estimators=4, max_depth=3)
+    return unfitted("RandomForestRegressor", n_estimators=4, max_depth=3)
 
 
 @sklearn.lower(
@@ -237,7 +219,7 @@ def _forest() -> Any:
         built(_rounds, np.full((2, 4), np.nan)),
     ],
 )
-def iterative_imputer(op: OpBuilder, model: IterativeImputer, x: Table) -> Array:
+def iterative_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values of each feature predicted from the others, round after round (van Buuren and others, MICE)."""
     if model.sample_posterior:
         raise UnsupportedOperator("IterativeImputer: sample_posterior=True draws random numbers; no two runs agree")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
@@ -12,14 +13,11 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers
-from onnxport.opset_maps.to_onnx.sklearn.trees.interpolation import interpolated
-
-if TYPE_CHECKING:
-    from sklearn.isotonic import IsotonicRegression
+from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
 
 def _isotonic(**options: object) -> Any:
-    return unfitted("isotonic", "IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
+    return unfitted("IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
 
 
 @sklearn.lower(
@@ -30,7 +28,7 @@ def _isotonic(**options: object) -> Any:
         built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
     ],
 )
-def isotonic(op: OpBuilder, model: IsotonicRegression, x: Table) -> Array:
+def isotonic(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""
     rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
     if model.out_of_bounds == "clip":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from scipy.special import expit
+from sklearn.base import BaseEstimator
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.maps import sklearn
@@ -20,32 +20,16 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     both_classes,
     label_of_pair,
     label_of_scores,
+    link_inverse,
     logistic_classes,
     normalized,
     softmax,
     zero_and_minus,
 )
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-    from sklearn.linear_model import (
-        ARDRegression,
-        BayesianRidge,
-        LogisticRegression,
-        RANSACRegressor,
-        SGDClassifier,
-        SGDOneClassSVM,
-    )
-    from sklearn.linear_model._base import LinearClassifierMixin, LinearModel
-    from sklearn.linear_model._glm.glm import _GeneralizedLinearRegressor
-    from sklearn.linear_model._ridge import _RidgeClassifierMixin
-    from sklearn.linear_model._stochastic_gradient import BaseSGDRegressor
-    from sklearn.neural_network import MLPClassifier
-
-_LINEAR = "linear_model"
 # So many coefficients may stand in the attributes of one operator.
 _FEW = 1 << 14
 
@@ -59,73 +43,60 @@ def product(x: Array, model: BaseEstimator) -> Array:
 @sklearn.lower(
     *(
         f"{name}.predict"
-        for name in ("LinearModel", "MultiOutputLinearModel", "Ridge", "RidgeCV", "BayesianRidge", "ARDRegression")
+        for name in (
+            "ARDRegression", "BaseSGDRegressor", "BayesianRidge", "LinearModel", "MultiOutputLinearModel", "Ridge", "RidgeCV",
+        )
     ),
     cases=[
-        *cases(regressor, _LINEAR, "LinearRegression", {}, {"outputs": 2}),
-        *cases(regressor, _LINEAR, "Ridge", {}, {"outputs": 2}),
-        *cases(regressor, _LINEAR, "HuberRegressor"),
+        *cases(regressor, "LinearRegression", {}, {"outputs": 2}),
+        *cases(regressor, "Ridge", {}, {"outputs": 2}),
+        *cases(regressor, "HuberRegressor"),
+        *cases(regressor, "SGDRegressor"),
     ],
-)
-def linear_predict(op: OpBuilder, model: LinearModel, x: Table) -> Array:
+)  # fmt: skip
+def linear_predict(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' + intercept."""
     return product(numbers(op, x), model)
 
 
-@sklearn.lower("BaseSGDRegressor.predict", cases=cases(regressor, _LINEAR, "SGDRegressor"))
-def sgd_regressor(op: OpBuilder, model: BaseSGDRegressor, x: Table) -> Array:
-    """X coef' + intercept, a vector."""
-    return product(numbers(op, x), model)
-
-
-@sklearn.lower("BayesianRidge.predict_std", cases=cases(regressor, _LINEAR, "BayesianRidge"))
-def bayesian_deviation(op: OpBuilder, model: BayesianRidge, x: Table) -> Array:
-    """sqrt(x sigma x' + 1 / alpha) of the centred rows."""
+@sklearn.lower(
+    "BayesianRidge.predict_std",
+    "ARDRegression.predict_std",
+    cases=[*cases(regressor, "BayesianRidge"), *cases(regressor, "ARDRegression")],
+)
+def bayesian_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """sqrt(x sigma x' + 1 / alpha) of the centred rows, for ARDRegression of their relevant columns."""
     centred = numbers(op, x) - model.X_offset_
-    return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
-
-
-@sklearn.lower("ARDRegression.predict_std", cases=cases(regressor, _LINEAR, "ARDRegression"))
-def relevance_deviation(op: OpBuilder, model: ARDRegression, x: Table) -> Array:
-    """sqrt(x sigma x' + 1 / alpha) of the centred relevant columns."""
-    centred = (numbers(op, x) - model.X_offset_)[:, model.lambda_ < model.threshold_lambda]
+    if hasattr(model, "threshold_lambda"):
+        centred = centred[:, model.lambda_ < model.threshold_lambda]
     return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
 
 
 @sklearn.lower(
     "_GeneralizedLinearRegressor.predict",
     cases=[
-        *cases(regressor, _LINEAR, "PoissonRegressor", {"positive": True}),
-        *cases(regressor, _LINEAR, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
+        *cases(regressor, "PoissonRegressor", {"positive": True}),
+        *cases(regressor, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
     ],
 )
-def generalized_predict(op: OpBuilder, model: _GeneralizedLinearRegressor, x: Table) -> Array:
+def generalized_predict(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inverse link of X coef + intercept."""
-    raw = product(floats(op, x), model)
-    link = type(model._base_loss.link).__name__
-    if link == "IdentityLink":
-        return raw
-    if link == "LogLink":
-        return np.exp(raw)
-    raise UnsupportedOperator(f"{type(model).__name__}: the link {link} has no mapping")
+    return link_inverse(model, product(floats(op, x), model))
 
 
-@sklearn.lower("RANSACRegressor.predict", cases=cases(regressor, _LINEAR, "RANSACRegressor"))
-def ransac_predict(op: OpBuilder, model: RANSACRegressor, x: Table) -> Array:
-    """What the best estimator predicts."""
-    return called(op, model.estimator_, "predict", x, step="estimator_")
+lower_inner("estimator_", ["RANSACRegressor"], ["predict"], cases(regressor, "RANSACRegressor"))
 
 
 @sklearn.lower(
     "LinearClassifierMixin.decision_function",
     "LinearDiscriminantAnalysis.decision_function",
     cases=[
-        *cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
-        *cases(classifier, _LINEAR, "RidgeClassifier", {}, {"classes": 2}),
-        *cases(classifier, "svm", "LinearSVC", {"classes": 2}),
+        *cases(classifier, "LogisticRegression", {}, {"classes": 2}),
+        *cases(classifier, "RidgeClassifier", {}, {"classes": 2}),
+        *cases(classifier, "LinearSVC", {"classes": 2}),
     ],
 )
-def linear_decision_function(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array:
+def linear_decision_function(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' + intercept, a vector for two classes."""
     scores = product(numbers(op, x), model)
     return scores.reshape(-1) if scores.ndim == 2 and scores.shape[1] == 1 else scores
@@ -133,12 +104,9 @@ def linear_decision_function(op: OpBuilder, model: LinearClassifierMixin, x: Tab
 
 @sklearn.lower(
     "LinearClassifierMixin.predict",
-    cases=[
-        *cases(classifier, _LINEAR, "SGDClassifier", {}, {"classes": 2, "text": True}),
-        *cases(classifier, _LINEAR, "Perceptron"),
-    ],
+    cases=[*cases(classifier, "SGDClassifier", {}, {"classes": 2, "text": True}), *cases(classifier, "Perceptron")],
 )
-def linear_label(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array:
+def linear_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     pair = _pair(op, model, x)
     if pair is not None:
@@ -149,7 +117,7 @@ def linear_label(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array
     return with_shorter(label, short[0] if short else None)
 
 
-def _pair(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array | None:
+def _pair(op: OpBuilder, model: BaseEstimator, x: Table) -> Array | None:
     """Columns 0 and -s of the scores of two classes, by one product; None of more classes or rows that are nearly all zeros."""
     rows, weights = numbers(op, x), np.atleast_2d(model.coef_)
     if len(weights) != 1 or len(model.classes_) != 2 or sparse_rows.has_few(rows.value, 1):
@@ -158,7 +126,7 @@ def _pair(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> Array | None
     return affine(rows, np.concatenate([np.zeros_like(weights), -weights]).T, bias)
 
 
-def _in_one(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> tuple[Array, Array] | None:
+def _in_one(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array] | None:
     """Labels and probabilities (softmax; of two classes with a score of 0 for the first) by one operator of float32.
 
     None where scikit-learn does not compute in float32, or the labels are neither int64 nor strings. The softmax keeps small
@@ -189,14 +157,14 @@ def _in_one(op: OpBuilder, model: LinearClassifierMixin, x: Table) -> tuple[Arra
 
 def _many_labels() -> Any:
     y = np.stack([target(2), 1 - target(2)], axis=1)
-    return unfitted(_LINEAR, "RidgeClassifier").fit(data(), y)
+    return unfitted("RidgeClassifier").fit(data(), y)
 
 
 @sklearn.lower(
     "_RidgeClassifierMixin.predict",
-    cases=[*cases(classifier, _LINEAR, "RidgeClassifier", {"text": True}), built(_many_labels, f64(7, 4))],
+    cases=[*cases(classifier, "RidgeClassifier", {"text": True}), built(_many_labels, f64(7, 4))],
 )
-def ridge_label(op: OpBuilder, model: _RidgeClassifierMixin, x: Table) -> Array:
+def ridge_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score; for many labels the sign of each score."""
     if not model._label_binarizer.y_type_.startswith("multilabel"):
         return linear_label(op, model, x)
@@ -212,11 +180,11 @@ def one_against_rest(scores: Array) -> Array:
     "LogisticRegression.predict_proba",
     "LinearDiscriminantAnalysis.predict_proba",
     cases=[
-        *cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
-        *cases(classifier, "discriminant_analysis", "LinearDiscriminantAnalysis", {}, {"classes": 2}),
+        *cases(classifier, "LogisticRegression", {}, {"classes": 2}),
+        *cases(classifier, "LinearDiscriminantAnalysis", {}, {"classes": 2}),
     ],
 )
-def logistic_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis | LogisticRegression, x: Table) -> Array:
+def logistic_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logistic function of the score for two classes, softmax of the scores for more."""
     pair = _pair(op, model, x)
     if pair is not None:
@@ -229,21 +197,9 @@ def logistic_probabilities(op: OpBuilder, model: LinearDiscriminantAnalysis | Lo
 
 
 @sklearn.lower(
-    "LogisticRegression.predict_log_proba",
-    "SGDClassifier.predict_log_proba",
-    "MLPClassifier.predict_log_proba",
-    cases=cases(classifier, _LINEAR, "LogisticRegression", {}, {"classes": 2}),
-)
-def log_probabilities(op: OpBuilder, model: LogisticRegression | MLPClassifier | SGDClassifier, x: Table) -> Array:
-    """The logarithm of the probabilities."""
-    return np.log(called(op, model, "predict_proba", x))
-
-
-@sklearn.lower(
     "SGDClassifier.predict_proba",
     cases=cases(
         classifier,
-        _LINEAR,
         "SGDClassifier",
         {"loss": "log_loss"},
         {"loss": "log_loss", "classes": 2},
@@ -251,7 +207,7 @@ def log_probabilities(op: OpBuilder, model: LogisticRegression | MLPClassifier |
         {"loss": "modified_huber", "classes": 2},
     ),
 )
-def sgd_probabilities(op: OpBuilder, model: SGDClassifier, x: Table) -> Array:
+def sgd_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logistic functions of the scores, or (clip(score, -1, 1) + 1) / 2, divided by their sum."""
     scores = called(op, model, "decision_function", x)
     if model.loss == "log_loss":
@@ -260,19 +216,7 @@ def sgd_probabilities(op: OpBuilder, model: SGDClassifier, x: Table) -> Array:
     return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
 
 
-@sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_scores(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
+@sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, "SGDOneClassSVM"))
+def one_class_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' - offset."""
     return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)
-
-
-@sklearn.lower("SGDOneClassSVM.score_samples", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_samples(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
-    """The decision function plus the offset."""
-    return called(op, model, "decision_function", x) + model.offset_
-
-
-@sklearn.lower("SGDOneClassSVM.predict", cases=cases(regressor, _LINEAR, "SGDOneClassSVM"))
-def one_class_label(op: OpBuilder, model: SGDOneClassSVM, x: Table) -> Array:
-    """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) >= 0, np.int32(1), np.int32(-1))

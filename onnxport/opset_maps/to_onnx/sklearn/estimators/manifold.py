@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.linear_algebra import solve
@@ -12,17 +13,14 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
-
-if TYPE_CHECKING:
-    from sklearn.manifold import Isomap, LocallyLinearEmbedding
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers, results
 
 
-@sklearn.lower("Isomap.transform", cases=cases(transformer, "manifold", "Isomap", {"n_neighbors": 30}))
-def geodesic_projection(op: OpBuilder, model: Isomap, x: Table) -> Array:
+@sklearn.lower("Isomap.transform", cases=cases(transformer, "Isomap", {"n_neighbors": 30}))
+def geodesic_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The shortest ways to the fitted rows through the nearest of them, projected."""
     method = "kneighbors" if model.n_neighbors is not None else "radius_neighbors"
-    distance, index = (Array(op, item) for item in op.call(model.nbrs_, method, x, step="nbrs_"))
+    distance, index = results(op, model.nbrs_, method, x, step="nbrs_")
     ways = distance.const(np.asarray(model.dist_matrix_, np.float64))
     least = take(ways, index[:, 0], axis=0) + distance[:, 0][:, None]
     for k in range(1, int(distance.shape[1] or 0)):
@@ -34,12 +32,12 @@ def geodesic_projection(op: OpBuilder, model: Isomap, x: Table) -> Array:
 
 @sklearn.lower(
     "LocallyLinearEmbedding.transform",
-    cases=cases(transformer, "manifold", "LocallyLinearEmbedding", {}, {"n_neighbors": 3, "reg": 0.01}),
+    cases=cases(transformer, "LocallyLinearEmbedding", {}, {"n_neighbors": 3, "reg": 0.01}),
 )
-def barycentres(op: OpBuilder, model: LocallyLinearEmbedding, x: Table) -> Array:
+def barycentres(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The nearest fitted rows' embeddings, with the weights whose mean of them is nearest to the row (Roweis and Saul, 2000)."""
     rows = floats(op, x)
-    _, index = (Array(op, item) for item in op.call(model.nbrs_, "kneighbors", x, step="nbrs_"))
+    _, index = results(op, model.nbrs_, "kneighbors", x, step="nbrs_")
     gap = take(rows.const(model.nbrs_._fit_X), index, axis=0) - rows[:, None, :]
     gram = gap @ np.swapaxes(gap, 1, 2)
     diagonal: Any = np.eye(int(model.n_neighbors), dtype=gram.dtype)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -17,22 +17,16 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, matrix
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-    from sklearn.compose import TransformedTargetRegressor
-    from sklearn.model_selection._classification_threshold import BaseThresholdClassifier
-    from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier, _ConstantPredictor
-    from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, RegressorChain, _MultiOutputEstimator
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, each_called, matrix
 
 _ROWS = f64(7, 4)
 _SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
 
 
 def _made(kind: str, inner: str = _LIKELY, **options: object) -> Any:
-    return classifier("multiclass", kind, estimator=unfitted("linear_model", inner), **options)
+    return classifier(kind, estimator=unfitted(inner), **options)
 
 
 def _binary_score(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
@@ -49,7 +43,7 @@ def _threshold(estimator: BaseEstimator) -> float:
     return 0.0 if hasattr(estimator, "decision_function") and is_classifier(estimator) else 0.5
 
 
-def _scores(op: OpBuilder, model: OneVsRestClassifier | OutputCodeClassifier, x: Table) -> list[Array]:
+def _scores(op: OpBuilder, model: BaseEstimator, x: Table) -> list[Array]:
     return [_binary_score(op, part, x, f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
 
 
@@ -59,18 +53,18 @@ def _scores(op: OpBuilder, model: OneVsRestClassifier | OutputCodeClassifier, x:
 def _labelled() -> Any:
     x = data()
     y = np.stack([target(2), (x[:, 1] > 0).astype(int)], axis=1)
-    return unfitted("multiclass", "OneVsRestClassifier", estimator=unfitted("linear_model", _LIKELY)).fit(x, y)
+    return unfitted("OneVsRestClassifier", estimator=unfitted(_LIKELY)).fit(x, y)
 
 
-@sklearn.lower(
-    "OneVsRestClassifier.predict",
-    cases=[
-        built(lambda: _made("OneVsRestClassifier", text=True), _ROWS, dynamic=True),
-        built(lambda: _made("OneVsRestClassifier", _SCORED, classes=2), _ROWS),
-        built(_labelled, _ROWS),
-    ],
-)
-def rest_label(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
+_REST = [
+    built(_labelled, _ROWS, dynamic=True),
+    *(built(partial(_made, "OneVsRestClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
+    *(built(partial(_made, "OneVsRestClassifier", inner, classes=2), _ROWS) for inner in (_LIKELY, _SCORED)),
+]
+
+
+@sklearn.lower("OneVsRestClassifier.predict", cases=_REST)
+def rest_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose estimator is most for it, the first among equals; for several labels, ones where one is for it."""
     result = _scores(op, model, x)
     bound = _threshold(model.estimators_[0])
@@ -81,19 +75,10 @@ def rest_label(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(np.stack([item.astype(np.float64) for item in result], axis=1), axis=1))
 
 
-@sklearn.lower(
-    "OneVsRestClassifier.predict_proba",
-    cases=[
-        built(lambda: _made("OneVsRestClassifier"), _ROWS),
-        built(lambda: _made("OneVsRestClassifier", classes=2), _ROWS),
-        built(_labelled, _ROWS),
-    ],
-)
-def rest_probabilities(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
+@sklearn.lower("OneVsRestClassifier.predict_proba", cases=_REST)
+def rest_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' probabilities, divided by their sum where the labels exclude each other."""
-    parts = [
-        called(op, part, "predict_proba", x, step=f"estimators_.{i}")[:, 1] for i, part in enumerate(model.estimators_)
-    ]
+    parts = [part[:, 1] for part in each_called(op, model.estimators_, "predict_proba", x)]
     if len(parts) == 1:
         return both_classes(parts[0])
     result = np.stack(parts, axis=1)
@@ -103,27 +88,11 @@ def rest_probabilities(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> A
     return result / np.where(total == 0, 1.0, total)
 
 
-@sklearn.lower(
-    "OneVsRestClassifier.decision_function",
-    cases=[
-        built(lambda: _made("OneVsRestClassifier", _SCORED), _ROWS),
-        built(lambda: _made("OneVsRestClassifier", classes=2), _ROWS),
-    ],
-)
-def rest_scores(op: OpBuilder, model: OneVsRestClassifier, x: Table) -> Array:
+@sklearn.lower("OneVsRestClassifier.decision_function", cases=_REST)
+def rest_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' scores."""
-    parts = [
-        called(op, part, "decision_function", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)
-    ]
+    parts = list(each_called(op, model.estimators_, "decision_function", x))
     return parts[0] if len(parts) == 1 else np.stack([item.reshape(-1) for item in parts], axis=1)
-
-
-@sklearn.lower(
-    "_ConstantPredictor.predict", "_ConstantPredictor.decision_function", cases=[built(lambda: _constant(), _ROWS)]
-)
-def constant_label(op: OpBuilder, model: _ConstantPredictor, x: Table) -> Array:
-    """The only label that was fitted."""
-    return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
 
 
 def _constant() -> Any:
@@ -132,8 +101,14 @@ def _constant() -> Any:
     return _ConstantPredictor().fit(data(), np.array([1]))
 
 
-@sklearn.lower("_ConstantPredictor.predict_proba", cases=[built(lambda: _constant(), _ROWS)])
-def constant_probabilities(op: OpBuilder, model: _ConstantPredictor, x: Table) -> Array:
+@sklearn.lower("_ConstantPredictor.predict", "_ConstantPredictor.decision_function", cases=[built(_constant, _ROWS)])
+def constant_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The only label that was fitted."""
+    return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
+
+
+@sklearn.lower("_ConstantPredictor.predict_proba", cases=[built(_constant, _ROWS)])
+def constant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Certainty of the only label."""
     share = np.asarray(model.y_, np.float64).ravel()[0]
     return full(Array(op, matrix(op, x)), (None, 1), 1.0, np.float64) * np.array([[1 - share, share]])
@@ -142,15 +117,14 @@ def constant_probabilities(op: OpBuilder, model: _ConstantPredictor, x: Table) -
 # -- one against one -------------------------------------------------------------------------------------------------------
 
 
-@sklearn.lower(
-    "OneVsOneClassifier.decision_function",
-    cases=[
-        built(lambda: _made("OneVsOneClassifier"), _ROWS, dynamic=True),
-        built(lambda: _made("OneVsOneClassifier", _SCORED), _ROWS),
-        built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
-    ],
-)
-def pair_scores(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
+_PAIRS = [
+    *(built(partial(_made, "OneVsOneClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
+    built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS, dynamic=True),
+]
+
+
+@sklearn.lower("OneVsOneClassifier.decision_function", cases=_PAIRS)
+def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Votes of the pairs' estimators, and a share below a half of a vote from their scores."""
     labels, scores = [], []
     for i, part in enumerate(model.estimators_):
@@ -162,14 +136,8 @@ def pair_scores(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
     return result[:, 1] if model.n_classes_ == 2 else result
 
 
-@sklearn.lower(
-    "OneVsOneClassifier.predict",
-    cases=[
-        built(lambda: _made("OneVsOneClassifier", text=True), _ROWS),
-        built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
-    ],
-)
-def pair_label(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
+@sklearn.lower("OneVsOneClassifier.predict", cases=_PAIRS)
+def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     result = called(op, model, "decision_function", x)
     if model.n_classes_ == 2:
@@ -182,7 +150,7 @@ def pair_label(op: OpBuilder, model: OneVsOneClassifier, x: Table) -> Array:
     "OutputCodeClassifier.predict",
     cases=[built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True)],
 )
-def code_label(op: OpBuilder, model: OutputCodeClassifier, x: Table) -> Array:
+def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
     return take_class(model.classes_, np.argmin(product_squares(result, model.code_book_), axis=1))
@@ -193,75 +161,60 @@ def code_label(op: OpBuilder, model: OutputCodeClassifier, x: Table) -> Array:
 
 def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
     if kind.endswith("Regressor") or kind == "RegressorChain":
-        inner = {"estimator": unfitted("linear_model", "Ridge")}
-        return regressor("multioutput", kind, outputs=2, **inner, **options)
+        inner = {"estimator": unfitted("Ridge")}
+        return regressor(kind, outputs=2, **inner, **options)
     x = data()
     y = np.stack([target(3), (x[:, 1] > 0).astype(int)], axis=1)
     y = y > 0 if kind == "ClassifierChain" else y
-    return unfitted("multioutput", kind, estimator=unfitted("linear_model", _LIKELY), **options).fit(x, y.astype(int))
+    return unfitted(kind, estimator=unfitted(_LIKELY), **options).fit(x, y.astype(int))
 
 
 @sklearn.lower(
     "_MultiOutputEstimator.predict",
-    cases=[
-        built(_outputs, _ROWS, dynamic=True),
-        built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
-    ],
+    cases=[built(_outputs, _ROWS, dynamic=True), built(lambda: _outputs("MultiOutputRegressor"), _ROWS)],
 )
-def each_output(op: OpBuilder, model: _MultiOutputEstimator, x: Table) -> Array:
+def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
-    parts = [called(op, part, "predict", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+    parts = list(each_called(op, model.estimators_, "predict", x))
     return np.stack([item.T if item.ndim > 1 else item for item in parts], axis=-1)
 
 
 @sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
-def each_probabilities(op: OpBuilder, model: MultiOutputClassifier, x: Table) -> Any:
+def each_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The estimators' probabilities, an array for each output."""
-    return [called(op, part, "predict_proba", x, step=f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
+    return list(each_called(op, model.estimators_, "predict_proba", x))
 
 
 def _response(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, step: str) -> Array:
-    """One column of an estimator's predictions: of probabilities that of the second class."""
+    """One column of an estimator's predictions: of probabilities that of the second class; float64."""
     result = called(op, estimator, method, x, step=step)
     if result.ndim == 2:
         if result.shape[1] != 2:
             raise UnsupportedOperator("a chain of estimators of more than two classes")
-        return result[:, 1]
-    return result
+        result = result[:, 1]
+    return result.astype(np.float64)
 
 
-def _chained(op: OpBuilder, model: ClassifierChain | RegressorChain, method: str, x: Table) -> Array:
+def _chained(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> Array:
     rows = Array(op, matrix(op, x))
     features: list[Array] = []
     parts: list[Array] = []
     feature_method = getattr(model, "chain_method_", "predict")
     for i, part in enumerate(model.estimators_):
-        wide = (
-            np.hstack([rows, *(item[:, None] for item in features)])
-            if features
-            else np.hstack([rows, full(rows, (None, 0), 0.0, np.float64)])
-        )
-        features.append(_response(op, part, feature_method, one_value(wide), f"estimators_.{i}").astype(np.float64))
-        same = method == feature_method
-        parts.append(
-            features[-1]
-            if same
-            else _response(op, part, method, one_value(wide), f"estimators_.{i}").astype(np.float64)
-        )
+        before = [item[:, None] for item in features] or [full(rows, (None, 0), 0.0, np.float64)]
+        wide, step = one_value(np.hstack([rows, *before])), f"estimators_.{i}"
+        features.append(_response(op, part, feature_method, wide, step))
+        parts.append(features[-1] if method == feature_method else _response(op, part, method, wide, step))
     inverse = np.argsort(np.asarray(model.order_))
     return np.stack([parts[int(i)] for i in inverse], axis=1)
-
-
-def _maker(make: Callable[..., object], name: str, **options: object) -> Any:
-    return lambda: make(name, **options)
 
 
 def _lower_chain(method: str, *names: str) -> None:
     @sklearn.lower(
         *(f"{name}.{method}" for name in names),
-        cases=[built(_maker(_outputs, name, order=[1, 0]), _ROWS) for name in names],
+        cases=[built(partial(_outputs, name, order=[1, 0]), _ROWS) for name in names],
     )
-    def chain(op: OpBuilder, model: ClassifierChain | RegressorChain, x: Table) -> Array:
+    def chain(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """Each estimator on the rows and the predictions of those before it."""
         return _chained(op, model, method, x)
 
@@ -271,50 +224,25 @@ _lower_chain("predict_proba", "ClassifierChain")
 _lower_chain("decision_function", "ClassifierChain")
 
 
-@sklearn.lower("ClassifierChain.predict_log_proba", cases=[built(lambda: _outputs("ClassifierChain"), _ROWS)])
-def chain_log_probabilities(op: OpBuilder, model: ClassifierChain, x: Table) -> Array:
-    """The logarithm of the probabilities."""
-    return np.log(called(op, model, "predict_proba", x))
-
-
 # -- one inner estimator -----------------------------------------------------------------------------------------------------
 
-_INNER = {
-    "SelfTrainingClassifier": "estimator_",
-    "FixedThresholdClassifier": "estimator_",
-    "TunedThresholdClassifierCV": "estimator_",
-    "FrozenEstimator": "estimator",
-}
-_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
+_THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 
 
-def _frozen(name: str) -> Any:
+def _frozen(name: str, inner: str = _LIKELY, **options: object) -> Any:
+    estimator = unfitted(inner)
     if name == "SelfTrainingClassifier":
         y = target()
         y[::3] = -1
-        return unfitted("semi_supervised", name, estimator=unfitted("linear_model", _LIKELY)).fit(data(), y)
-    inner = unfitted("linear_model", _LIKELY)
+        return unfitted(name, estimator=estimator).fit(data(), y)
     if name == "FrozenEstimator":
-        return unfitted("frozen", name, estimator=inner.fit(data(), target()))
-    return classifier("model_selection", name, classes=2, estimator=inner)
+        return unfitted(name, estimator=estimator.fit(data(), target()))
+    return classifier(name, classes=2, estimator=estimator, **options)
 
 
-def _lower_inner(method: str) -> None:
-    names = [name for name in _INNER if not (method == "predict" and "Threshold" in name)]
-
-    @sklearn.lower(
-        *(f"{name}.{method}" for name in names), cases=[built(_maker(_frozen, name), _ROWS) for name in names]
-    )
-    def inner(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
-        """The same method of the estimator inside."""
-        attribute = _INNER[type(model).__name__]
-        if not hasattr(model, attribute):  # the estimator was fitted before
-            attribute = "estimator"
-        return op.call(getattr(model, attribute), method, x, step=attribute)
-
-
-for _method in _METHODS:
-    _lower_inner(_method)
+for _names, _methods in ((("SelfTrainingClassifier",), METHODS), (_THRESHOLDS, METHODS[1:])):
+    lower_inner("estimator_", _names, _methods, [built(partial(_frozen, name), _ROWS) for name in _names])
+lower_inner("estimator", ["FrozenEstimator"], METHODS, [built(partial(_frozen, "FrozenEstimator"), _ROWS)])
 
 
 @sklearn.lower(
@@ -323,27 +251,11 @@ for _method in _METHODS:
     "TunedThresholdClassifierCV.predict",
     cases=[
         built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS, dynamic=True),
-        built(
-            lambda: classifier(
-                "model_selection",
-                "FixedThresholdClassifier",
-                classes=2,
-                text=True,
-                pos_label="low",
-                threshold=0.3,
-                estimator=unfitted("linear_model", _LIKELY),
-            ),
-            _ROWS,
-        ),
-        built(
-            lambda: classifier(
-                "model_selection", "FixedThresholdClassifier", classes=2, estimator=unfitted("linear_model", _SCORED)
-            ),
-            _ROWS,
-        ),
+        built(lambda: _frozen("FixedThresholdClassifier", text=True, pos_label="low", threshold=0.3), _ROWS),
+        built(lambda: _frozen("FixedThresholdClassifier", _SCORED), _ROWS),
     ],
 )
-def threshold_label(op: OpBuilder, model: BaseThresholdClassifier, x: Table) -> Array:
+def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The positive class from the threshold on."""
     inner = getattr(model, "estimator_", model.estimator)
     wanted = model._get_response_method()
@@ -368,7 +280,7 @@ def threshold_label(op: OpBuilder, model: BaseThresholdClassifier, x: Table) -> 
 
 
 def _transformed(**options: object) -> Any:
-    model = unfitted("compose", "TransformedTargetRegressor", regressor=unfitted("linear_model", "Ridge"), **options)
+    model = unfitted("TransformedTargetRegressor", regressor=unfitted("Ridge"), **options)
     return model.fit(data(), quantity(positive=True))
 
 
@@ -376,10 +288,10 @@ def _transformed(**options: object) -> Any:
     "TransformedTargetRegressor.predict",
     cases=[
         built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
-        built(lambda: _transformed(transformer=unfitted("preprocessing", "StandardScaler")), _ROWS),
+        built(lambda: _transformed(transformer=unfitted("StandardScaler")), _ROWS),
     ],
 )
-def untransformed(op: OpBuilder, model: TransformedTargetRegressor, x: Table) -> Array:
+def untransformed(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""
     prediction = called(op, model.regressor_, "predict", x, step="regressor_")
     column = prediction[:, None] if prediction.ndim == 1 else prediction

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array as Drawn
@@ -12,25 +13,22 @@ from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, logsumexp
+from onnxport.opset_maps.to_onnx.sklearn.classes import logsumexp
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
-if TYPE_CHECKING:
-    from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, _BaseNB
-
-_HERE = "naive_bayes"
 _COUNTS = Drawn("int64", (7, 4), 0, 3)
 
 
 def _of_counts(name: str, **options: object) -> Any:
     counts = np.clip(np.abs(data()).astype(np.int64), 0, 3)
     counts[:4] = np.arange(4)[:, None]  # each column has each count
-    return unfitted(_HERE, name, **options).fit(counts, target())
+    return unfitted(name, **options).fit(counts, target())
 
 
-@sklearn.lower("GaussianNB.predict_joint_log_proba", cases=cases(classifier, _HERE, "GaussianNB", {}, {"classes": 2}))
-def gaussian_joint(op: OpBuilder, model: GaussianNB, x: Table) -> Array:
+@sklearn.lower("GaussianNB.predict_joint_log_proba", cases=cases(classifier, "GaussianNB", {}, {"classes": 2}))
+def gaussian_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """log prior - 1/2 sum log(2 pi var) - 1/2 sum (x - mean)^2 / var."""
     gaps = floats(op, x)[:, None] - model.theta_[None]
     constant = np.log(model.class_prior_) - 0.5 * np.sum(np.log(2.0 * np.pi * model.var_), axis=1)
@@ -45,7 +43,7 @@ def gaussian_joint(op: OpBuilder, model: GaussianNB, x: Table) -> Array:
         built(lambda: _of_counts("ComplementNB", norm=True), Drawn("float32", (7, 4), 0, 3)),
     ],
 )
-def multinomial_joint(op: OpBuilder, model: ComplementNB | MultinomialNB, x: Table) -> Array:
+def multinomial_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts times the features' log probabilities, plus the log prior where the model uses it."""
     joint = numbers(op, x) @ model.feature_log_prob_.T
     uses_prior = not hasattr(model, "feature_all_") or len(model.classes_) == 1
@@ -55,14 +53,11 @@ def multinomial_joint(op: OpBuilder, model: ComplementNB | MultinomialNB, x: Tab
 @sklearn.lower(
     "BernoulliNB.predict_joint_log_proba",
     cases=[
-        *cases(classifier, _HERE, "BernoulliNB", {}, {"binarize": 0.5}),
-        built(
-            lambda: unfitted(_HERE, "BernoulliNB", binarize=None).fit(data() > 0, target()),
-            Drawn("int64", (7, 4), 0, 1),
-        ),
+        *cases(classifier, "BernoulliNB", {}, {"binarize": 0.5}),
+        built(lambda: unfitted("BernoulliNB", binarize=None).fit(data() > 0, target()), Drawn("int64", (7, 4), 0, 1)),
     ],
 )
-def bernoulli_joint(op: OpBuilder, model: BernoulliNB, x: Table) -> Array:
+def bernoulli_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The log probabilities of the features that are there, and of the others that they are not."""
     rows = numbers(op, x)
     if model.binarize is not None:
@@ -74,7 +69,7 @@ def bernoulli_joint(op: OpBuilder, model: BernoulliNB, x: Table) -> Array:
 @sklearn.lower(
     "CategoricalNB.predict_joint_log_proba", cases=[built(lambda: _of_counts("CategoricalNB"), _COUNTS, dynamic=True)]
 )
-def categorical_joint(op: OpBuilder, model: CategoricalNB, x: Table) -> Array:
+def categorical_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The categories' log probabilities; a category that was not fitted is an error, as in scikit-learn."""
     rows = numbers(op, x).astype(np.int64)
     joint = take(rows.const(model.feature_log_prob_[0].T), rows[:, 0], axis=0)
@@ -83,20 +78,17 @@ def categorical_joint(op: OpBuilder, model: CategoricalNB, x: Table) -> Array:
     return joint + model.class_log_prior_
 
 
-@sklearn.lower("_BaseNB.predict_log_proba", cases=cases(classifier, _HERE, "GaussianNB"))
-def log_probabilities(op: OpBuilder, model: _BaseNB, x: Table) -> Array:
+@sklearn.lower("_BaseNB.predict_log_proba", cases=cases(classifier, "GaussianNB"))
+def log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The joint log probabilities less the logarithm of their sum."""
     joint = called(op, model, "predict_joint_log_proba", x)
     return joint - logsumexp(joint, keepdims=True)
 
 
-@sklearn.lower("_BaseNB.predict_proba", cases=cases(classifier, _HERE, "GaussianNB"))
-def probabilities(op: OpBuilder, model: _BaseNB, x: Table) -> Array:
+@sklearn.lower("_BaseNB.predict_proba", cases=cases(classifier, "GaussianNB"))
+def probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """exp of the log probabilities."""
     return np.exp(called(op, model, "predict_log_proba", x))
 
 
-@sklearn.lower("_BaseNB.predict", cases=cases(classifier, _HERE, "GaussianNB", {}, {"text": True}))
-def label(op: OpBuilder, model: _BaseNB, x: Table) -> Array:
-    """The class of the greatest joint log probability."""
-    return label_of_scores(model.classes_, called(op, model, "predict_joint_log_proba", x))
+lower_label(["_BaseNB"], "predict_joint_log_proba", cases(classifier, "GaussianNB", {}, {"text": True}))

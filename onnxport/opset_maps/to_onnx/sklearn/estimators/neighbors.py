@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -14,8 +15,11 @@ from onnxport.graph.facts import Fact
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
+    dense,
     distances,
     exact_squares,
+    least_of,
+    named_metric,
     nearest,
     nearest_by_product,
     nearest_of_sparse,
@@ -26,42 +30,25 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, matrix, numbers
-
-if TYPE_CHECKING:
-    from sklearn.neighbors import (
-        KNeighborsClassifier,
-        KNeighborsRegressor,
-        KNeighborsTransformer,
-        LocalOutlierFactor,
-        NeighborhoodComponentsAnalysis,
-        RadiusNeighborsClassifier,
-        RadiusNeighborsRegressor,
-        RadiusNeighborsTransformer,
-    )
-    from sklearn.neighbors._base import KNeighborsMixin, NeighborsBase
-
-_HERE = "neighbors"
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix, numbers, results
 
 
-def neighbours_of(op: OpBuilder, model: KNeighborsMixin, x: Table, k: int | None = None) -> tuple[Array, Array]:
+def neighbours_of(op: OpBuilder, model: BaseEstimator, x: Table, k: int | None = None) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows, [N, k]."""
     rows = _given(op, model, x)
     k = int(k or model.n_neighbors)
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
-        distance = rows.astype(np.float64)
-        least, places = op.TopK(distance.value, [k], axis=1, largest=0, sorted=1)
-        return rows.of(least), rows.of(places)
+        return least_of(rows.astype(np.float64), k)
     if _both_sparse(model, x) and metric == "euclidean":
-        return nearest_of_sparse(rows, _fitted(model), k)
+        return nearest_of_sparse(rows, dense(model._fit_X), k)
     if model._fit_method == "brute" and metric in ("euclidean", "l2"):
-        return nearest_by_product(rows, _fitted(model), k)
+        return nearest_by_product(rows, dense(model._fit_X), k)
     if getattr(model, "_tree", None) is None:
-        distance, index = nearest(rows, _fitted(model), k, metric, parameters)
+        distance, index = nearest(rows, dense(model._fit_X), k, metric, parameters)
         return _as_scikit(model, rows, distance), index
     visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
-    distance, index = nearest(rows, _fitted(model)[visited], k, metric, parameters)
+    distance, index = nearest(rows, dense(model._fit_X)[visited], k, metric, parameters)
     return distance, take(index.const(visited), index, axis=0)
 
 
@@ -69,7 +56,7 @@ def neighbours_of(op: OpBuilder, model: KNeighborsMixin, x: Table, k: int | None
 _STORED: Fact[ir.Value] = Fact("stored_distances")
 
 
-def _given(op: OpBuilder, model: NeighborsBase, x: Table) -> Array:
+def _given(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The rows, or distances instead of rows; to scikit-learn, what a sparse matrix of these leaves out is no neighbour."""
     if model.effective_metric_ != "precomputed" or not is_sparse(x):
         return numbers(op, x)
@@ -82,19 +69,19 @@ def _given(op: OpBuilder, model: NeighborsBase, x: Table) -> Array:
     return Array(op, stored)
 
 
-def _graph(model: KNeighborsTransformer | RadiusNeighborsTransformer, zeros: Array, infinite: Array) -> Array:
+def _graph(model: BaseEstimator, zeros: Array, infinite: Array) -> Array:
     if model.mode == "distance":
         _STORED.set(zeros.value, infinite.value)
     return zeros
 
 
-def _as_scikit(model: NeighborsBase, rows: Array, distance: Array) -> Array:
+def _as_scikit(model: BaseEstimator, rows: Array, distance: Array) -> Array:
     """Distances in float32 where scikit-learn computes them as a product of float32 matrices."""
     narrow = rows.dtype == model._fit_X.dtype == np.float32 and model._fit_method == "brute"
     return distance.astype(np.float32) if narrow and model.effective_metric_ == "cosine" else distance
 
 
-def _metric(model: NeighborsBase, rows: Array) -> tuple[str, dict[str, Any]]:
+def _metric(model: BaseEstimator, rows: Array) -> tuple[str, dict[str, Any]]:
     by_scipy = model._fit_method == "brute" and rows.dtype != model._fit_X.dtype
     if model.effective_metric_ == "braycurtis" and by_scipy:  # its denominator is another one
         raise UnsupportedOperator(
@@ -107,47 +94,45 @@ def _metric(model: NeighborsBase, rows: Array) -> tuple[str, dict[str, Any]]:
     return model.effective_metric_, dict(model.effective_metric_params_ or {})
 
 
-def _both_sparse(model: NeighborsBase, x: Table) -> bool:
+def _both_sparse(model: BaseEstimator, x: Table) -> bool:
     return hasattr(model._fit_X, "toarray") and is_sparse(x)
-
-
-def _fitted(model: NeighborsBase) -> np.ndarray:
-    rows = model._fit_X
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    return np.asarray(rows)
 
 
 @sklearn.lower(
     "KNeighborsMixin.kneighbors",
     cases=[
-        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
-        *cases(regressor, _HERE, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
-        *cases(regressor, _HERE, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
+        *cases(regressor, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
+        *cases(regressor, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
+        *cases(regressor, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
     ],
 )
-def kneighbors(op: OpBuilder, model: KNeighborsMixin, x: Table) -> tuple[Array, Array]:
+def kneighbors(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows."""
     return neighbours_of(op, model, x)
 
 
-def _weights(distance: Array, weights: str | Callable[..., np.ndarray] | None) -> Array | None:
-    if weights in (None, "uniform"):
-        return None
-    if weights != "distance":
+def _count_by_distance(weights: str | Callable[..., np.ndarray] | None) -> bool:
+    """Whether near neighbours count for more."""
+    if weights not in (None, "uniform", "distance"):
         raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
+    return weights == "distance"
+
+
+def _weights(distance: Array, weights: str | Callable[..., np.ndarray] | None) -> Array | None:
+    if not _count_by_distance(weights):
+        return None
     zero = distance == 0.0
     weight = 1.0 / np.where(zero, 1.0, distance)
     return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(distance.dtype), weight)
 
 
-def _targets(model: KNeighborsClassifier | RadiusNeighborsClassifier) -> tuple[np.ndarray, list[np.ndarray]]:
+def _targets(model: BaseEstimator) -> tuple[np.ndarray, list[np.ndarray]]:
     y = np.asarray(model._y)
     several = getattr(model, "outputs_2d_", False)
     return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if several else [model.classes_])
 
 
-def _votes(model: KNeighborsClassifier, distance: Array, index: Array) -> list[Array]:
+def _votes(model: BaseEstimator, distance: Array, index: Array) -> list[Array]:
     """For each label column the summed weights of the classes among the neighbours, [N, K]."""
     weights = _weights(distance, model.weights)
     y, classes = _targets(model)
@@ -163,24 +148,24 @@ def _votes(model: KNeighborsClassifier, distance: Array, index: Array) -> list[A
 @sklearn.lower(
     "KNeighborsClassifier.predict_proba",
     cases=[
-        *cases(classifier, _HERE, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
-        *cases(classifier, _HERE, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
+        *cases(classifier, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
+        *cases(classifier, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
     ],
 )
-def neighbour_probabilities(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Any:
+def neighbour_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """Shares of the classes among the neighbours."""
-    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    distance, index = results(op, model, "kneighbors", x)
     parts = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
     return parts if model.outputs_2d_ else parts[0]
 
 
 @sklearn.lower(
     "KNeighborsClassifier.predict",
-    cases=cases(classifier, _HERE, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
+    cases=cases(classifier, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
 )
-def neighbour_label(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Array:
+def neighbour_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes, the first among equals."""
-    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    distance, index = results(op, model, "kneighbors", x)
     _, classes = _targets(model)
     columns = [
         take_class(labels, np.argmax(votes, axis=1))
@@ -192,13 +177,13 @@ def neighbour_label(op: OpBuilder, model: KNeighborsClassifier, x: Table) -> Arr
 @sklearn.lower(
     "KNeighborsRegressor.predict",
     cases=[
-        *cases(regressor, _HERE, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
-        *cases(regressor, _HERE, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
+        *cases(regressor, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
+        *cases(regressor, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
     ],
 )
-def neighbour_value(op: OpBuilder, model: KNeighborsRegressor, x: Table) -> Array:
+def neighbour_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the neighbours' values, weighted."""
-    distance, index = (Array(op, item) for item in op.call(model, "kneighbors", x))
+    distance, index = results(op, model, "kneighbors", x)
     y = np.asarray(model._y)
     values = take(index.const(y if y.ndim > 1 else y[:, None]), index, axis=0)
     weights = _weights(distance, model.weights)
@@ -213,12 +198,7 @@ def neighbour_value(op: OpBuilder, model: KNeighborsRegressor, x: Table) -> Arra
 # -- within a radius -------------------------------------------------------------------------------------------------------
 
 
-def _within(
-    model: RadiusNeighborsClassifier | RadiusNeighborsRegressor | RadiusNeighborsTransformer,
-    rows: Array,
-    *,
-    sparse: bool,
-) -> tuple[Array, Array]:
+def _within(model: BaseEstimator, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
@@ -226,23 +206,21 @@ def _within(
         return distance, distance <= float(model.radius)
     radius = float(model.radius)
     if metric == "sqeuclidean":
-        distance = exact_squares(rows, _fitted(model), radius)
+        distance = exact_squares(rows, dense(model._fit_X), radius)
         return distance, distance <= radius
     if metric == "euclidean" and sparse:
-        squares = product_squares(rows, _fitted(model))
+        squares = product_squares(rows, dense(model._fit_X))
         return np.sqrt(squares), squares <= model.radius * model.radius
-    if metric == "euclidean" or (metric == "minkowski" and parameters.get("p", 2) == 2 and parameters.get("w") is None):
-        squares = exact_squares(rows, _fitted(model), radius * radius)
+    if named_metric(metric, parameters) == "euclidean":
+        squares = exact_squares(rows, dense(model._fit_X), radius * radius)
         return np.sqrt(squares), squares <= radius * radius
-    distance = _as_scikit(model, rows, distances(rows, _fitted(model), metric, parameters))
+    distance = _as_scikit(model, rows, distances(rows, dense(model._fit_X), metric, parameters))
     return distance, distance <= model.radius  # as NumPy compares them: in float32 where they are that
 
 
 def _radius_weights(distance: Array, inside: Array, weights: str | Callable[..., np.ndarray] | None) -> Array:
-    if weights in (None, "uniform"):
+    if not _count_by_distance(weights):
         return inside.astype(np.float64)
-    if weights != "distance":
-        raise UnsupportedOperator("weights= given by a function have no mapping; use 'uniform' or 'distance'")
     zero = (distance == 0.0) & inside
     weight = np.where(inside & ~zero, 1.0 / np.where(zero, 1.0, distance), 0.0).astype(np.float64)
     return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), weight)
@@ -250,9 +228,9 @@ def _radius_weights(distance: Array, inside: Array, weights: str | Callable[...,
 
 @sklearn.lower(
     "RadiusNeighborsClassifier.predict_proba",
-    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
+    cases=cases(classifier, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
 )
-def radius_probabilities(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> Any:
+def radius_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """Shares of the classes within the radius; where there is no row, all to the outlier label.
 
     Without an outlier label scikit-learn refuses such a row; the graph gives zeros.
@@ -280,9 +258,9 @@ def radius_probabilities(op: OpBuilder, model: RadiusNeighborsClassifier, x: Tab
 
 @sklearn.lower(
     "RadiusNeighborsClassifier.predict",
-    cases=cases(classifier, _HERE, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
+    cases=cases(classifier, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
 )
-def radius_label(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> Array:
+def radius_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest share; the outlier label where there is none."""
     shares = op.call(model, "predict_proba", x)
     _, classes = _targets(model)
@@ -300,9 +278,9 @@ def radius_label(op: OpBuilder, model: RadiusNeighborsClassifier, x: Table) -> A
 
 @sklearn.lower(
     "RadiusNeighborsRegressor.predict",
-    cases=cases(regressor, _HERE, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
+    cases=cases(regressor, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
 )
-def radius_value(op: OpBuilder, model: RadiusNeighborsRegressor, x: Table) -> Array:
+def radius_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted mean of the values within the radius; where there is no row NaN, or what that is among integers."""
     y = np.asarray(model._y)
     values = y if y.ndim > 1 else y[:, None]
@@ -324,8 +302,8 @@ def radius_value(op: OpBuilder, model: RadiusNeighborsRegressor, x: Table) -> Ar
 # -- graphs and outliers ------------------------------------------------------------------------------------------------------
 
 
-@sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, _HERE, "KNeighborsTransformer"))
-def neighbour_graph(op: OpBuilder, model: KNeighborsTransformer, x: Table) -> Array:
+@sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, "KNeighborsTransformer"))
+def neighbour_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
@@ -336,18 +314,16 @@ def neighbour_graph(op: OpBuilder, model: KNeighborsTransformer, x: Table) -> Ar
     return _graph(model, *parts)
 
 
-@sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, _HERE, "RadiusNeighborsTransformer"))
-def radius_graph(op: OpBuilder, model: RadiusNeighborsTransformer, x: Table) -> Array:
+@sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, "RadiusNeighborsTransformer"))
+def radius_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
     distance, inside = _within(model, _given(op, model, x), sparse=_both_sparse(model, x))
     filled = distance if model.mode == "distance" else np.ones_like(distance, np.float64)
     return _graph(model, np.where(inside, filled, 0.0), np.where(inside, filled, np.inf))
 
 
-@sklearn.lower(
-    "LocalOutlierFactor.score_samples", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
-)
-def local_outlier_samples(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
+@sklearn.lower("LocalOutlierFactor.score_samples", cases=cases(regressor, "LocalOutlierFactor", {"novelty": True}))
+def local_outlier_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The opposite of the mean ratio of the neighbours' densities to the row's own."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors_)
     if numbers(op, x).dtype == np.float32:
@@ -358,23 +334,9 @@ def local_outlier_samples(op: OpBuilder, model: LocalOutlierFactor, x: Table) ->
 
 
 @sklearn.lower(
-    "LocalOutlierFactor.decision_function", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True})
-)
-def local_outlier_decision(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
-    """The scores less the offset."""
-    return called(op, model, "score_samples", x) - model.offset_
-
-
-@sklearn.lower("LocalOutlierFactor.predict", cases=cases(regressor, _HERE, "LocalOutlierFactor", {"novelty": True}))
-def local_outlier_label(op: OpBuilder, model: LocalOutlierFactor, x: Table) -> Array:
-    """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)
-
-
-@sklearn.lower(
     "NeighborhoodComponentsAnalysis.transform",
-    cases=cases(classifier, _HERE, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
+    cases=cases(classifier, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
 )
-def neighbourhood_components(op: OpBuilder, model: NeighborhoodComponentsAnalysis, x: Table) -> Array:
+def neighbourhood_components(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components'."""
     return numbers(op, x) @ model.components_.T

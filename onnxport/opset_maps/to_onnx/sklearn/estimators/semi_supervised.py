@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -13,32 +14,29 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
-
-if TYPE_CHECKING:
-    from sklearn.semi_supervised._label_propagation import BaseLabelPropagation
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers, results
 
 
 def _partly(name: str, **options: object) -> Any:
     labels = target()
     labels[::2] = -1
-    return unfitted("semi_supervised", name, **options).fit(data(), labels)
+    return unfitted(name, **options).fit(data(), labels)
 
 
-@sklearn.lower(
-    "BaseLabelPropagation.predict_proba",
-    cases=[
-        built(lambda: _partly("LabelPropagation", tol=0.1), f64(7, 4), dynamic=True),
-        built(lambda: _partly("LabelSpreading", gamma=0.5), f32(7, 4)),
-        built(lambda: _partly("LabelSpreading", kernel="knn"), f64(7, 4)),
-    ],
-)
-def spread_labels(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array:
+_CASES = [
+    built(lambda: _partly("LabelPropagation", tol=0.1), f64(7, 4), dynamic=True),
+    built(lambda: _partly("LabelSpreading", gamma=0.5), f32(7, 4)),
+    *(built(lambda: _partly("LabelSpreading", kernel="knn"), rows) for rows in (f64(7, 4), f32(7, 4))),
+]
+
+
+@sklearn.lower("BaseLabelPropagation.predict_proba", cases=_CASES)
+def spread_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted rows' distributions over the labels, weighted by the kernel or summed over the nearest rows."""
     if model.kernel == "knn":
-        _, index = (Array(op, item) for item in op.call(model.nn_fit, "kneighbors", x, step="nn_fit"))
+        _, index = results(op, model.nn_fit, "kneighbors", x, step="nn_fit")
         shares = np.sum(take(index.const(model.label_distributions_), index, axis=0), axis=1)
     elif model.kernel == "rbf":
         shares = kernel(numbers(op, x), model.X_, "rbf", {"gamma": model.gamma}) @ model.label_distributions_
@@ -47,13 +45,4 @@ def spread_labels(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array
     return shares / np.sum(shares, axis=1, keepdims=True)
 
 
-@sklearn.lower(
-    "BaseLabelPropagation.predict",
-    cases=[
-        built(lambda: _partly("LabelPropagation", tol=0.1), f64(7, 4), dynamic=True),
-        built(lambda: _partly("LabelSpreading", kernel="knn"), f32(7, 4)),
-    ],
-)
-def spread_label(op: OpBuilder, model: BaseLabelPropagation, x: Table) -> Array:
-    """The label with the greatest share."""
-    return label_of_scores(model.classes_, called(op, model, "predict_proba", x))
+lower_label(["BaseLabelPropagation"], "predict_proba", _CASES)

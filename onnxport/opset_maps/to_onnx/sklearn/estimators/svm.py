@@ -5,28 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import gaussian_sums, kernel
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, gaussian_sums, kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-    from sklearn.svm import SVR, NuSVR, OneClassSVM
-    from sklearn.svm._base import BaseLibSVM, BaseSVC
-
-_HERE = "svm"
 # From so many vectors on the kernel is computed for a block of rows at a time; below, asking for the number of rows takes a tenth
 # of one row's time, and the kernel of 10,000 rows at most 650 MB.
 _LARGE = 1 << 13
@@ -39,22 +34,22 @@ _KERNELS: list[dict[str, Any]] = [
 
 
 def _precomputed() -> Any:
-    return unfitted(_HERE, "SVC", kernel="precomputed").fit(data() @ data().T, target())
+    return unfitted("SVC", kernel="precomputed").fit(data() @ data().T, target())
 
 
 def _probable(name: str, classes: int) -> list[Case]:
     def make() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # scikit-learn 1.11 takes the option away
-            return classifier(_HERE, name, classes=classes, probability=True)
+            return classifier(name, classes=classes, probability=True)
 
     return [built(make, rows, name=f"{classes} classes") for rows in (f64(7, 4), f32(7, 4))]
 
 
-def _kernel_sum(op: OpBuilder, model: BaseLibSVM, x: Table, weights: np.ndarray, intercept: np.ndarray) -> Array:
+def _kernel_sum(op: OpBuilder, model: BaseEstimator, x: Table, weights: np.ndarray, intercept: np.ndarray) -> Array:
     """The kernel of the rows, in float64, with the support vectors, times their weights [vectors, functions], plus intercepts."""
     rows = doubles(op, x)
-    name, vectors = model.kernel, _dense(model.support_vectors_)
+    name, vectors = model.kernel, dense(model.support_vectors_).astype(np.float64)
     if callable(name):
         raise UnsupportedOperator(f"{type(model).__name__}: a function as kernel has no mapping; use a kernel by name")
     if not len(model.support_):
@@ -73,22 +68,18 @@ def _kernel_sum(op: OpBuilder, model: BaseLibSVM, x: Table, weights: np.ndarray,
     return in_blocks(rows, len(vectors), of_block, least=_LARGE)[0]
 
 
-def _dense(matrix: np.ndarray | csr_matrix) -> np.ndarray:
-    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float64)
-
-
 # -- classification ----------------------------------------------------------------------------------------------------------
 
 
-def _pairs(model: BaseSVC) -> list[tuple[int, int]]:
+def _pairs(model: BaseEstimator) -> list[tuple[int, int]]:
     return list(combinations(range(len(model.classes_)), 2))
 
 
-def _pair_weights(model: BaseSVC) -> np.ndarray:
+def _pair_weights(model: BaseEstimator) -> np.ndarray:
     """For each pair i < j of classes the coefficient of each support vector for class i, [vectors, pairs]."""
     if len(model._n_support) != len(model.classes_):
         raise UnsupportedOperator(f"{type(model).__name__}: a class has no rows of weight above 0")
-    coefficients = _dense(model._dual_coef_)
+    coefficients = dense(model._dual_coef_)
     of_class = np.repeat(np.arange(len(model.classes_)), model._n_support)
     weights = np.zeros((coefficients.shape[1], len(_pairs(model))))
     for pair, (i, j) in enumerate(_pairs(model)):
@@ -98,7 +89,7 @@ def _pair_weights(model: BaseSVC) -> np.ndarray:
     return weights
 
 
-def pair_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
+def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """For each pair i < j of classes how much a row is class i, [N, pairs]: libsvm's decision values."""
     return _kernel_sum(op, model, x, _pair_weights(model), model._intercept_)
 
@@ -106,12 +97,12 @@ def pair_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
 @sklearn.lower(
     "BaseSVC.decision_function",
     cases=[
-        *cases(classifier, _HERE, "SVC", *_KERNELS, {"decision_function_shape": "ovo"}, {"classes": 2}),
-        *cases(classifier, _HERE, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
+        *cases(classifier, "SVC", *_KERNELS, {"decision_function_shape": "ovo"}, {"classes": 2}),
+        *cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
         built(_precomputed, f64(7, 120)),
     ],
 )
-def machine_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
+def machine_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
     result = pair_scores(op, model, x)
     if len(model.classes_) == 2:
@@ -124,12 +115,12 @@ def machine_scores(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
 @sklearn.lower(
     "BaseSVC.predict",
     cases=[
-        *cases(classifier, _HERE, "SVC", *_KERNELS, {"break_ties": True, "text": True}, {"classes": 2, "text": True}),
-        *cases(classifier, _HERE, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
+        *cases(classifier, "SVC", *_KERNELS, {"break_ties": True, "text": True}, {"classes": 2, "text": True}),
+        *cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
         built(_precomputed, f64(7, 120)),
     ],
 )
-def machine_label(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
+def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes of the pairs, the first among equals; with ``break_ties`` that of the greatest score."""
     count = len(model.classes_)
     if model.break_ties and count > 2:
@@ -147,11 +138,8 @@ def machine_label(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(votes, axis=1))
 
 
-@sklearn.lower(
-    "BaseSVC.predict_proba",
-    cases=[*_probable("SVC", 3), *_probable("SVC", 2), *_probable("NuSVC", 3)],
-)
-def machine_probabilities(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
+@sklearn.lower("BaseSVC.predict_proba", cases=[*_probable("SVC", 3), *_probable("SVC", 2), *_probable("NuSVC", 3)])
+def machine_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Platt's logistic functions of the pairs' scores, coupled."""
     scores = pair_scores(op, model, x)
     result = 1.0 / (1.0 + np.exp(scores * model._probA + model._probB))
@@ -198,41 +186,15 @@ def coupled(first: Array, count: int) -> Array:
     return iterate(first.op, max(100, count), states, [q], step)[0]
 
 
-@sklearn.lower(
-    "BaseSVC.predict_log_proba",
-    cases=[*_probable("SVC", 3), *_probable("SVC", 2)],
-)
-def machine_log_probabilities(op: OpBuilder, model: BaseSVC, x: Table) -> Array:
-    """The logarithm of the probabilities."""
-    return np.log(called(op, model, "predict_proba", x))
-
-
 # -- regression and outliers -------------------------------------------------------------------------------------------------
 
 
 @sklearn.lower(
     "SVR.predict",
     "NuSVR.predict",
-    cases=[*cases(regressor, _HERE, "SVR", *_KERNELS), *cases(regressor, _HERE, "NuSVR", {}, {"kernel": "linear"})],
+    cases=[*cases(regressor, "SVR", *_KERNELS), *cases(regressor, "NuSVR", {}, {"kernel": "linear"})],
 )
-def machine_value(op: OpBuilder, model: NuSVR | OneClassSVM | SVR, x: Table) -> Array:
+@sklearn.lower("OneClassSVM.decision_function", cases=cases(regressor, "OneClassSVM", *_KERNELS))
+def machine_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The kernel with the support vectors times the dual coefficients, plus the intercept."""
-    return _kernel_sum(op, model, x, _dense(model._dual_coef_).T, model._intercept_).reshape(-1)
-
-
-@sklearn.lower("OneClassSVM.decision_function", cases=cases(regressor, _HERE, "OneClassSVM", *_KERNELS))
-def one_class_machine(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
-    """The distance to the separating hyperplane, below 0 outside."""
-    return machine_value(op, model, x)
-
-
-@sklearn.lower("OneClassSVM.score_samples", cases=cases(regressor, _HERE, "OneClassSVM"))
-def one_class_machine_samples(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
-    """The decision function plus the offset."""
-    return called(op, model, "decision_function", x) + model.offset_
-
-
-@sklearn.lower("OneClassSVM.predict", cases=cases(regressor, _HERE, "OneClassSVM", {}, {"nu": 0.1}))
-def one_class_machine_label(op: OpBuilder, model: OneClassSVM, x: Table) -> Array:
-    """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) > 0, 1, -1)
+    return _kernel_sum(op, model, x, dense(model._dual_coef_).T, model._intercept_).reshape(-1)

@@ -1,9 +1,9 @@
-"""The categories of columns: their places among the fitted ones, and their spelling as strings of the graph."""
+"""The categories of columns: their places among the fitted ones, spelling as strings of the graph, and pandas' codes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,10 +13,8 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, count, numbers, select
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW, passed
-
-if TYPE_CHECKING:
-    pass
 
 
 def text_of(item: object) -> str:
@@ -87,3 +85,28 @@ def _label_encoder(
     kind = "keys_strings" if column.dtype == ir.DataType.STRING else "keys_int64s"
     options = {kind: list(keys), "values_int64s": places, "default_int64": unknown}
     return op.typed(op.ml.LabelEncoder(column, **options), ir.DataType.INT64, column.shape)
+
+
+def coded_columns(
+    op: OpBuilder, x: Table, categories: Mapping[int, Sequence[Any]], dtype: np.dtype | type[np.floating]
+) -> Array:
+    """The table as a matrix, the columns of categories as their codes, NaN for what is none of them.
+
+    Only a frame holds the categories themselves; a matrix of numbers holds their codes already, as for the libraries.
+
+    Args:
+        op: the builder.
+        x: the table.
+        categories: the fitted categories by column.
+        dtype: element type of the result.
+    """
+    if not categories or not isinstance(x, Frame):
+        return numbers(op, x).astype(dtype)
+    columns = []
+    for index, part in enumerate(select(op, x, range(count(x))).parts):
+        if index not in categories:
+            columns.append(numbers(op, part).astype(dtype))
+            continue
+        code = codes(op, part, np.asarray(categories[index]))
+        columns.append(np.where(code < 0, np.dtype(dtype).type(np.nan), code.astype(dtype)))
+    return np.concatenate(columns, axis=1)

@@ -7,6 +7,7 @@ What they lack raises an error, with which the function is refused: methods whos
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -140,6 +141,27 @@ class Series(Traced):
         return _column(codes(self.op, column, keys, unknown=unknown).reshape(-1))
 
 
+def _with_number(function: Function) -> Function:
+    """The method of a table that computes with a number."""
+
+    def method(frame: DataFrame, other: Numbers) -> DataFrame:
+        if not isinstance(other, (bool, int, float, np.generic)):
+            raise UnsupportedOperator("a table is computed with something other than a number: pandas aligns them")
+        return function(frame, other)
+
+    return method
+
+
+def _of_each(name: str) -> Function:
+    """The method of a table that is a method of each column."""
+    return lambda frame, *args, **kwargs: frame._each(lambda _, item: getattr(item, name)(*args, **kwargs))
+
+
+def _of_rows(function: Function) -> Function:
+    """The method of a table that takes NumPy's function of each row's values that are there."""
+    return lambda frame, axis=0: frame._across(function, axis)
+
+
 class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
     """Named columns."""
 
@@ -262,33 +284,8 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         fills = value if isinstance(value, Mapping) else dict.fromkeys(self._columns, value)
         return self._each(lambda name, item: item.fillna(fills[name]) if name in fills else item)
 
-    def clip(self, lower: Numbers | None = None, upper: Numbers | None = None) -> DataFrame:
-        """Values not below one number nor above another."""
-        return self._each(lambda _, item: item.clip(lower, upper))
-
-    def abs(self) -> DataFrame:
-        """Absolute values."""
-        return self._each(lambda _, item: item.abs())
-
-    def round(self, decimals: int = 0) -> DataFrame:
-        """Rounded values."""
-        return self._each(lambda _, item: item.round(decimals))
-
-    def add(self, other: Numbers) -> DataFrame:
-        """The table and a number."""
-        return self + _number(other)
-
-    def sub(self, other: Numbers) -> DataFrame:
-        """The table less a number."""
-        return self - _number(other)
-
-    def mul(self, other: Numbers) -> DataFrame:
-        """The table times a number."""
-        return self * _number(other)
-
-    def div(self, other: Numbers) -> DataFrame:
-        """The table over a number."""
-        return self / _number(other)
+    clip, abs, round, isna = map(_of_each, ("clip", "abs", "round", "isna"))
+    add, sub, mul, div = map(_with_number, (operator.add, operator.sub, operator.mul, operator.truediv))
 
     @property
     def loc(self) -> Located:
@@ -300,25 +297,11 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
         """Columns by their places: `iloc[:, places]`."""
         return Located(self, by_place=True)
 
-    def isna(self) -> DataFrame:
-        """Where a value is missing."""
-        return self._each(lambda _, item: item.isna())
-
     def apply(self, function: Function) -> DataFrame:
         """A function of each column."""
         return self._each(lambda _, item: function(item))
 
-    def sum(self, axis: Axis = 0) -> Series:
-        """The sum of each row's values that are there."""
-        return self._across(np.nansum, axis)
-
-    def max(self, axis: Axis = 0) -> Series:
-        """The greatest of each row's values that are there."""
-        return self._across(np.nanmax, axis)
-
-    def min(self, axis: Axis = 0) -> Series:
-        """The least of each row's values that are there."""
-        return self._across(np.nanmin, axis)
+    sum, max, min = map(_of_rows, (np.nansum, np.nanmax, np.nanmin))
 
     def std(self, axis: Axis = 0, *, ddof: int = 1) -> Series:
         """The standard deviation of each row's values that are there."""
@@ -383,12 +366,6 @@ class Located:
         else:
             selected = chosen
         return self._frame[selected if isinstance(selected, str) else list(selected)]
-
-
-def _number(other: Numbers) -> Any:
-    if not isinstance(other, (bool, int, float, np.generic)):
-        raise UnsupportedOperator("a table is computed with something other than a number: pandas aligns them")
-    return other
 
 
 def _column(vector: Array) -> Series:

@@ -8,17 +8,14 @@ table is marked where scikit-learn makes it sparse.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.facts import Fact
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-    from sklearn.preprocessing import FunctionTransformer
 
 _ALWAYS = frozenset("CountVectorizer TfidfVectorizer HashingVectorizer TfidfTransformer".split())
 _GRAPHS = frozenset("KNeighborsTransformer RadiusNeighborsTransformer".split())
@@ -111,7 +108,7 @@ def _form_given_by(step: BaseEstimator | str | None, given: Held) -> Held:
     return given if name in _KEEPING or hasattr(step, "get_support") else Held.DENSE
 
 
-def _makes_dense(step: FunctionTransformer) -> bool:
+def _makes_dense(step: BaseEstimator) -> bool:
     """Whether a FunctionTransformer's function gives an array for a sparse matrix, as ``lambda x: x.toarray()`` does."""
     if step.func is None:
         return False

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import DTypeLike
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True)
@@ -107,11 +104,20 @@ def doubles(op: OpBuilder, x: Table) -> Array:
     return numbers(op, x, np.float64)
 
 
-def called(
-    op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, index: int | None = None, *, step: str = ""
-) -> Array:
+def called(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, *, step: str = "") -> Array:
     """What a method of an estimator gives on the table."""
-    return Array(op, matrix(op, op.call(estimator, method, x, index, step=step)))
+    return Array(op, matrix(op, op.call(estimator, method, x, step=step)))
+
+
+def each_called(op: OpBuilder, estimators: Sequence[BaseEstimator], method: str, x: Table) -> Iterator[Array]:
+    """What a method of each of an ensemble's estimators gives on the table."""
+    for number, estimator in enumerate(estimators):
+        yield called(op, estimator, method, x, step=f"estimators_.{number}")
+
+
+def results(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, *, step: str = "") -> list[Array]:
+    """The results of a method that has several, such as the distances and numbers of neighbours."""
+    return [Array(op, item) for item in op.call(estimator, method, x, step=step)]
 
 
 def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:

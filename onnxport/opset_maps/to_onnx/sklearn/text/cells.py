@@ -8,8 +8,9 @@ loop (`between_few`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +22,7 @@ from onnxport.graph.builder import OpBuilder
 _WITNESS = chr(0xFDEF)
 _INT, _BOOL, _TEXT = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.STRING
 _END = np.iinfo(np.int64).max
+Body = Callable[[OpBuilder], list[ir.Value]]
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,23 @@ def any_of(op: OpBuilder, flags: ir.Value) -> ir.Value:
     return op.ReduceMax(op.Concat(flags, op.const(np.zeros(1, bool)), axis=0), keepdims=0)
 
 
+def changed_if_any(op: OpBuilder, flags: ir.Value, change: Body, *values: ir.Value) -> Any:
+    """The values, or where a flag [N] is set what `change` gives instead."""
+    return op.If(
+        any_of(op, flags),
+        then_branch=op.body(change),
+        else_branch=op.body(lambda b: [b.Identity(value) for value in values]),
+        outputs=len(values),
+    )
+
+
+def encoded(op: OpBuilder, x: ir.Value, numbers: Mapping[Any, int], default: int) -> ir.Value:
+    """The numbers of strings, or of numbers; `default` for others."""
+    kind = "keys_strings" if x.dtype == _TEXT else "keys_int64s"
+    options = {kind: list(numbers), "values_int64s": list(numbers.values()), "default_int64": default}
+    return op.typed(op.ml.LabelEncoder(x, **options), _INT, x.shape)
+
+
 def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuilder], Cells]) -> Cells:
     """The cells, or where a flag is set what `change` makes of them."""
 
@@ -91,12 +110,7 @@ def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuil
         result = change(b)
         return [result.strings, result.rows]
 
-    strings, rows = op.If(
-        any_of(op, flags),
-        then_branch=op.body(changed),
-        else_branch=op.body(lambda b: [b.Identity(x.strings), b.Identity(x.rows)]),
-        outputs=2,
-    )
+    strings, rows = changed_if_any(op, flags, changed, x.strings, x.rows)
     return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
 
 

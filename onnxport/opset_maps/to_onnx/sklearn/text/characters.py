@@ -19,11 +19,11 @@ import onnx_ir as ir
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.text.cells import (
     Cells,
-    any_of,
     apart,
     between,
     between_few,
     blank,
+    changed_if_any,
     having,
     inside_of,
     where_any,
@@ -110,15 +110,8 @@ def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
         strings = b.Where(b.Equal(new_strings, b.const(np.array(same, object))), cells.strings, new_strings)
         return [joined(b, replace(cells, strings=strings))]
 
-    return op.typed(
-        op.If(
-            any_of(op, having(op, x, "".join(new))),
-            then_branch=op.body(change),
-            else_branch=op.body(lambda b: [b.Identity(x)]),
-        ),
-        ir.DataType.STRING,
-        [None],
-    )
+    result = changed_if_any(op, having(op, x, "".join(new)), change, x)
+    return op.typed(result, ir.DataType.STRING, [None])
 
 
 def cut_at_separators(

@@ -6,10 +6,11 @@ alphabets (`ALPHABET`); a name with another one is an error of the runtime, not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 from sklearn.utils import murmurhash3_32
 
 from onnxport.errors import UnsupportedOperator
@@ -17,23 +18,24 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
-from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction.records import features
+from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction import features
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import GUARD, SPACES
-from onnxport.opset_maps.to_onnx.sklearn.text.letters import by_frequency, letters
+from onnxport.opset_maps.to_onnx.sklearn.text.letters import (
+    by_frequency,
+    characters_of_text,
+    characters_of_words,
+    letters,
+)
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words, preparation
-from onnxport.opset_maps.to_onnx.sklearn.text.spelling import characters_of_text, characters_of_words
 from onnxport.opset_maps.to_onnx.sklearn.text.terms import joined_terms, side_by_side
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import token_rule
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import documents_of, words
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import dense, normalized_rows
-
-if TYPE_CHECKING:
-    from sklearn.feature_extraction import FeatureHasher
-    from sklearn.feature_extraction.text import HashingVectorizer
 
 # ASCII; Latin-1, Latin Extended-A, Greek and Cyrillic; dashes, quotation marks and two signs; spaces.
 _RANGES = (
@@ -104,10 +106,7 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
         else_branch=op.body(single),
     )
     grouped = op.Reshape(op.typed(result, ir.DataType.INT64, [None, None]), [0, -1, 4])
-    return (
-        op.MatMul(grouped, op.const(256 ** np.arange(4))),
-        op.reduce("ReduceSum", lengths, [1], keepdims=False),
-    )
+    return (op.MatMul(grouped, op.const(256 ** np.arange(4))), op.reduce("ReduceSum", lengths, [1], keepdims=False))
 
 
 def _side_by_side(op: OpBuilder, place: ir.Value, sizes: ir.Value, codes: list[bytes]) -> ir.Value:
@@ -143,19 +142,19 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
     return Array(op, op.Gather(codes, places, axis=0))
 
 
-def _column(model: FeatureHasher | HashingVectorizer, code: Array | np.ndarray) -> Any:
+def _column(model: BaseEstimator, code: Array | np.ndarray) -> Any:
     """The column that a hash falls in, of numbers or of the graph: scikit-learn takes it for signed, and its absolute value."""
     return np.minimum(code, (1 << 32) - code) % model.n_features
 
 
-def _sign(model: FeatureHasher | HashingVectorizer, code: Array | np.ndarray) -> Any:
+def _sign(model: BaseEstimator, code: Array | np.ndarray) -> Any:
     return np.where(code < 1 << 31, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------------
 
 
-def _terms(op: OpBuilder, model: HashingVectorizer, x: ir.Value) -> tuple[ir.Value, str]:
+def _terms(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> tuple[ir.Value, str]:
     """The terms of documents [N], as [N, T], "" where there is none; and the characters that they can have."""
     low, high = model.ngram_range
     lower = preparation(model).lowercase
@@ -185,9 +184,7 @@ def _as_strings(op: OpBuilder, numbers: ir.Value, known: str) -> ir.Value:
     return op.typed(op.Gather(strings, numbers, axis=0), ir.DataType.STRING, [None, None])
 
 
-def _entries(
-    op: OpBuilder, model: FeatureHasher | HashingVectorizer, terms: ir.Value, characters: str
-) -> tuple[ir.Value, ir.Value]:
+def _entries(op: OpBuilder, model: BaseEstimator, terms: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
     """The columns that terms [N, K] hit, -1 where there is none, and their signs, or 1 for `binary`, float64."""
     code = hashed(op, terms, characters)
     there = code.of(op.Not(op.Equal(terms, blank(op))))
@@ -208,7 +205,7 @@ _TEXTS = np.array(
 
 
 def _vectorizer(**options: object) -> Any:
-    return unfitted("feature_extraction.text", "HashingVectorizer", n_features=32, **options)
+    return unfitted("HashingVectorizer", n_features=32, **options)
 
 
 @sklearn.lower(
@@ -219,13 +216,12 @@ def _vectorizer(**options: object) -> Any:
         built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
     ],
 )
-def hashing_vectorizer(op: OpBuilder, model: HashingVectorizer, x: Table) -> Array:
+def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
     model = in_words(model)
-    batch = matrix(op, x).shape
     columns, weights = _entries(op, model, *_terms(op, model, documents_of(op, model, x)))
     columns, values = gathered(op, op.Slice(columns, [0], [-1], [0]), op.Slice(weights, [0], [-1], [0]))
-    counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [batch[0] if batch else None, None]))
+    counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [symbol(matrix(op, x)), None]))
     counts = normalized_rows(np.minimum(counts, 1.0) if model.binary else counts, model.norm)
     return dense(Array(op, columns), counts, model, model.n_features)
 
@@ -234,7 +230,7 @@ def hashing_vectorizer(op: OpBuilder, model: HashingVectorizer, x: Table) -> Arr
 
 
 def _hasher(**options: object) -> Any:
-    return unfitted("feature_extraction", "FeatureHasher", n_features=16, **options)
+    return unfitted("FeatureHasher", n_features=16, **options)
 
 
 @sklearn.lower(
@@ -245,7 +241,7 @@ def _hasher(**options: object) -> Any:
         built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
     ],
 )
-def feature_hasher(op: OpBuilder, model: FeatureHasher, x: Table) -> Array:
+def feature_hasher(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Values of features at the columns that the hashes of their names fall in."""
     if op.opset < 20:
         raise UnsupportedOperator("FeatureHasher: text is split from opset 20 on: ask for target_opset=21")
@@ -261,7 +257,7 @@ def feature_hasher(op: OpBuilder, model: FeatureHasher, x: Table) -> Array:
     return dense(Array(op, columns), Array(op, values), model, model.n_features)
 
 
-def _entries_of_features(op: OpBuilder, model: FeatureHasher, x: Table) -> tuple[ir.Value, ir.Value]:
+def _entries_of_features(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[ir.Value, ir.Value]:
     """The column that each feature hits, and its value with the sign, float64 [N, number of features]."""
     parts = []
     for name, column in features(op, model, x):

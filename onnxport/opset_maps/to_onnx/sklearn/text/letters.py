@@ -1,4 +1,4 @@
-"""Words as the numbers of their characters.
+"""Words as the numbers of their characters, and whole documents, for terms of characters.
 
 No operator of ONNX gives a string's characters, but an expression can ask whether the one at some place is of a class. The number
 of one among 63 is six such answers, which are its bits; no string is built for that. Words longer than the places asked, or that
@@ -12,9 +12,23 @@ from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import any_of, apart, inside_of
+from onnxport.opset_maps.to_onnx.sklearn.text.cells import (
+    Cells,
+    any_of,
+    apart,
+    between,
+    blank,
+    changed_if_any,
+    encoded,
+    inside_of,
+    whole,
+)
+from onnxport.opset_maps.to_onnx.sklearn.text.characters import SPACES, is_space, prepared, replaced, split
+from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
+from onnxport.opset_maps.to_onnx.sklearn.text.tokens import cut_where_odd
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
 _BITS = 6
@@ -44,13 +58,8 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
 
     def with_others(b: OpBuilder) -> list[ir.Value]:
         cells = apart(b, b.typed(b.Compress(words, others, axis=0), _TEXT, [None]), _groups(known))
-        codes = b.ml.LabelEncoder(
-            cells.strings,
-            keys_strings=list(known),
-            values_int64s=list(range(1, len(known) + 1)),
-            default_int64=len(known) + 1,
-        )
-        rare = cells.in_rows(b, b.typed(codes, _INT, [None]), b.const(np.int64(0)))
+        codes = encoded(b, cells.strings, {c: number for number, c in enumerate(known, 1)}, len(known) + 1)
+        rare = cells.in_rows(b, codes, b.const(np.int64(0)))
         width = b.Max(b.dim(asked, 1), b.Mul(b.Div(b.Add(b.dim(rare, 1), _BLOCK - 1), _BLOCK), _BLOCK))
         pool = b.Concat(_widened(b, asked, width), _widened(b, rare, width), axis=0)
         count = b.Squeeze(b.shape(words), b.axes(0))
@@ -58,10 +67,7 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
         rank = b.Add(b.Sub(b.CumSum(flags, b.const(np.int64(0))), 1), count)
         return [b.Gather(pool, b.Where(others, rank, b.Range(0, count, 1)), axis=0)]
 
-    result = op.If(
-        any_of(op, others), then_branch=op.body(with_others), else_branch=op.body(lambda b: [b.Identity(asked)])
-    )
-    return op.typed(result, _INT, [None, None])
+    return op.typed(changed_if_any(op, others, with_others, asked), _INT, [None, None])
 
 
 def _groups(characters: str) -> list[str]:
@@ -108,3 +114,71 @@ def _asked(op: OpBuilder, words: ir.Value, common: str, start: int) -> ir.Value:
     weights = np.kron(np.eye(_BLOCK), 2.0 ** np.arange(bits)).astype(np.float32)
     numbers = op.MatMul(op.const(weights), op.cast(op.Concat(*answers, axis=0), ir.DataType.FLOAT))
     return op.Transpose(op.cast(numbers, _INT), perm=[1, 0])
+
+
+_INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
+
+
+def known_characters(terms: Iterable[str]) -> str:
+    """Those of a vocabulary, the most frequent first, and spaces."""
+    often = by_frequency("".join(terms))
+    return often + "".join(c for c in SPACES if c not in often)
+
+
+def _spelled(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
+    """The characters of words [N, K], each different word looked at once, [N, K, L]."""
+    result, _, places, _ = op.node("Unique", words, outputs=4)
+    numbers = letters(op, op.typed(result, _TEXT, [None]), known)
+    places = op.Reshape(op.typed(places, _INT, [None]), op.shape(words))
+    return op.typed(op.Gather(numbers, places, axis=0), _INT, [None, None, None])
+
+
+def _in_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """[N, K, L] as [N, K * L]."""
+    return op.typed(op.Reshape(x, [0, -1]), _INT, [None, None])
+
+
+def _moved_together(op: OpBuilder, items: ir.Value) -> ir.Value:
+    """The items that are not 0, moved to the front of their row."""
+    size = op.Squeeze(op.dim(items, 1), op.axes(0))
+    out = op.cast(op.Equal(items, 0), _INT)
+    _, index = op.TopK(op.Add(op.Mul(out, size), op.Range(0, size, 1)), op.dim(items, 1), axis=1, largest=0, sorted=1)
+    return op.GatherElements(items, index, axis=1)
+
+
+def characters_of_text(op: OpBuilder, model: BaseEstimator, x: ir.Value, known: str) -> ir.Value:
+    """The characters of documents [N], as [N, K] (`letters`), runs of spaces as one (analyzer="char")."""
+    x, changes = prepared(op, preparation(model), x, known, is_space)
+    x = replaced(op, x, changes)
+    pieces, counts = split(op, x, delimiter=" ")
+    cells = _spelled(op, pieces, known)
+    places = op.Range(0, op.Squeeze(op.dim(pieces, 1), op.axes(0)), 1)
+    inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
+    space = op.const(np.int64(known.index(" ") + 1))
+    cells = op.Concat(cells, op.Unsqueeze(op.Where(inner, space, 0), op.axes(2)), axis=2)
+    cells = _moved_together(op, _in_rows(op, cells))
+    # of a run of spaces the first stays, as a plain space
+    kinds = op.const(np.array([0, *(int(is_space(c)) for c in known), 0]))  # of unknown ones the last
+    flags = op.Gather(kinds, cells, axis=0)
+    before = op.Pad(op.Slice(flags, [0], [-1], [1]), [0, 1, 0, 0])
+    after = op.Pad(op.Slice(flags, [1], [np.iinfo(np.int64).max], [1]), [0, 0, 0, 1])
+    cells = op.Where(op.Equal(op.Mul(flags, after), 1), space, cells)
+    return _moved_together(op, op.Where(op.Equal(op.Mul(flags, before), 1), 0, cells))
+
+
+def characters_of_words(op: OpBuilder, model: BaseEstimator, x: ir.Value, known: str) -> tuple[ir.Value, ir.Value]:
+    """The characters of documents' words (`letters`), each between spaces and apart from the next, [N, K]; the words, [N, W]."""
+    x, changes = prepared(op, preparation(model), x, known, is_space)
+
+    def cut(b: OpBuilder, cells: ir.Value) -> Cells:
+        groups = ["".join(c for c in SPACES if c < " "), "".join(c for c in SPACES if c >= " ")]
+        return between(b, whole(b, replaced(b, cells, changes)), groups)
+
+    old = "".join(c for group in changes for c, _ in group)
+    tokens = cut_where_odd(op, x, f"(?s)[^{inside_of(SPACES + old)}]+", cut)
+    words = tokens.in_rows(op, tokens.strings, blank(op))
+    space = op.const(np.array([" "], object))
+    padded = op.StringConcat(space, op.StringConcat(words, space))
+    padded = op.Where(op.Equal(words, blank(op)), blank(op), padded)
+    apart = op.Pad(_spelled(op, padded, known), [0, 0, 0, 0, 0, 1])
+    return _in_rows(op, apart), words

@@ -7,16 +7,14 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import all_characters, class_of
-
-if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 # Where letters with accents stand, and the accents themselves: Latin of Europe and Vietnam, Greek, Cyrillic, letterlike; and
 # what "ascii" takes out of ordinary text: punctuation, signs of currencies.
@@ -62,7 +60,7 @@ _PREPROCESSORS: dict[Any, dict[str, Any]] = {
 }
 
 
-def in_words(model: CountVectorizer | HashingVectorizer) -> Any:
+def in_words(model: BaseEstimator) -> Any:
     """The vectorizer with arguments by name instead of the functions `str.split`, `str.lower` and those that strip accents."""
     changed: dict[str, Any] = {}
     if model.analyzer is str.split:  # nothing else is done to a document then
@@ -83,7 +81,7 @@ def in_words(model: CountVectorizer | HashingVectorizer) -> Any:
     return prepared_model
 
 
-def preparation(model: CountVectorizer | HashingVectorizer) -> Preparation:
+def preparation(model: BaseEstimator) -> Preparation:
     """What the arguments of a vectorizer say.
 
     Raises:

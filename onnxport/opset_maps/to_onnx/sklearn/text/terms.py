@@ -6,24 +6,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank
+from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank, encoded
+from onnxport.opset_maps.to_onnx.sklearn.text.letters import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
-from onnxport.opset_maps.to_onnx.sklearn.text.spelling import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule, token_rule
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import documents_of, runs
-
-if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import CountVectorizer
 
 _INT = ir.DataType.INT64
 _END = np.iinfo(np.int64).max
@@ -75,7 +74,7 @@ class _Lexicon:
     words: dict[str, int]
 
     @classmethod
-    def of(cls, model: CountVectorizer, rule: TokenRule) -> _Lexicon:
+    def of(cls, model: BaseEstimator, rule: TokenRule) -> _Lexicon:
         """That of a fitted vectorizer.
 
         Raises:
@@ -104,16 +103,13 @@ class _Lexicon:
             raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
         return cls(places, words)
 
-    def numbers(self, op: OpBuilder, model: CountVectorizer, rule: TokenRule, x: ir.Value) -> ir.Value:
+    def numbers(self, op: OpBuilder, model: BaseEstimator, rule: TokenRule, x: ir.Value) -> ir.Value:
         """The numbers of the tokens of documents [N], in their order, [N, W]; -1 where one is unknown, or there is none."""
         cells = runs(op, model, rule, x, list(model.vocabulary_))
         keys, longest = dict(self.words), max(map(len, self.places))
         if longest > 1:
             keys.update(dict.fromkeys(sorted(model.get_stop_words() or ()), _STOP))
-        values = op.ml.LabelEncoder(
-            cells.strings, keys_strings=list(keys), values_int64s=list(keys.values()), default_int64=_UNKNOWN
-        )
-        values = op.typed(values, _INT, [None])
+        values = encoded(op, cells.strings, keys, _UNKNOWN)
         # unknown tokens part those on either side; what is no token does not
         kept = op.GreaterOrEqual(values, _UNKNOWN if longest > 1 else 0)
         if longest > 1 and rule.plain != 1:
@@ -134,11 +130,8 @@ class _Lexicon:
                 own = {key: number for number, key in enumerate(prefixes)}
                 known = {before[key[:-1]] * base + key[-1] + 1: number for key, number in own.items()}
                 following = op.Pad(op.Slice(following, [1], [_END], [1]), [0, 0, 0, 1], _UNKNOWN)
-                code = op.Add(op.Mul(term, base), op.Add(following, 1))
-                term = op.ml.LabelEncoder(
-                    code, keys_int64s=list(known), values_int64s=list(known.values()), default_int64=_UNKNOWN
-                )
-                term = op.typed(term, _INT, [None, None])
+                code = op.typed(op.Add(op.Mul(term, base), op.Add(following, 1)), _INT, [None, None])
+                term = encoded(op, code, known, _UNKNOWN)
             places = list(map(self.places.get, own, repeat(_UNKNOWN)))
             if any(place != _UNKNOWN for place in places):
                 terms_of_lengths.append(self._at(op, places, term))
@@ -208,9 +201,8 @@ def _counted(
     return Array(op, op.typed(result, ir.DataType.FLOAT, [None, width]))
 
 
-def term_counts(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
+def term_counts(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """How often each document has each term, float32 [N, V]."""
-    batch = matrix(op, x).shape
     documents = documents_of(op, model, x)
     count = {"word": _counted_words, "char": _counted_characters, "char_wb": _counted_in_words}.get(str(model.analyzer))
     if count is None:
@@ -219,11 +211,10 @@ def term_counts(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
     if not counts:
         raise UnsupportedOperator(f"{type(model).__name__}: no term of the vocabulary can occur in a document")
     total = counts[0] if len(counts) == 1 else counts[0] + counts[1]
-    shape = [batch[0] if batch is not None else None, len(model.vocabulary_)]
-    return Array(op, op.typed(total.value, ir.DataType.FLOAT, shape))
+    return Array(op, op.typed(total.value, ir.DataType.FLOAT, [symbol(matrix(op, x)), len(model.vocabulary_)]))
 
 
-def _counted_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
+def _counted_words(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> list[Array | None]:
     preparation(model)
     rule = token_rule(model.token_pattern)
     lexicon = _Lexicon.of(model, rule)
@@ -237,7 +228,7 @@ def _numbered(terms: dict[str, int], known: str) -> dict[tuple[Any, ...], int]:
     return {tuple(number[c] for c in term): place for term, place in terms.items()}
 
 
-def _counted_characters(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
+def _counted_characters(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
     known = known_characters(model.vocabulary_)
     terms = {term: int(place) for term, place in model.vocabulary_.items() if low <= len(term) <= high}
@@ -245,7 +236,7 @@ def _counted_characters(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> l
     return [_counted(op, letters, _numbered(terms, known), len(model.vocabulary_), low, high)]
 
 
-def _counted_in_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> list[Array | None]:
+def _counted_in_words(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> list[Array | None]:
     low, high = model.ngram_range
     known = known_characters(model.vocabulary_)
     terms: dict[str, int] = {}
@@ -260,12 +251,12 @@ def _counted_in_words(op: OpBuilder, model: CountVectorizer, x: ir.Value) -> lis
     return [_counted(op, letters, _numbered(terms, known), width, low, high), _counted(op, words, short, width, 1, 1)]
 
 
-def is_wide(model: CountVectorizer) -> bool:
+def is_wide(model: BaseEstimator) -> bool:
     """Whether counts of so many terms are better held as their entries."""
     return model.analyzer == "word" and len(model.vocabulary_) >= _WIDE and np.dtype(model.dtype) in _SCATTERED
 
 
-def term_entries(op: OpBuilder, model: CountVectorizer, x: Table) -> tuple[Array, Array]:
+def term_entries(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array]:
     """The terms in each document: columns, int64 [N, K], and how often they occur, float64 [N, K], 0 where there is none."""
     documents = documents_of(op, model, x)
     preparation(model)
@@ -274,6 +265,5 @@ def term_entries(op: OpBuilder, model: CountVectorizer, x: Table) -> tuple[Array
     numbers = op.Slice(lexicon.numbers(op, model, rule, documents), [0], [-1], [0])
     columns = lexicon.columns(op, numbers)
     columns, counts = gathered(op, columns, op.Expand(op.const(1.0, ir.DataType.DOUBLE), op.Shape(columns)))
-    batch = matrix(op, x).shape
-    counts = op.typed(counts, ir.DataType.DOUBLE, [batch[0] if batch is not None else None, None])
+    counts = op.typed(counts, ir.DataType.DOUBLE, [symbol(matrix(op, x)), None])
     return Array(op, columns), Array(op, counts)

@@ -38,10 +38,6 @@ class TokenRule:
         """Whether a character is part of runs."""
         return re.match(self.inside, character) is not None
 
-    def is_token(self, run: str) -> bool:
-        """Whether a run is a token."""
-        return re.fullmatch(self.whole, run) is not None
-
     @property
     def class_of_runs(self) -> str:
         """The inside of a class of RE2 that holds the characters of runs."""
@@ -64,8 +60,8 @@ def token_rule(pattern: str) -> TokenRule:
 
     >>> token_rule(r"(?u)\b\w\w+\b").plain, token_rule("[a-z]{3,}").inside
     (2, '[a-z]')
-    >>> token_rule(r"\b[a-z]\w+\b").is_token("1st")
-    False
+    >>> token_rule(r"\b[a-z]\w+\b").whole
+    '[a-z]\\w+'
 
     Raises:
         UnsupportedOperator: the expression is of neither kind.

@@ -9,26 +9,18 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import Cells, any_of, blank, inside_of
-from onnxport.opset_maps.to_onnx.sklearn.text.characters import (
-    SOMETHING,
-    alphabet,
-    cut_at_separators,
-    prepared,
-)
+from onnxport.opset_maps.to_onnx.sklearn.text.cells import Cells, blank, changed_if_any, encoded, inside_of
+from onnxport.opset_maps.to_onnx.sklearn.text.characters import SOMETHING, alphabet, cut_at_separators, prepared
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
-
-if TYPE_CHECKING:
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 _INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
 # Later than any token.
@@ -75,7 +67,7 @@ class Tokens:
         return op.typed(op.Reshape(result, total), values.dtype or _TEXT, [None, None])
 
 
-def documents_of(op: OpBuilder, model: CountVectorizer | HashingVectorizer, x: Table) -> ir.Value:
+def documents_of(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
     """The documents as a vector, and another one after them: operators on text fail where there is none."""
     if op.opset < 20:
         raise UnsupportedOperator(f"{type(model).__name__}: text is split from opset 20 on: ask for target_opset=21")
@@ -105,16 +97,11 @@ def cut_where_odd(op: OpBuilder, x: ir.Value, whole: str, cut: Callable[[OpBuild
             b.Concat(places, b.Gather(chosen, cells.rows, axis=0), axis=0),
         ]
 
-    strings, places = op.If(
-        any_of(op, odd),
-        then_branch=op.body(with_odd),
-        else_branch=op.body(lambda b: [b.Identity(strings), b.Identity(places)]),
-        outputs=2,
-    )
+    strings, places = changed_if_any(op, odd, with_odd, strings, places)
     return Tokens(op.typed(strings, _TEXT, [None]), op.typed(places, _INT, [None]), shape)
 
 
-def runs(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> Tokens:
+def runs(op: OpBuilder, model: BaseEstimator, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> Tokens:
     """The runs of characters of words in documents [N], tokens or not.
 
     Args:
@@ -139,15 +126,12 @@ def runs(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, 
     return cut_where_odd(op, x, f"[{inside_of(plain)}]+", cut)
 
 
-def words(op: OpBuilder, model: HashingVectorizer, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
+def words(op: OpBuilder, model: BaseEstimator, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> ir.Value:
     """The tokens of documents [N], as [N, W], "" where there is none; arguments as those of `runs`."""
     result = runs(op, model, rule, x, terms)
     dropped = sorted(model.get_stop_words() or ())
     kept = op.RegexFullMatch(result.strings, pattern=rule.re2)
     if dropped:
-        stops = op.ml.LabelEncoder(
-            result.strings, keys_strings=dropped, values_int64s=[1] * len(dropped), default_int64=0
-        )
-        kept = op.And(kept, op.Equal(op.typed(stops, _INT, [None]), 0))
+        kept = op.And(kept, op.Equal(encoded(op, result.strings, dict.fromkeys(dropped, 1), 0), 0))
     result = result.only(op, kept)
     return result.in_rows(op, result.strings, blank(op))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -18,16 +20,8 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words
 from onnxport.opset_maps.to_onnx.sklearn.text.terms import is_wide, term_counts, term_entries
 
-if TYPE_CHECKING:
-    from sklearn.feature_extraction import FeatureHasher
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 
-_HERE = "feature_extraction.text"
-
-
-def dense(
-    columns: Array, values: Array, model: CountVectorizer | FeatureHasher | HashingVectorizer, width: int
-) -> Array:
+def dense(columns: Array, values: Array, model: BaseEstimator, width: int) -> Array:
     """Entries [N, K] of a vectorizer as its matrix [N, width], in its type."""
     rows = SparseRows(columns.value, values.astype(np.dtype(model.dtype)).value, width)
     return values.of(rows.dense(values.op))
@@ -54,15 +48,11 @@ _FRESH = np.array(
 
 
 def _vectorizer(name: str, **options: object) -> Any:
-    return unfitted(_HERE, name, **options).fit(_DOCUMENTS)
+    return unfitted(name, **options).fit(_DOCUMENTS)
 
 
 def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
-    return [built(_maker(name, options), _FRESH, name=str(options)) for options in variants]
-
-
-def _maker(name: str, options: dict[str, Any]) -> Any:
-    return lambda: _vectorizer(name, **options)
+    return [built(partial(_vectorizer, name, **options), _FRESH, name=str(options)) for options in variants]
 
 
 @sklearn.lower(
@@ -78,7 +68,7 @@ def _maker(name: str, options: dict[str, Any]) -> Any:
         {"analyzer": "char_wb", "ngram_range": (3, 4)},
     ),
 )
-def counted(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
+def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
     model = in_words(model)
     if is_wide(model):
@@ -94,12 +84,8 @@ def counted(op: OpBuilder, model: CountVectorizer, x: Table) -> Array:
         "TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}
     ),
 )
-def weighted_terms(op: OpBuilder, model: TfidfVectorizer, x: Table) -> Array:
+def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
-    if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
-        raise UnsupportedOperator(
-            "TfidfTransformer: sublinear_tf=True is -inf of the zeros that a graph of distances stores"
-        )
     model = in_words(model)
     inner = model._tfidf
     columns, counts = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
@@ -113,14 +99,13 @@ def weighted_terms(op: OpBuilder, model: TfidfVectorizer, x: Table) -> Array:
 @sklearn.lower(
     "TfidfTransformer.transform",
     cases=[
-        built(lambda: unfitted(_HERE, "TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
+        built(lambda: unfitted("TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
         built(
-            lambda: unfitted(_HERE, "TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)),
-            f64(5, 4, low=1, high=3),
+            lambda: unfitted("TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)), f64(5, 4, low=1, high=3)
         ),
     ],
 )
-def weighted_counts(op: OpBuilder, model: TfidfTransformer, x: Table) -> Array:
+def weighted_counts(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
     if model.sublinear_tf and held(x) == Held.WITH_ZEROS:
         raise UnsupportedOperator(
@@ -129,7 +114,7 @@ def weighted_counts(op: OpBuilder, model: TfidfTransformer, x: Table) -> Array:
     return _weighted(model, floats(op, x), model.idf_ if model.use_idf else None)
 
 
-def _weighted(model: TfidfTransformer | TfidfVectorizer, counts: Array, idf: np.ndarray | None) -> Array:
+def _weighted(model: BaseEstimator, counts: Array, idf: np.ndarray | None) -> Array:
     """Term frequency times inverse document frequency (Manning, Raghavan and Schuetze, Information Retrieval, 6.2)."""
     if model.sublinear_tf:
         stored = counts != 0  # of a negative count scikit-learn's logarithm is NaN
@@ -149,12 +134,10 @@ def normalized_rows(counts: Array, norm: str | None) -> Array:
     if norm == "l1":
         size = np.sum(np.abs(counts).astype(np.float64), axis=1, keepdims=True)
     elif norm == "l2":
-        wide = counts.dtype == np.float64
-        size = np.linalg.norm(counts, axis=1, keepdims=True) if wide else _root_of_squares(counts)
+        if counts.dtype == np.float64:
+            size = np.linalg.norm(counts, axis=1, keepdims=True)
+        else:
+            size = np.sqrt(np.sum((counts * counts).astype(np.float64), axis=1, keepdims=True))
     else:
         size = np.max(np.abs(counts), axis=1, keepdims=True)
     return (counts / np.where(size == 0.0, size.dtype.type(1), size)).astype(counts.dtype)
-
-
-def _root_of_squares(rows: Array) -> Array:
-    return np.sqrt(np.sum((rows * rows).astype(np.float64), axis=1, keepdims=True))

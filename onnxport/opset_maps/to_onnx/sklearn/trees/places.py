@@ -1,13 +1,17 @@
-"""Where numbers stand among sorted fitted ones: by comparing with each where those are few, else by a balanced tree."""
+"""Where numbers stand among sorted fitted ones: by comparing with each where those are few, else by a balanced tree.
+
+Piecewise linear functions follow from that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, implements
-from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import reduced
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, reduced, take
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 
 # Up to so many numbers a table of comparisons is as fast as a tree.
@@ -56,3 +60,24 @@ def _searchsorted(sorted_values: Sequence[float], x: Array, side: str = "left") 
 @implements(np.digitize)
 def _digitize(x: Array, bins: Sequence[float], right: bool = False) -> Array:
     return _searchsorted(bins, x, side="left" if right else "right")
+
+
+def interpolated(x: Array, points: ArrayLike, values: ArrayLike) -> Array:
+    """The piecewise linear function through ascending `points`, constant beyond them."""
+    points, values = np.asarray(points, np.float64), np.asarray(values, np.float64)
+    wide = x.astype(np.float64)
+    if len(points) == 1:
+        return full(wide, wide.shape, values[0], np.float64)
+    place = np.clip(passed(wide, points, equal=True) - 1, 0, len(points) - 2)
+    gap = points[1:] - points[:-1]
+    slope = np.where(gap > 0, np.diff(values) / np.where(gap > 0, gap, 1.0), 0.0)
+    inside = take(slope, place) * (wide - take(points[:-1], place)) + take(values[:-1], place)
+    return np.where(wide >= points[-1], values[-1], np.where(wide < points[0], values[0], inside))
+
+
+@implements(np.interp)
+def _interp(x: Array, xp: ArrayLike, fp: ArrayLike, left: float | None = None, right: float | None = None) -> Array:
+    result, points = interpolated(x, xp, fp), np.asarray(xp, np.float64)
+    if left is not None:
+        result = np.where(x < points[0], float(left), result)
+    return result if right is None else np.where(x > points[-1], float(right), result)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -17,16 +18,12 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
-if TYPE_CHECKING:
-    from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
-
-_HERE = "decomposition"
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
 _EPSILON = float(np.finfo(np.float32).eps)
 _SMALL: dict[str, Any] = {"n_components": 2, "positive": True, "tol": 1e-2}
 
 
-def _penalties(model: MiniBatchNMF | NMF, features: int) -> tuple[float, float]:
+def _penalties(model: BaseEstimator, features: int) -> tuple[float, float]:
     """The l1 and l2 penalties on the rows' weights (sklearn.decomposition._nmf._BaseNMF._compute_regularization)."""
     return features * model.alpha_W * model.l1_ratio, features * model.alpha_W * (1.0 - model.l1_ratio)
 
@@ -35,13 +32,13 @@ def _penalties(model: MiniBatchNMF | NMF, features: int) -> tuple[float, float]:
     "NMF.transform",
     # scikit-learn's own takes no float32 rows after a fit on float64
     cases=[
-        built(lambda: transformer(_HERE, "NMF", **_SMALL), _POSITIVE, dynamic=True),
-        built(lambda: transformer(_HERE, "NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
-        built(lambda: transformer(_HERE, "NMF", **_SMALL, solver="mu"), _POSITIVE),
-        built(lambda: transformer(_HERE, "NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
+        built(lambda: transformer("NMF", **_SMALL), _POSITIVE, dynamic=True),
+        built(lambda: transformer("NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
+        built(lambda: transformer("NMF", **_SMALL, solver="mu"), _POSITIVE),
+        built(lambda: transformer("NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
     ],
 )
-def factorized(op: OpBuilder, model: NMF, x: Table) -> Array:
+def factorized(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
@@ -50,7 +47,7 @@ def factorized(op: OpBuilder, model: NMF, x: Table) -> Array:
     return _multiplicative_updates(op, model, rows, components)
 
 
-def _coordinate_descent(op: OpBuilder, model: NMF, rows: Array, components: np.ndarray) -> Array:
+def _coordinate_descent(op: OpBuilder, model: BaseEstimator, rows: Array, components: np.ndarray) -> Array:
     """Cichocki and Phan, Fast local algorithms for large scale nonnegative matrix factorizations, 2009."""
     l1, l2 = _penalties(model, components.shape[1])
     count = len(components)
@@ -79,7 +76,7 @@ def _coordinate_descent(op: OpBuilder, model: NMF, rows: Array, components: np.n
     return np.concatenate(result[:count], axis=1)
 
 
-def _update(model: MiniBatchNMF | NMF, components: np.ndarray) -> Callable[..., Array]:
+def _update(model: BaseEstimator, components: np.ndarray) -> Callable[..., Array]:
     """Lee and Seung's multiplicative update of the weights, for the Frobenius norm or Kullback and Leibler's divergence."""
     l1, l2 = _penalties(model, components.shape[1])
     gram, total = components @ components.T, np.sum(components, axis=1)[None]
@@ -103,7 +100,7 @@ def _update(model: MiniBatchNMF | NMF, components: np.ndarray) -> Callable[..., 
     return update
 
 
-def _divergence(model: NMF, rows: Array, weights: Array, components: np.ndarray) -> Array:
+def _divergence(model: BaseEstimator, rows: Array, weights: Array, components: np.ndarray) -> Array:
     """sqrt(2 divergence) between the rows and their factors' product."""
     product = weights @ components
     if model._beta_loss == 2:
@@ -120,7 +117,7 @@ def _first_weights(rows: Array, count: int) -> Array:
     return full(rows, (None, count), 1, rows.dtype) * mean
 
 
-def _multiplicative_updates(op: OpBuilder, model: NMF, rows: Array, components: np.ndarray) -> Array:
+def _multiplicative_updates(op: OpBuilder, model: BaseEstimator, rows: Array, components: np.ndarray) -> Array:
     start, update = _first_weights(rows, len(components)), _update(model, components)
 
     def step(states: Sequence[Array], given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
@@ -143,10 +140,9 @@ def _multiplicative_updates(op: OpBuilder, model: NMF, rows: Array, components: 
 
 
 @sklearn.lower(
-    "MiniBatchNMF.transform",
-    cases=[built(lambda: transformer(_HERE, "MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE)],
+    "MiniBatchNMF.transform", cases=[built(lambda: transformer("MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE)]
 )
-def factorized_in_batches(op: OpBuilder, model: MiniBatchNMF, x: Table) -> Array:
+def factorized_in_batches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Multiplicative updates of the weights until they stand still."""
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
@@ -183,14 +179,10 @@ def _digamma(x: Array) -> Array:
 @sklearn.lower(
     "LatentDirichletAllocation.transform",
     cases=cases(
-        transformer,
-        _HERE,
-        "LatentDirichletAllocation",
-        {"n_components": 2, "positive": True, "max_iter": 3},
-        rows=_POSITIVE,
+        transformer, "LatentDirichletAllocation", {"n_components": 2, "positive": True, "max_iter": 3}, rows=_POSITIVE
     ),
 )
-def topics(op: OpBuilder, model: LatentDirichletAllocation, x: Table) -> Array:
+def topics(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Each document's distribution over topics (Hoffman, Blei and Bach, Online learning for LDA, 2010, E step)."""
     counts = numbers(op, x, model.components_.dtype)
     words = model.exp_dirichlet_component_.astype(counts.dtype)

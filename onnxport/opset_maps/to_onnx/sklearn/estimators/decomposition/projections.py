@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import fast_logdet
 
 from onnxport.errors import UnsupportedOperator
@@ -12,29 +13,10 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
+from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, kernel
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-    from sklearn.base import BaseEstimator
-    from sklearn.cross_decomposition import PLSSVD
-    from sklearn.cross_decomposition._pls import _PLS
-    from sklearn.decomposition import (
-        PCA,
-        FactorAnalysis,
-        FastICA,
-        IncrementalPCA,
-        KernelPCA,
-        MiniBatchSparsePCA,
-        SparsePCA,
-        TruncatedSVD,
-    )
-    from sklearn.preprocessing import KernelCenterer
-    from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
-
-_HERE = "decomposition"
 _TWO: dict[str, Any] = {"n_components": 2}
 
 
@@ -42,25 +24,25 @@ _TWO: dict[str, Any] = {"n_components": 2}
     "PCA.transform",
     "IncrementalPCA.transform",
     "TruncatedSVD.transform",
+    "GaussianRandomProjection.transform",
+    "SparseRandomProjection.transform",
     cases=[
-        *cases(transformer, _HERE, "PCA", _TWO, {"n_components": 3, "whiten": True}),
-        *cases(transformer, _HERE, "IncrementalPCA", _TWO),
-        *cases(transformer, _HERE, "TruncatedSVD", _TWO),
+        *cases(transformer, "PCA", _TWO, {"n_components": 3, "whiten": True}),
+        *cases(transformer, "IncrementalPCA", _TWO),
+        *cases(transformer, "TruncatedSVD", _TWO),
+        *cases(transformer, "GaussianRandomProjection", _TWO),
+        *cases(transformer, "SparseRandomProjection", _TWO),
     ],
 )
-def projection(op: OpBuilder, model: IncrementalPCA | PCA | TruncatedSVD, x: Table) -> Array:
+def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
-    result = floats(op, x) @ model.components_.T
+    result = floats(op, x) @ dense(model.components_).T
     if getattr(model, "mean_", None) is not None:
         result -= model.mean_.reshape(1, -1) @ model.components_.T
     if getattr(model, "whiten", False):
-        result /= _scale(model)
+        scale = np.sqrt(model.explained_variance_)
+        result /= np.maximum(scale, np.finfo(scale.dtype).eps)
     return result
-
-
-def _scale(model: IncrementalPCA | PCA | TruncatedSVD) -> np.ndarray:
-    scale = np.sqrt(model.explained_variance_)
-    return np.maximum(scale, np.finfo(scale.dtype).eps)
 
 
 @sklearn.lower(
@@ -72,8 +54,8 @@ def _scale(model: IncrementalPCA | PCA | TruncatedSVD) -> np.ndarray:
     "SparsePCA.inverse_transform",
     "MiniBatchSparsePCA.inverse_transform",
     cases=[
-        *cases(transformer, _HERE, "PCA", {"n_components": 4, "whiten": True}),
-        *cases(transformer, _HERE, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
+        *cases(transformer, "PCA", {"n_components": 4, "whiten": True}),
+        *cases(transformer, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
     ],
 )
 def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -88,9 +70,9 @@ def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 @sklearn.lower(
     "PCA.score_samples",
     "FactorAnalysis.score_samples",
-    cases=[*cases(transformer, _HERE, "PCA", _TWO), *cases(transformer, _HERE, "FactorAnalysis", _TWO)],
+    cases=[*cases(transformer, "PCA", _TWO), *cases(transformer, "FactorAnalysis", _TWO)],
 )
-def gaussian_likelihood(op: OpBuilder, model: FactorAnalysis | PCA, x: Table) -> Array:
+def gaussian_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
     precision = model.get_precision()
@@ -99,8 +81,8 @@ def gaussian_likelihood(op: OpBuilder, model: FactorAnalysis | PCA, x: Table) ->
     return result
 
 
-@sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, _HERE, "FactorAnalysis", _TWO))
-def factors(op: OpBuilder, model: FactorAnalysis, x: Table) -> Array:
+@sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, "FactorAnalysis", _TWO))
+def factors(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The latent variables' expectation (Barber, Bayesian Reasoning and Machine Learning, 21.1)."""
     scaled = model.components_ / model.noise_variance_
     covariance = np.linalg.inv(np.eye(len(scaled)) + scaled @ model.components_.T)
@@ -108,9 +90,9 @@ def factors(op: OpBuilder, model: FactorAnalysis, x: Table) -> Array:
 
 
 @sklearn.lower(
-    "FastICA.transform", cases=cases(transformer, _HERE, "FastICA", _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
+    "FastICA.transform", cases=cases(transformer, "FastICA", _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
 )
-def sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
+def sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) components'."""
     rows = floats(op, x).copy()
     if model.whiten:
@@ -118,8 +100,8 @@ def sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
     return rows @ model.components_.T
 
 
-@sklearn.lower("FastICA.inverse_transform", cases=cases(transformer, _HERE, "FastICA", {"n_components": 4, "tol": 0.1}))
-def mixed_sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
+@sklearn.lower("FastICA.inverse_transform", cases=cases(transformer, "FastICA", {"n_components": 4, "tol": 0.1}))
+def mixed_sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x mixing' + mean."""
     rows = floats(op, x) @ model.mixing_.T
     if model.whiten:
@@ -130,9 +112,9 @@ def mixed_sources(op: OpBuilder, model: FastICA, x: Table) -> Array:
 @sklearn.lower(
     "SparsePCA.transform",
     "MiniBatchSparsePCA.transform",
-    cases=[*cases(transformer, _HERE, "SparsePCA", _TWO), *cases(transformer, _HERE, "MiniBatchSparsePCA", _TWO)],
+    cases=[*cases(transformer, "SparsePCA", _TWO), *cases(transformer, "MiniBatchSparsePCA", _TWO)],
 )
-def ridge_projection(op: OpBuilder, model: MiniBatchSparsePCA | SparsePCA, x: Table) -> Array:
+def ridge_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The ridge regression of the rows on the components."""
     components = model.components_
     gram = components @ components.T + model.ridge_alpha * np.eye(len(components))
@@ -142,11 +124,9 @@ def ridge_projection(op: OpBuilder, model: MiniBatchSparsePCA | SparsePCA, x: Ta
 
 @sklearn.lower(
     "KernelPCA.transform",
-    cases=cases(
-        transformer, _HERE, "KernelPCA", _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}
-    ),
+    cases=cases(transformer, "KernelPCA", _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}),
 )
-def kernel_projection(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
+def kernel_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The centred kernel with the fitted rows times the scaled eigenvectors.
 
     In float64 throughout: of kernels that are nearly constant the centring leaves few of float32's digits.
@@ -156,7 +136,7 @@ def kernel_projection(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     rows = numbers(op, x)
     result = rows.astype(np.float64)
     result = result if model.kernel == "precomputed" else kernel(result, model.X_fit_, model.kernel, options)
-    result = centred_kernel(model._centerer, result)
+    result = centred_kernel(op, model._centerer, result.value)
     nonzero = np.flatnonzero(model.eigenvalues_)
     scaled = np.zeros_like(model.eigenvectors_)
     scaled[:, nonzero] = model.eigenvectors_[:, nonzero] / np.sqrt(model.eigenvalues_[nonzero])
@@ -164,8 +144,14 @@ def kernel_projection(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     return (result @ scaled.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
-def centred_kernel(model: BaseEstimator, rows: Array) -> Array:
-    """A kernel as that of rows moved to the fitted rows' mean in feature space (a fitted KernelCenterer)."""
+def _centerer() -> Any:
+    return unfitted("KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
+
+
+@sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
+def centred_kernel(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """A kernel as that of rows moved to the fitted rows' mean in feature space."""
+    rows = floats(op, x)
     means = np.sum(rows, axis=1, keepdims=True) / len(model.K_fit_rows_)
     centred = rows.copy()
     centred -= model.K_fit_rows_
@@ -174,26 +160,13 @@ def centred_kernel(model: BaseEstimator, rows: Array) -> Array:
     return centred
 
 
-def _centerer() -> Any:
-    return unfitted("preprocessing", "KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
-
-
-@sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
-def kernel_centerer(op: OpBuilder, model: KernelCenterer, x: Table) -> Array:
-    """The centred kernel."""
-    return centred_kernel(model, floats(op, x))
-
-
 @sklearn.lower(
     "KernelPCA.inverse_transform",
     cases=cases(
-        transformer,
-        _HERE,
-        "KernelPCA",
-        {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01},
+        transformer, "KernelPCA", {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01}
     ),
 )
-def kernel_pre_image(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
+def kernel_pre_image(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
     options = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     if not hasattr(model, "X_transformed_fit_"):
@@ -201,40 +174,19 @@ def kernel_pre_image(op: OpBuilder, model: KernelPCA, x: Table) -> Array:
     return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, options) @ model.dual_coef_
 
 
-# -- random projections --------------------------------------------------------------------------------------------------------
-
-
 @sklearn.lower(
-    "GaussianRandomProjection.transform",
-    "SparseRandomProjection.transform",
-    cases=[
-        *cases(transformer, "random_projection", "GaussianRandomProjection", _TWO),
-        *cases(transformer, "random_projection", "SparseRandomProjection", _TWO),
-    ],
+    "BaseRandomProjection.inverse_transform", cases=cases(transformer, "GaussianRandomProjection", {"n_components": 4})
 )
-def random_projection(op: OpBuilder, model: GaussianRandomProjection | SparseRandomProjection, x: Table) -> Array:
-    """X components'."""
-    return floats(op, x) @ _dense(model.components_).T
-
-
-@sklearn.lower(
-    "BaseRandomProjection.inverse_transform",
-    cases=cases(transformer, "random_projection", "GaussianRandomProjection", {"n_components": 4}),
-)
-def random_back_projection(op: OpBuilder, model: BaseRandomProjection, x: Table) -> Array:
+def random_back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X times the pseudo-inverse of the components."""
     inverse = model.inverse_components_ if model.compute_inverse_components else model._compute_inverse_components()
-    return floats(op, x) @ _dense(inverse).T
-
-
-def _dense(matrix: np.ndarray | csr_matrix) -> np.ndarray:
-    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+    return floats(op, x) @ dense(inverse).T
 
 
 # -- partial least squares -----------------------------------------------------------------------------------------------------
 
 
-def _centred(model: _PLS, rows: Array) -> Array:
+def _centred(model: BaseEstimator, rows: Array) -> Array:
     rows = rows.copy()
     rows -= model._x_mean
     return rows
@@ -242,22 +194,17 @@ def _centred(model: _PLS, rows: Array) -> Array:
 
 @sklearn.lower(
     "_PLS.transform",
-    cases=[
-        *cases(regressor, "cross_decomposition", "PLSRegression", {"outputs": 2}),
-        *cases(regressor, "cross_decomposition", "CCA", {"outputs": 2}),
-    ],
+    cases=[*cases(regressor, "PLSRegression", {"outputs": 2}), *cases(regressor, "CCA", {"outputs": 2})],
 )
-def partial_scores(op: OpBuilder, model: _PLS, x: Table) -> Array:
+def partial_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The scaled rows' scores."""
     rows = _centred(model, floats(op, x))
     rows /= model._x_std
     return rows @ model.x_rotations_
 
 
-@sklearn.lower(
-    "_PLS.inverse_transform", cases=cases(regressor, "cross_decomposition", "PLSRegression", {"n_components": 4})
-)
-def partial_rows(op: OpBuilder, model: _PLS, x: Table) -> Array:
+@sklearn.lower("_PLS.inverse_transform", cases=cases(regressor, "PLSRegression", {"n_components": 4}))
+def partial_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows from their scores."""
     rows = floats(op, x) @ model.x_loadings_.T
     rows *= model._x_std
@@ -267,18 +214,15 @@ def partial_rows(op: OpBuilder, model: _PLS, x: Table) -> Array:
 
 @sklearn.lower(
     "_PLS.predict",
-    cases=[
-        *cases(regressor, "cross_decomposition", "PLSRegression", {}, {"outputs": 2}),
-        *cases(regressor, "cross_decomposition", "PLSCanonical", {"outputs": 2}),
-    ],
+    cases=[*cases(regressor, "PLSRegression", {}, {"outputs": 2}), *cases(regressor, "PLSCanonical", {"outputs": 2})],
 )
-def partial_prediction(op: OpBuilder, model: _PLS, x: Table) -> Array:
+def partial_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) coef' + intercept."""
     result = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
     return result.reshape(-1) if model._predict_1d else result
 
 
-@sklearn.lower("PLSSVD.transform", cases=cases(regressor, "cross_decomposition", "PLSSVD", {"outputs": 2}))
-def singular_scores(op: OpBuilder, model: PLSSVD, x: Table) -> Array:
+@sklearn.lower("PLSSVD.transform", cases=cases(regressor, "PLSSVD", {"outputs": 2}))
+def singular_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The scaled rows' scores."""
     return ((doubles(op, x) - model._x_mean) / model._x_std) @ model.x_weights_

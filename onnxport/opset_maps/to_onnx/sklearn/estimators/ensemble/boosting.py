@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -17,53 +17,28 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     column,
     label_of_scores,
     label_of_sign,
+    link_inverse,
     logistic_classes,
     softmax,
     zero_and_minus,
 )
-from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
+from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of, trees_of
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, each_called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 
-if TYPE_CHECKING:
-    from sklearn._loss.loss import BaseLoss
-    from sklearn.base import BaseEstimator
-    from sklearn.ensemble import (
-        AdaBoostClassifier,
-        AdaBoostRegressor,
-        GradientBoostingClassifier,
-        GradientBoostingRegressor,
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-    )
-    from sklearn.ensemble._gb import BaseGradientBoosting
-    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-
 _ROWS = f64(20, 4)
-_HERE = "ensemble"
 _SMALL: dict[str, Any] = {"n_estimators": 8}
 _FEW: dict[str, Any] = {"max_iter": 8}
 # No raw prediction of a first estimator is farther from 0: its probabilities are at least float64's eps.
 _FIRST = 40.0
 
 
-def link_inverse(loss: BaseLoss, raw: Array) -> Array:
-    """What a loss's link makes of the raw prediction, in the type of it."""
-    name = type(loss.link).__name__
-    if name == "IdentityLink":
-        return raw
-    if name == "LogLink":
-        return np.exp(raw)
-    if name == "LogitLink":
-        return expit(raw)
-    raise UnsupportedOperator(f"the link {name} has no mapping")
-
-
-def loss_probabilities(loss: BaseLoss, raw: Array, farthest: float = np.inf) -> Array:
+def loss_probabilities(model: BaseEstimator, raw: Array, farthest: float) -> Array:
     """Probabilities of the classes from raw predictions, [N] or [N, K], of which none of two classes is farther from 0."""
-    name = type(loss).__name__
+    name = type(model._loss).__name__
     if name == "HalfMultinomialLoss":
         return softmax(raw)
     if name not in ("HalfBinomialLoss", "ExponentialLoss"):
@@ -76,17 +51,17 @@ def loss_probabilities(loss: BaseLoss, raw: Array, farthest: float = np.inf) -> 
 # -- gradient boosting -----------------------------------------------------------------------------------------------------
 
 
-def _gradient_start(op: OpBuilder, model: GradientBoostingClassifier | GradientBoostingRegressor, x: Table) -> Any:
+def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The raw prediction of the first estimator (sklearn.ensemble._gb._init_raw_predictions)."""
     if isinstance(model.init_, str):
         return 0.0
     if type(model.init_).__name__ in ("DummyClassifier", "DummyRegressor"):
         return np.asarray(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)), np.float64)
     rows = rows32(op, x)
-    if not hasattr(model, "classes_"):
-        first = _of_rows32(called(op, model.init_, "predict", rows, step="init_"))
-    else:
-        first = _of_rows32(called(op, model.init_, "predict_proba", rows, step="init_"))
+    classifies = hasattr(model, "classes_")
+    # fitted on float32 rows and given such, a linear model computes in float32 itself
+    first = called(op, model.init_, "predict_proba" if classifies else "predict", rows, step="init_").astype(np.float64)
+    if classifies:
         first = first if model._loss.is_multiclass else first[:, 1]
         eps = np.finfo(np.float64).eps
         first = np.clip(first, eps, 1 - eps)
@@ -104,16 +79,11 @@ def _gradient_start(op: OpBuilder, model: GradientBoostingClassifier | GradientB
     return raw(first)[:, None]
 
 
-def _of_rows32(first: Array) -> Array:
-    # fitted on float32 rows and given such, a linear model computes in float32 itself
-    return first.astype(np.float64)
-
-
-def _gradient_raw(op: OpBuilder, model: GradientBoostingClassifier | GradientBoostingRegressor, x: Table) -> Array:
+def _gradient_raw(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Initial value plus learning rate times the trees' values, [N, K]."""
-    fitted = list(model.estimators_.ravel())
     rate = float(model.learning_rate)
-    joined = tree_ensemble.join([tree_of(item, item.tree_.value[:, 0, :] * rate) for item in fitted])
+    trees = [tree_of(item, item.tree_.value[:, 0, :] * rate) for item in model.estimators_.ravel()]
+    joined = tree_ensemble.join(trees)
     columns = model.estimators_.shape[1]
     targets = np.tile(np.arange(columns), model.estimators_.shape[0])
     start = _gradient_start(op, model, x)
@@ -124,31 +94,18 @@ def _gradient_raw(op: OpBuilder, model: GradientBoostingClassifier | GradientBoo
 
 def _with_init() -> Any:
     # a tree: scikit-learn fits the first estimator on float32 rows, and a linear model then has float32's digits
-    first = unfitted("tree", "DecisionTreeClassifier", max_depth=2)
-    return unfitted(_HERE, "GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
-
-
-@sklearn.lower(
-    "GradientBoostingClassifier.decision_function",
-    cases=[
-        *cases(classifier, _HERE, "GradientBoostingClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
-        built(_with_init, _ROWS),
-    ],
-)
-def gradient_decision(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
-    """The raw predictions, a vector for two classes."""
-    raw = _gradient_raw(op, model, x)
-    return raw.reshape(-1) if model.estimators_.shape[1] == 1 else raw
+    first = unfitted("DecisionTreeClassifier", max_depth=2)
+    return unfitted("GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
 
 
 @sklearn.lower(
     "GradientBoostingRegressor.predict",
     cases=[
-        *cases(regressor, _HERE, "GradientBoostingRegressor", _SMALL, {"loss": "huber", **_SMALL}, rows=_ROWS),
-        *cases(regressor, _HERE, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
+        *cases(regressor, "GradientBoostingRegressor", _SMALL, {"loss": "huber", **_SMALL}, rows=_ROWS),
+        *cases(regressor, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
     ],
 )
-def gradient_value(op: OpBuilder, model: GradientBoostingRegressor, x: Table) -> Array:
+def gradient_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The raw prediction."""
     return _gradient_raw(op, model, x).reshape(-1)
 
@@ -157,7 +114,6 @@ def gradient_value(op: OpBuilder, model: GradientBoostingRegressor, x: Table) ->
     "GradientBoostingClassifier.predict_proba",
     cases=cases(
         classifier,
-        _HERE,
         "GradientBoostingClassifier",
         _SMALL,
         {**_SMALL, "classes": 2},
@@ -165,20 +121,20 @@ def gradient_value(op: OpBuilder, model: GradientBoostingRegressor, x: Table) ->
         rows=_ROWS,
     ),
 )
-def gradient_probabilities(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
+def gradient_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
     highest = [np.max(np.abs(item.tree_.value)) for item in model.estimators_.ravel()]
     farthest = _FIRST + abs(float(model.learning_rate)) * float(np.sum(highest))
-    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
+    return loss_probabilities(model, called(op, model, "decision_function", x), farthest)
 
 
 @sklearn.lower(
     "GradientBoostingClassifier.predict",
     cases=cases(
-        classifier, _HERE, "GradientBoostingClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
+        classifier, "GradientBoostingClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
     ),
 )
-def gradient_label(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -> Array:
+def gradient_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
     raw = called(op, model, "decision_function", x)
     if raw.ndim == 1:
@@ -190,13 +146,13 @@ def gradient_label(op: OpBuilder, model: GradientBoostingClassifier, x: Table) -
     "BaseGradientBoosting.apply",
     "GradientBoostingRegressor.apply",
     cases=[
-        *cases(classifier, _HERE, "GradientBoostingClassifier", _SMALL, rows=_ROWS),
-        *cases(regressor, _HERE, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
+        *cases(classifier, "GradientBoostingClassifier", _SMALL, rows=_ROWS),
+        *cases(regressor, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
     ],
 )
-def gradient_leaves(op: OpBuilder, model: BaseGradientBoosting, x: Table) -> Array:
+def gradient_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
-    joined = tree_ensemble.join([tree_of(item) for item in model.estimators_.ravel()])
+    joined = trees_of(model.estimators_.ravel())
     result = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
     if not hasattr(model, "classes_"):
         return result
@@ -206,9 +162,7 @@ def gradient_leaves(op: OpBuilder, model: BaseGradientBoosting, x: Table) -> Arr
 # -- histogram gradient boosting ---------------------------------------------------------------------------------------------
 
 
-def _histogram_rows(
-    op: OpBuilder, model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, x: Table
-) -> Array:
+def _histogram_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The rows as the trees see them: categories as numbers in front, unknown and missing ones NaN."""
     if model._preprocessor is None:
         rows = numbers(op, x)
@@ -216,12 +170,7 @@ def _histogram_rows(
     return doubles(op, op.call(model._preprocessor, "transform", x))
 
 
-def _members(
-    model: HistGradientBoostingClassifier | HistGradientBoostingRegressor,
-    bitsets: np.ndarray,
-    node: np.void,
-    counts: np.ndarray,
-) -> np.ndarray:
+def _members(model: BaseEstimator, bitsets: np.ndarray, node: np.void, counts: np.ndarray) -> np.ndarray:
     """The category numbers, and for a missing one the number after the last, that go left at a node."""
     known, place = model._bin_mapper.make_known_categories_bitsets()
     count = int(counts[node["feature_idx"]])
@@ -235,9 +184,9 @@ def _members(
     return np.asarray([*left, *([count] if node["missing_go_to_left"] else [])], np.float64)
 
 
-def _category_counts(model: HistGradientBoostingClassifier | HistGradientBoostingRegressor) -> np.ndarray:
+def _category_counts(model: BaseEstimator) -> np.ndarray:
     """For each column that the trees see its number of categories, 0 for a column of numbers."""
-    counts = np.zeros(int(model._bin_mapper.bin_thresholds_.__len__()), np.int64)
+    counts = np.zeros(len(model._bin_mapper.bin_thresholds_), np.int64)
     if model._preprocessor is None:
         return counts
     encoder = model._preprocessor.named_transformers_["encoder"]
@@ -248,12 +197,11 @@ def _category_counts(model: HistGradientBoostingClassifier | HistGradientBoostin
 
 
 def _histogram_tree(
-    model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, predictor: TreePredictor, counts: np.ndarray
+    model: BaseEstimator, nodes: np.ndarray, bitsets: np.ndarray, counts: np.ndarray
 ) -> tree_ensemble.Tree:
-    nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(bool)
     categorical = np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf)
-    members = {int(i): _members(model, predictor.raw_left_cat_bitsets, nodes[i], counts) for i in categorical}
+    members = {int(i): _members(model, bitsets, nodes[i], counts) for i in categorical}
     missing = nodes["missing_go_to_left"].astype(bool).copy()
     missing[categorical] = False  # a missing category is a number by then
     return tree_ensemble.Tree(
@@ -268,9 +216,7 @@ def _histogram_tree(
     )
 
 
-def _histogram_raw(
-    op: OpBuilder, model: HistGradientBoostingClassifier | HistGradientBoostingRegressor, x: Table
-) -> Array:
+def _histogram_raw(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Baseline plus the trees' values, [N, K]."""
     stages = model._predictors
     start = np.asarray(model._baseline_prediction, np.float64).reshape(1, -1)
@@ -283,7 +229,9 @@ def _histogram_raw(
         categorical = int((counts > 0).sum())
         first, rest = rows[:, :categorical], rows[:, categorical:]
         rows = np.concatenate([np.where(np.isnan(first), counts[counts > 0].astype(np.float64), first), rest], axis=1)
-    joined = tree_ensemble.join([_histogram_tree(model, item, counts) for stage in stages for item in stage])
+    joined = tree_ensemble.join(
+        [_histogram_tree(model, item.nodes, item.raw_left_cat_bitsets, counts) for stage in stages for item in stage]
+    )
     targets = np.tile(np.arange(columns), len(stages))
     return tree_ensemble.sums(op, joined, rows.value, targets, columns, start)
 
@@ -294,50 +242,54 @@ def _with_categories(name: str) -> Any:
     x[::7, 1] = np.nan
     x[::5, 2] = np.nan
     y = target() if name.endswith("Classifier") else quantity() + 3 * (x[:, 1] == 2)
-    return unfitted(_HERE, name, max_iter=8, categorical_features=[1]).fit(x, y)
+    return unfitted(name, max_iter=8, categorical_features=[1]).fit(x, y)
 
 
 _HOLES = np.array([[0.1, 1, np.nan, 2], [np.nan, 9, 1, 1], [1, np.nan, 0.5, -1], [0, 2, 1, 0], [1, 0, 1, 3.0]])
 _HISTOGRAM_CASES = [
-    *cases(classifier, _HERE, "HistGradientBoostingClassifier", _FEW, {**_FEW, "classes": 2}, rows=_ROWS),
+    *cases(classifier, "HistGradientBoostingClassifier", _FEW, {**_FEW, "classes": 2}, rows=_ROWS),
     built(lambda: _with_categories("HistGradientBoostingClassifier"), _HOLES, min_opset=21),
 ]
 
 
-@sklearn.lower("HistGradientBoostingClassifier.decision_function", cases=_HISTOGRAM_CASES)
-def histogram_decision(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
+@sklearn.lower(
+    "GradientBoostingClassifier.decision_function",
+    "HistGradientBoostingClassifier.decision_function",
+    cases=[
+        *cases(classifier, "GradientBoostingClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+        built(_with_init, _ROWS),
+        *_HISTOGRAM_CASES,
+    ],
+)
+def boosted_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
-    raw = _histogram_raw(op, model, x)
-    return raw.reshape(-1) if model.n_trees_per_iteration_ == 1 else raw
+    raw = (_histogram_raw if hasattr(model, "_predictors") else _gradient_raw)(op, model, x)
+    return raw.reshape(-1) if raw.shape[1] == 1 else raw
 
 
 @sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
-def histogram_probabilities(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
+def histogram_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
     highest = [np.max(np.abs(item.nodes["value"])) for stage in model._predictors for item in stage]
     farthest = float(np.max(np.abs(model._baseline_prediction)) + np.sum(highest))
-    return loss_probabilities(model._loss, called(op, model, "decision_function", x), farthest)
+    return loss_probabilities(model, called(op, model, "decision_function", x), farthest)
 
 
-@sklearn.lower("HistGradientBoostingClassifier.predict", cases=_HISTOGRAM_CASES)
-def histogram_label(op: OpBuilder, model: HistGradientBoostingClassifier, x: Table) -> Array:
-    """The class of the greatest raw prediction, or by its sign."""
-    return label_of_scores(model.classes_, called(op, model, "decision_function", x))
+lower_label(["HistGradientBoostingClassifier"], "decision_function", _HISTOGRAM_CASES)
 
 
 @sklearn.lower(
     "HistGradientBoostingRegressor.predict",
     cases=[
-        *cases(
-            regressor, _HERE, "HistGradientBoostingRegressor", _FEW, {"loss": "poisson", "positive": True, **_FEW},
+        *cases(regressor, "HistGradientBoostingRegressor", _FEW, {"loss": "poisson", "positive": True, **_FEW},
             rows=_ROWS,
         ),
         built(lambda: _with_categories("HistGradientBoostingRegressor"), _HOLES, min_opset=21),
     ],
 )  # fmt: skip
-def histogram_value(op: OpBuilder, model: HistGradientBoostingRegressor, x: Table) -> Array:
+def histogram_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
-    return link_inverse(model._loss, _histogram_raw(op, model, x).reshape(-1))
+    return link_inverse(model, _histogram_raw(op, model, x).reshape(-1))
 
 
 # -- AdaBoost --------------------------------------------------------------------------------------------------------------
@@ -345,9 +297,9 @@ def histogram_value(op: OpBuilder, model: HistGradientBoostingRegressor, x: Tabl
 
 @sklearn.lower(
     "AdaBoostClassifier.decision_function",
-    cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+    cases=cases(classifier, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
-def boost_decision(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
+def boost_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights of the estimators that say each class, less the others' shares; for two classes the difference."""
     count = int(model.n_classes_)
     if count == 1:
@@ -374,9 +326,9 @@ def _class_number(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) 
 
 @sklearn.lower(
     "AdaBoostClassifier.predict_proba",
-    cases=cases(classifier, _HERE, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+    cases=cases(classifier, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
-def boost_probabilities(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
+def boost_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Softmax of the decision function, halved or shared among the other classes."""
     count = int(model.n_classes_)
     if count == 1:
@@ -387,21 +339,17 @@ def boost_probabilities(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> A
     return softmax(decision / (count - 1))
 
 
-@sklearn.lower(
-    "AdaBoostClassifier.predict",
-    cases=cases(
-        classifier, _HERE, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
-    ),
+lower_label(
+    ["AdaBoostClassifier"],
+    "decision_function",
+    cases(classifier, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
-def boost_label(op: OpBuilder, model: AdaBoostClassifier, x: Table) -> Array:
-    """The class of the greatest decision, or by its sign."""
-    return label_of_scores(model.classes_, called(op, model, "decision_function", x))
 
 
-@sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, _HERE, "AdaBoostRegressor", _SMALL, rows=_ROWS))
-def boost_value(op: OpBuilder, model: AdaBoostRegressor, x: Table) -> Array:
+@sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, "AdaBoostRegressor", _SMALL, rows=_ROWS))
+def boost_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted median of the estimators' predictions."""
-    columns = [called(op, item, "predict", x, step=f"estimators_.{i}") for i, item in enumerate(model.estimators_)]
+    columns = list(each_called(op, model.estimators_, "predict", x))
     if len(columns) == 1:
         return columns[0]
     predictions = np.stack(columns, axis=1)

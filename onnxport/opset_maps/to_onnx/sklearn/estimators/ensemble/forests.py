@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
@@ -20,18 +21,11 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-    from sklearn.ensemble import IsolationForest, RandomTreesEmbedding
-    from sklearn.ensemble._forest import BaseForest, ForestClassifier, ForestRegressor
-    from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier
-    from sklearn.tree._tree import Tree
-
 _ROWS = f64(20, 4)
 
 
 def tree_of(
-    fitted: BaseDecisionTree, value: np.ndarray | None = None, features: np.ndarray | None = None
+    fitted: BaseEstimator, value: np.ndarray | None = None, features: np.ndarray | None = None
 ) -> tree_ensemble.Tree:
     """A fitted decision tree; its leaves hold its own values, or `value` [nodes, K]; `features` are its columns of the table."""
     tree = fitted.tree_
@@ -52,7 +46,7 @@ def rows32(op: OpBuilder, x: Table) -> ir.Value:
     return numbers(op, x, np.float32).value
 
 
-def _mean_values(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | ForestRegressor, x: Table) -> Array:
+def _mean_values(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the trees' values, [N, outputs * K]."""
     trees = getattr(model, "estimators_", None)
     trees = [model] if trees is None else list(trees)
@@ -66,39 +60,34 @@ def _mean_values(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | For
     return tree_ensemble.mean(op, joined, rows32(op, x))
 
 
-def _two_targets(module: str, name: str, **options: object) -> Any:
+def _two_targets(name: str, **options: object) -> Any:
     labels = name.endswith("Classifier")
     y = np.stack([target(), target(2)], axis=1) if labels else np.stack([data()[:, 0], data()[:, 1]], axis=1)
-    return unfitted(module, name, **options).fit(data(), y)
+    return unfitted(name, **options).fit(data(), y)
 
 
-def regression_value(op: OpBuilder, model: BaseDecisionTree | ForestClassifier | ForestRegressor, x: Table) -> Array:
+@sklearn.lower(
+    "ForestRegressor.predict",
+    cases=[
+        *cases(regressor, "RandomForestRegressor", {"n_estimators": 10}, rows=_ROWS),
+        built(lambda: _two_targets("ExtraTreesRegressor", n_estimators=4), _ROWS),
+    ],
+)
+def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the trees' values."""
     result = _mean_values(op, model, x)
     return result.reshape(-1) if model.n_outputs_ == 1 else result
 
 
 @sklearn.lower(
-    "ForestRegressor.predict",
-    cases=[
-        *cases(regressor, "ensemble", "RandomForestRegressor", {"n_estimators": 10}, rows=_ROWS),
-        built(lambda: _two_targets("ensemble", "ExtraTreesRegressor", n_estimators=4), _ROWS),
-    ],
-)
-def forest_value(op: OpBuilder, model: ForestRegressor, x: Table) -> Array:
-    """The mean of the trees' values."""
-    return regression_value(op, model, x)
-
-
-@sklearn.lower(
     "DecisionTreeClassifier.predict_proba",
     "ForestClassifier.predict_proba",
     cases=[
-        *cases(classifier, "tree", "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
-        *cases(classifier, "ensemble", "RandomForestClassifier", {"n_estimators": 10}, {"classes": 2}, rows=_ROWS),
+        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
+        *cases(classifier, "RandomForestClassifier", {"n_estimators": 10}, {"classes": 2}, rows=_ROWS),
     ],
 )
-def tree_probabilities(op: OpBuilder, model: DecisionTreeClassifier | ForestClassifier, x: Table) -> Any:
+def tree_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The shares of the classes in the reached leaves, the mean over the trees."""
     result = _mean_values(op, model, x)
     if model.n_outputs_ == 1:
@@ -108,37 +97,21 @@ def tree_probabilities(op: OpBuilder, model: DecisionTreeClassifier | ForestClas
 
 
 @sklearn.lower(
-    "ForestClassifier.predict_log_proba",
-    "DecisionTreeClassifier.predict_log_proba",
-    "GradientBoostingClassifier.predict_log_proba",
-    "AdaBoostClassifier.predict_log_proba",
-    cases=[
-        built(lambda: classifier("ensemble", "AdaBoostClassifier", n_estimators=5), _ROWS),
-        built(lambda: _two_targets("ensemble", "RandomForestClassifier", min_samples_leaf=30), _ROWS),
-    ],
-)
-def tree_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
-    """The logarithm of the probabilities."""
-    shares = op.call(model, "predict_proba", x)
-    return [np.log(Array(op, item)) for item in shares] if isinstance(shares, tuple) else np.log(Array(op, shares))
-
-
-@sklearn.lower(
     "BaseDecisionTree.predict",
     "ForestClassifier.predict",
     cases=[
-        *cases(classifier, "tree", "DecisionTreeClassifier", {"max_depth": 4, "text": True}, rows=_ROWS),
-        *cases(regressor, "tree", "DecisionTreeRegressor", {"max_depth": 5}, rows=_ROWS),
-        *cases(classifier, "ensemble", "ExtraTreesClassifier", {"n_estimators": 10}, rows=_ROWS),
-        built(lambda: _two_targets("tree", "DecisionTreeClassifier"), _ROWS),
-        built(lambda: _two_targets("ensemble", "RandomForestClassifier", n_estimators=3), _ROWS),
-        built(lambda: _two_targets("tree", "ExtraTreeRegressor"), _ROWS),
+        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4, "text": True}, rows=_ROWS),
+        *cases(regressor, "DecisionTreeRegressor", {"max_depth": 5}, rows=_ROWS),
+        *cases(classifier, "ExtraTreesClassifier", {"n_estimators": 10}, rows=_ROWS),
+        built(lambda: _two_targets("DecisionTreeClassifier"), _ROWS),
+        built(lambda: _two_targets("RandomForestClassifier", n_estimators=3), _ROWS),
+        built(lambda: _two_targets("ExtraTreeRegressor"), _ROWS),
     ],
 )
-def tree_prediction(op: OpBuilder, model: BaseDecisionTree | ForestClassifier, x: Table) -> Array:
+def tree_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest share; for a regressor the value."""
     if not hasattr(model, "classes_"):
-        return regression_value(op, model, x)
+        return mean_value(op, model, x)
     shares = op.call(model, "predict_proba", x)
     if model.n_outputs_ == 1:
         return label_of_scores(model.classes_, Array(op, shares))
@@ -152,11 +125,11 @@ def tree_prediction(op: OpBuilder, model: BaseDecisionTree | ForestClassifier, x
     "BaseDecisionTree.apply",
     "BaseForest.apply",
     cases=[
-        *cases(classifier, "tree", "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
-        *cases(regressor, "ensemble", "RandomForestRegressor", {"n_estimators": 5}, rows=_ROWS),
+        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
+        *cases(regressor, "RandomForestRegressor", {"n_estimators": 5}, rows=_ROWS),
     ],
 )
-def reached_leaves(op: OpBuilder, model: BaseDecisionTree | BaseForest, x: Table) -> Array:
+def reached_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf among the tree's nodes, for each tree of a forest."""
     forest = hasattr(model, "estimators_")
     joined = trees_of(model.estimators_ if forest else [model])
@@ -165,33 +138,32 @@ def reached_leaves(op: OpBuilder, model: BaseDecisionTree | BaseForest, x: Table
 
 
 @sklearn.lower(
-    "BaseDecisionTree.decision_path",
-    cases=cases(classifier, "tree", "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
+    "BaseDecisionTree.decision_path", cases=cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS)
 )
-def decision_path(op: OpBuilder, model: BaseDecisionTree, x: Table) -> Array:
+def decision_path(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """1 for each node on the row's path, [N, nodes], dense."""
-    return take(_paths(model.tree_), called(op, model, "apply", x), axis=0).astype(np.int64)
+    return take(_paths(model), called(op, model, "apply", x), axis=0).astype(np.int64)
 
 
 @sklearn.lower(
     "BaseForest.decision_path",
     cases=[
-        *cases(classifier, "ensemble", "RandomForestClassifier", {"n_estimators": 3, "max_depth": 4}, rows=_ROWS),
-        *cases(regressor, "ensemble", "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
+        *cases(classifier, "RandomForestClassifier", {"n_estimators": 3, "max_depth": 4}, rows=_ROWS),
+        *cases(regressor, "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
     ],
 )
-def decision_paths(op: OpBuilder, model: BaseForest, x: Table) -> tuple[Array, Array]:
+def decision_paths(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array]:
     """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
     leaves = called(op, model, "apply", x)
-    trees = [item.tree_ for item in model.estimators_]
-    columns = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(trees)]
+    columns = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(model.estimators_)]
     return np.concatenate(columns, axis=1).astype(np.int64), leaves.const(
-        np.cumsum([0, *(tree.node_count for tree in trees)]), np.int64
+        np.cumsum([0, *(item.tree_.node_count for item in model.estimators_)]), np.int64
     )
 
 
-def _paths(tree: Tree) -> np.ndarray:
+def _paths(fitted: BaseEstimator) -> np.ndarray:
     """For each node 1 at itself and at those above it, [nodes, nodes], in bytes: large trees have many."""
+    tree = fitted.tree_
     parent = np.full(tree.node_count, -1)
     for child in (tree.children_left, tree.children_right):
         inner = np.flatnonzero(child >= 0)
@@ -204,9 +176,9 @@ def _paths(tree: Tree) -> np.ndarray:
 
 @sklearn.lower(
     "RandomTreesEmbedding.transform",
-    cases=cases(transformer, "ensemble", "RandomTreesEmbedding", {"n_estimators": 5, "max_depth": 3}, rows=_ROWS),
+    cases=cases(transformer, "RandomTreesEmbedding", {"n_estimators": 5, "max_depth": 3}, rows=_ROWS),
 )
-def trees_embedding(op: OpBuilder, model: RandomTreesEmbedding, x: Table) -> Array:
+def trees_embedding(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each leaf, 1 where the row reaches it."""
     return called(op, model.one_hot_encoder_, "transform", called(op, model, "apply", x).value)
 
@@ -216,9 +188,9 @@ def trees_embedding(op: OpBuilder, model: RandomTreesEmbedding, x: Table) -> Arr
 
 @sklearn.lower(
     "IsolationForest.score_samples",
-    cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS),
+    cases=cases(regressor, "IsolationForest", {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS),
 )
-def isolation_samples(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
+def isolation_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """-2 to the minus mean depth of the reached leaves over the mean depth of so many samples."""
     trees = []
     for index, (tree, features) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
@@ -235,17 +207,3 @@ def isolation_samples(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
     if denominator == 0:
         return -np.power(2.0, -np.ones_like(depths))
     return -np.power(2.0, -(depths / denominator))
-
-
-@sklearn.lower(
-    "IsolationForest.decision_function", cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 5})
-)
-def isolation_decision(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
-    """The scores less the offset."""
-    return called(op, model, "score_samples", x) - model.offset_
-
-
-@sklearn.lower("IsolationForest.predict", cases=cases(regressor, "ensemble", "IsolationForest", {"n_estimators": 5}))
-def isolation_label(op: OpBuilder, model: IsolationForest, x: Table) -> Array:
-    """1 for an inlier, -1 for an outlier."""
-    return np.where(called(op, model, "decision_function", x) < 0, -1, 1)

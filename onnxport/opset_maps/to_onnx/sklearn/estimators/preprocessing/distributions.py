@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -18,31 +19,20 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held, is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, numbers
-from onnxport.opset_maps.to_onnx.sklearn.trees.interpolation import interpolated
-
-if TYPE_CHECKING:
-    from sklearn.preprocessing import (
-        KBinsDiscretizer,
-        PowerTransformer,
-        QuantileTransformer,
-    )
-
-
-_HERE = "preprocessing"
+from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
 
 @sklearn.lower(
     "KBinsDiscretizer.transform",
     cases=cases(
         transformer,
-        _HERE,
         "KBinsDiscretizer",
         {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"},
         {"quantile_method": "averaged_inverted_cdf"},
         {"strategy": "uniform", "encode": "onehot-dense"},
     ),
 )
-def bins(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
+def bins(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of inner edges not above the value; as ones among zeros where it is encoded so."""
     rows = floats(op, x) if model.dtype is None else numbers(op, x, model.dtype)
     counts, shown = [], []
@@ -58,12 +48,12 @@ def bins(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
     "KBinsDiscretizer.inverse_transform",
     cases=[
         built(
-            lambda: unfitted(_HERE, "KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
+            lambda: unfitted("KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
             np.array([[0.0, 1, 2, 3], [4, 3, 2, 1]]),
         )
     ],
 )
-def unbin(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
+def unbin(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The middle of each bin."""
     rows = any_floats(op, x)
     if "onehot" in model.encode:
@@ -81,13 +71,11 @@ def unbin(op: OpBuilder, model: KBinsDiscretizer, x: Table) -> Array:
 @sklearn.lower(
     "PowerTransformer.transform",
     cases=[
-        *cases(transformer, _HERE, "PowerTransformer", {}, {"standardize": False}),
-        *cases(
-            transformer, _HERE, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, low=0.1)
-        ),
+        *cases(transformer, "PowerTransformer", {}, {"standardize": False}),
+        *cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, low=0.1)),
     ],
 )
-def power_transformer(op: OpBuilder, model: PowerTransformer, x: Table) -> Array:
+def power_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Box and Cox's or Yeo and Johnson's power of each column, then standardised."""
     rows = any_floats(op, x)
     wide = rows.astype(np.float64)
@@ -111,11 +99,11 @@ def _power(x: Array, power: float, method: str) -> Array:
 @sklearn.lower(
     "PowerTransformer.inverse_transform",
     cases=[
-        *cases(transformer, _HERE, "PowerTransformer", {}, rows=f64(7, 4, low=-0.5, high=0.5)),
-        *cases(transformer, _HERE, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
+        *cases(transformer, "PowerTransformer", {}, rows=f64(7, 4, low=-0.5, high=0.5)),
+        *cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
     ],
 )
-def power_untransformer(op: OpBuilder, model: PowerTransformer, x: Table) -> Array:
+def power_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inverse powers of the columns."""
     rows = any_floats(op, x)
     if model.standardize:
@@ -138,16 +126,8 @@ _QUANTILES: tuple[dict[str, Any], ...] = ({"n_quantiles": 20}, {"n_quantiles": 2
 _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
 
 
-@sklearn.lower(
-    "QuantileTransformer.transform",
-    cases=cases(
-        transformer,
-        _HERE,
-        "QuantileTransformer",
-        *_QUANTILES,
-    ),
-)
-def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
+@sklearn.lower("QuantileTransformer.transform", cases=cases(transformer, "QuantileTransformer", *_QUANTILES))
+def quantile_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The share of fitted values below, interpolated; as a normal deviate on request. Zeros of a sparse matrix stay zeros."""
     rows = any_floats(op, x)
     if held(x) == Held.WITH_ZEROS and model.output_distribution == "normal":
@@ -176,15 +156,9 @@ def quantile_transformer(op: OpBuilder, model: QuantileTransformer, x: Table) ->
 
 @sklearn.lower(
     "QuantileTransformer.inverse_transform",
-    cases=cases(
-        transformer,
-        _HERE,
-        "QuantileTransformer",
-        *_QUANTILES,
-        rows=f64(7, 4, low=0, high=1),
-    ),
+    cases=cases(transformer, "QuantileTransformer", *_QUANTILES, rows=f64(7, 4, low=0, high=1)),
 )
-def quantile_untransformer(op: OpBuilder, model: QuantileTransformer, x: Table) -> Array:
+def quantile_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted value below which the given share lies."""
     rows = any_floats(op, x)
     columns = []

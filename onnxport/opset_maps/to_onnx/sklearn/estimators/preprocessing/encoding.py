@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -19,24 +20,11 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted, w
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
-if TYPE_CHECKING:
-    from sklearn.preprocessing import (
-        LabelBinarizer,
-        LabelEncoder,
-        MultiLabelBinarizer,
-        OneHotEncoder,
-        OrdinalEncoder,
-        TargetEncoder,
-    )
-
-_HERE = "preprocessing"
 _WORDS = np.array([["red", "s"], ["blue", "l"], ["green", "m"]], object)
 _UNKNOWN = np.array([["red", "s"], ["black", "l"], ["green", "xs"]], object)
 
 
-def _fitted_column(
-    op: OpBuilder, model: OneHotEncoder | OrdinalEncoder | TargetEncoder, x: Table, index: int
-) -> ir.Value:
+def _fitted_column(op: OpBuilder, model: BaseEstimator, x: Table, index: int) -> ir.Value:
     """A column of the table, of the kind of categories that it was fitted on."""
     value = columns(op, x, [index])
     if value.dtype != ir.DataType.STRING and any(isinstance(item, str) for item in model.categories_[index]):
@@ -52,7 +40,7 @@ def _fitted_column(
 # -- one-hot ---------------------------------------------------------------------------------------------------------------
 
 
-def shown_columns(model: OneHotEncoder, index: int) -> tuple[np.ndarray, int, int]:
+def shown_columns(model: BaseEstimator, index: int) -> tuple[np.ndarray, int, int]:
     """For each category the output column within its block (-1: none), the same for unknown values, and the block's width."""
     count = len(model.categories_[index])
     place = np.arange(count)
@@ -74,20 +62,15 @@ def shown_columns(model: OneHotEncoder, index: int) -> tuple[np.ndarray, int, in
 @sklearn.lower(
     "OneHotEncoder.transform",
     cases=[
-        built(lambda: words(_HERE, "OneHotEncoder", sparse_output=False, handle_unknown="ignore"), _UNKNOWN),
-        built(lambda: words(_HERE, "OneHotEncoder", sparse_output=False, drop="first"), _WORDS, dynamic=True),
-        built(
-            lambda: words(_HERE, "OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
-            _UNKNOWN,
-        ),
-        built(lambda: words(_HERE, "OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
-        built(lambda: unfitted(_HERE, "OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
-        built(
-            lambda: unfitted(_HERE, "OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])
-        ),
+        built(lambda: words("OneHotEncoder", sparse_output=False, handle_unknown="ignore"), _UNKNOWN),
+        built(lambda: words("OneHotEncoder", sparse_output=False, drop="first"), _WORDS, dynamic=True),
+        built(lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"), _UNKNOWN),
+        built(lambda: words("OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
+        built(lambda: unfitted("OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
+        built(lambda: unfitted("OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
     ],
 )
-def one_hot_encoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
+def one_hot_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each category, 1 where the value is that category; all 0 for an unknown or a dropped one.
 
     An unknown value under handle_unknown="error" gives zeros as well: an ONNX graph can't raise.
@@ -114,18 +97,16 @@ def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
 @sklearn.lower(
     "OneHotEncoder.inverse_transform",
     cases=[
-        built(lambda: words(_HERE, "OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
+        built(lambda: words("OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
+        built(lambda: unfitted("OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
         built(
-            lambda: unfitted(_HERE, "OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])
-        ),
-        built(
-            lambda: words(_HERE, "OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
+            lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
             np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
         ),
-        built(lambda: words(_HERE, "OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
+        built(lambda: words("OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
     ],
 )
-def one_hot_decoder(op: OpBuilder, model: OneHotEncoder, x: Table) -> Array:
+def one_hot_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The category of the greatest value of each block; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x)
     result, start = [], 0
@@ -161,24 +142,20 @@ def _spelled(labels: list[Any]) -> np.ndarray:
 @sklearn.lower(
     "OrdinalEncoder.transform",
     cases=[
-        built(lambda: words(_HERE, "OrdinalEncoder"), _WORDS, dynamic=True),
-        built(lambda: words(_HERE, "OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1), _UNKNOWN),
+        built(lambda: words("OrdinalEncoder"), _WORDS, dynamic=True),
+        built(lambda: words("OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1), _UNKNOWN),
         built(
-            lambda: words(
-                _HERE, "OrdinalEncoder", min_frequency=2, handle_unknown="use_encoded_value", unknown_value=9
-            ),
+            lambda: words("OrdinalEncoder", min_frequency=2, handle_unknown="use_encoded_value", unknown_value=9),
             _UNKNOWN,
         ),
+        built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
         built(
-            lambda: unfitted(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])
-        ),
-        built(
-            lambda: unfitted(_HERE, "OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
+            lambda: unfitted("OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
             np.array([[1.0], [2], [3], [np.nan]]),
         ),
     ],
 )
-def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
+def ordinal_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of each category; the encoded value of missing and of unknown ones.
 
     An unknown value under handle_unknown="error" gives NaN (or 0 as an integer): an ONNX graph can't raise.
@@ -206,14 +183,12 @@ def ordinal_encoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
 @sklearn.lower(
     "OrdinalEncoder.inverse_transform",
     cases=[
-        built(lambda: words(_HERE, "OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
-        built(lambda: words(_HERE, "OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
-        built(
-            lambda: unfitted(_HERE, "OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])
-        ),
+        built(lambda: words("OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
+        built(lambda: words("OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
+        built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
     ],
 )
-def ordinal_decoder(op: OpBuilder, model: OrdinalEncoder, x: Table) -> Array:
+def ordinal_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The category of each number; what stands for none is "None" among strings, NaN among numbers."""
     rows = numbers(op, x).astype(np.float64)
     parts = []
@@ -239,17 +214,14 @@ def _is(value: Array, mark: float) -> Array:
 def _target_encoder(**options: object) -> Any:
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]] * 24, object)
     y = target(3, text=True) if options.pop("classes", False) else data()[:, 0]
-    return unfitted(_HERE, "TargetEncoder", **options).fit(table, y)
+    return unfitted("TargetEncoder", **options).fit(table, y)
 
 
 @sklearn.lower(
     "TargetEncoder.transform",
-    cases=[
-        built(_target_encoder, _UNKNOWN, dynamic=True),
-        built(lambda: _target_encoder(classes=True), _UNKNOWN),
-    ],
+    cases=[built(_target_encoder, _UNKNOWN, dynamic=True), built(lambda: _target_encoder(classes=True), _UNKNOWN)],
 )
-def target_encoder(op: OpBuilder, model: TargetEncoder, x: Table) -> Array:
+def target_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
     several = model.target_type_ == "multiclass"
     parts = []
@@ -274,18 +246,18 @@ def _column(op: OpBuilder, x: Table) -> ir.Value:
 
 @sklearn.lower(
     "LabelEncoder.transform",
-    cases=[built(lambda: unfitted(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
+    cases=[built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
 )
-def label_encoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
+def label_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of each label; -1 for an unknown one, where scikit-learn raises."""
     return codes(op, _column(op, x), model.classes_).reshape(-1)
 
 
 @sklearn.lower(
     "LabelEncoder.inverse_transform",
-    cases=[built(lambda: unfitted(_HERE, "LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
+    cases=[built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
 )
-def label_decoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
+def label_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of each number."""
     return take_class(model.classes_, Array(op, _column(op, x)).reshape(-1).astype(np.int64))
 
@@ -293,11 +265,11 @@ def label_decoder(op: OpBuilder, model: LabelEncoder, x: Table) -> Array:
 @sklearn.lower(
     "LabelBinarizer.transform",
     cases=[
-        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
-        built(lambda: unfitted(_HERE, "LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
+        built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
+        built(lambda: unfitted("LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
     ],
 )
-def label_binarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
+def label_binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each label, one column for two."""
     if model.y_type_.startswith("multilabel"):
         rows = numbers(op, x)
@@ -313,11 +285,11 @@ def label_binarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
 @sklearn.lower(
     "LabelBinarizer.inverse_transform",
     cases=[
-        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
-        built(lambda: unfitted(_HERE, "LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
+        built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
+        built(lambda: unfitted("LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
     ],
 )
-def label_unbinarizer(op: OpBuilder, model: LabelBinarizer, x: Table) -> Array:
+def label_unbinarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the greatest value, or by the middle of the two."""
     rows = numbers(op, x)
     threshold = (model.pos_label + model.neg_label) / 2.0
@@ -334,9 +306,9 @@ _SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
 
 @sklearn.lower(
     "MultiLabelBinarizer.transform",
-    cases=[built(lambda: unfitted(_HERE, "MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
+    cases=[built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
 )
-def label_sets(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
+def label_sets(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
     rows = Array(op, matrix(op, x))
     labels = np.asarray(model.classes_)
@@ -351,13 +323,9 @@ def label_sets(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
 
 @sklearn.lower(
     "MultiLabelBinarizer.inverse_transform",
-    cases=[
-        built(
-            lambda: unfitted(_HERE, "MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4])
-        )
-    ],
+    cases=[built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4]))],
 )
-def sets_of_labels(op: OpBuilder, model: MultiLabelBinarizer, x: Table) -> Array:
+def sets_of_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The labels of each row, [N, K], "" beyond the last one; K is the greatest number of them in the batch."""
     rows, labels = numbers(op, x), np.asarray(model.classes_)
     if not all(isinstance(item, str) for item in labels.tolist()):

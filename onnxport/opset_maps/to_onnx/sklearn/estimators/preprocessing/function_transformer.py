@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.special
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from onnxport.errors import UnsupportedOperator
@@ -19,20 +19,14 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix, numbers
 
-if TYPE_CHECKING:
-    from sklearn.preprocessing import FunctionTransformer
-
-_HERE = "preprocessing"
-
 
 @sklearn.lower(
     "FunctionTransformer.transform",
     cases=[
-        *cases(transformer, _HERE, "FunctionTransformer"),
-        *cases(transformer, _HERE, "FunctionTransformer", {"func": np.tanh}),
+        *cases(transformer, "FunctionTransformer"),
+        *cases(transformer, "FunctionTransformer", {"func": np.tanh}),
         *cases(
             transformer,
-            _HERE,
             "FunctionTransformer",
             {"func": lambda x: np.cbrt(x) + np.heaviside(x, 0.5) * scipy.special.exp10(x)},
             {"func": lambda x: scipy.special.log_ndtr(x) + scipy.special.erfcx(x) + scipy.special.entr(np.abs(x))},
@@ -43,22 +37,22 @@ _HERE = "preprocessing"
         ),
     ],
 )
-def function_transformer(op: OpBuilder, model: FunctionTransformer, x: Table) -> Table | Array:
+def function_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table | Array:
     """The function traced with NumPy's protocols; the table as it is where there is none."""
     return _apply(op, model, model.func, model.kw_args, x)
 
 
 @sklearn.lower(
     "FunctionTransformer.inverse_transform",
-    cases=cases(transformer, _HERE, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
+    cases=cases(transformer, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
 )
-def function_untransformer(op: OpBuilder, model: FunctionTransformer, x: Table) -> Table | Array:
+def function_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table | Array:
     """The inverse function traced with NumPy's protocols."""
     return _apply(op, model, model.inverse_func, model.inv_kw_args, x)
 
 
 def _apply(
-    op: OpBuilder, model: FunctionTransformer, function: Callable[..., object] | None, options: object, x: Table
+    op: OpBuilder, model: BaseEstimator, function: Callable[..., object] | None, options: object, x: Table
 ) -> Table | Array:
     if function is None:
         return x
@@ -85,7 +79,7 @@ def _apply(
     return result
 
 
-def _data_frame(op: OpBuilder, model: FunctionTransformer, x: Table) -> DataFrame:
+def _data_frame(op: OpBuilder, model: BaseEstimator, x: Table) -> DataFrame:
     """The table with the names that its columns have: those of the inputs, or what a step before has called them."""
     names = [str(name) for name in model.feature_names_in_]
     if isinstance(x, Frame) and set(names) <= set(x.names):

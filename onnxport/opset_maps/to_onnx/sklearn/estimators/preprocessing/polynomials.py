@@ -6,9 +6,11 @@ from functools import partial
 from itertools import combinations, combinations_with_replacement
 from math import factorial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.interpolate import BSpline
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -20,26 +22,15 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer,
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 
-if TYPE_CHECKING:
-    from scipy.interpolate import BSpline
-    from sklearn.preprocessing import (
-        PolynomialFeatures,
-        SplineTransformer,
-    )
-
-
-_HERE = "preprocessing"
-
 
 def _one_constant(name: str, **options: object) -> Any:
-    return unfitted(_HERE, name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
+    return unfitted(name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
 @sklearn.lower(
     "PolynomialFeatures.transform",
     cases=cases(
         transformer,
-        _HERE,
         "PolynomialFeatures",
         {},
         {"degree": 3, "interaction_only": True},
@@ -47,7 +38,7 @@ def _one_constant(name: str, **options: object) -> Any:
         {"degree": 0},
     ),
 )
-def polynomial_features(op: OpBuilder, model: PolynomialFeatures, x: Table) -> Array:
+def polynomial_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Products of columns: those of each degree from the products of one column less."""
     least, most = (0, model.degree) if isinstance(model.degree, Integral) else model.degree
     if held(x) >= Held.UNORDERED and most in (2, 3):
@@ -83,7 +74,6 @@ def _taken(block: Array, places: list[int]) -> Array:
     cases=[
         *cases(
             transformer,
-            _HERE,
             "SplineTransformer",
             {},
             {"extrapolation": "linear", "degree": 2},
@@ -97,7 +87,7 @@ def _taken(block: Array, places: list[int]) -> Array:
         ),
     ],
 )
-def spline_transformer(op: OpBuilder, model: SplineTransformer, x: Table) -> Array:
+def spline_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """B-splines of each column: on each interval of the knots a polynomial; beyond them by the rule of `extrapolation`."""
     rows = numbers(op, x)
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
@@ -119,7 +109,7 @@ def spline_transformer(op: OpBuilder, model: SplineTransformer, x: Table) -> Arr
     return result[:, [j for j in range(result.shape[1]) if (j + 1) % count]]
 
 
-def _splines(model: SplineTransformer, spline: BSpline, x: Array, degree: int) -> Array:
+def _splines(model: BaseEstimator, spline: BSpline, x: Array, degree: int) -> Array:
     k, knots = spline.k, np.asarray(spline.t, np.float64)
     low, high = knots[degree], knots[-degree - 1]
     mode = model.extrapolation

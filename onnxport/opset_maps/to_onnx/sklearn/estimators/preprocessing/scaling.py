@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import normalized_rows
 
-if TYPE_CHECKING:
-    from sklearn.preprocessing import (
-        Binarizer,
-        MaxAbsScaler,
-        MinMaxScaler,
-        Normalizer,
-        RobustScaler,
-        StandardScaler,
-    )
 
-_HERE = "preprocessing"
-
-
-@sklearn.lower("StandardScaler.transform", cases=cases(transformer, _HERE, "StandardScaler", {}, {"with_mean": False}))
-def standard_scaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
+@sklearn.lower("StandardScaler.transform", cases=cases(transformer, "StandardScaler", {}, {"with_mean": False}))
+def standard_scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) / scale, in the type of x."""
     rows = any_floats(op, x)
     if model.with_mean:
@@ -36,8 +23,8 @@ def standard_scaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
     return rows / model.scale_.astype(rows.dtype) if model.with_std else rows
 
 
-@sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, _HERE, "StandardScaler"))
-def standard_unscaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
+@sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, "StandardScaler"))
+def standard_unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x scale + mean."""
     rows = any_floats(op, x)
     if model.with_std:
@@ -45,75 +32,56 @@ def standard_unscaler(op: OpBuilder, model: StandardScaler, x: Table) -> Array:
     return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows
 
 
-# NumPy's in-place operations compute in the wider type and store in the array's own: so do these.
+_INVERSE: dict[Function, Function] = {
+    np.add: np.subtract,
+    np.subtract: np.add,
+    np.multiply: np.divide,
+    np.divide: np.multiply,
+}
 
 
-@sklearn.lower("RobustScaler.transform", cases=cases(transformer, _HERE, "RobustScaler", {}, {"unit_variance": True}))
-def robust_scaler(op: OpBuilder, model: RobustScaler, x: Table) -> Array:
-    """(x - center) / scale."""
-    rows = any_floats(op, x).copy()
-    if model.with_centering:
-        rows -= model.center_
-    if model.with_scaling:
-        rows /= model.scale_
-    return rows
-
-
-@sklearn.lower("RobustScaler.inverse_transform", cases=cases(transformer, _HERE, "RobustScaler"))
-def robust_unscaler(op: OpBuilder, model: RobustScaler, x: Table) -> Array:
-    """x scale + center."""
-    rows = any_floats(op, x).copy()
-    if model.with_scaling:
-        rows *= model.scale_
-    if model.with_centering:
-        rows += model.center_
-    return rows
+def _steps(model: BaseEstimator) -> list[tuple[Function, np.ndarray]]:
+    """What a scaler does to the columns, one after the other."""
+    if hasattr(model, "min_"):
+        return [(np.multiply, model.scale_), (np.add, model.min_)]
+    moved = [(np.subtract, model.center_)] if getattr(model, "with_centering", False) else []
+    return [*moved, (np.divide, model.scale_)] if getattr(model, "with_scaling", True) else moved
 
 
 @sklearn.lower(
-    "MinMaxScaler.transform",
-    cases=cases(transformer, _HERE, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
+    *(f"{name}.transform" for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler")),
+    cases=[
+        *cases(transformer, "MaxAbsScaler"),
+        *cases(transformer, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
+        *cases(transformer, "RobustScaler", {}, {"unit_variance": True}),
+    ],
 )
-def min_max_scaler(op: OpBuilder, model: MinMaxScaler, x: Table) -> Array:
-    """x scale + min, clipped to the feature range on request."""
+def scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """x / scale, (x - center) / scale or x scale + min, clipped to the feature range on request."""
+    # NumPy's in-place operations compute in the wider type and store in the array's own: so do these
     rows = any_floats(op, x).copy()
-    rows *= model.scale_
-    rows += model.min_
-    if model.clip:
-        low, high = (rows.dtype.type(item) for item in model.feature_range)
-        rows = np.clip(rows, low, high)
-    return rows
-
-
-@sklearn.lower("MinMaxScaler.inverse_transform", cases=cases(transformer, _HERE, "MinMaxScaler"))
-def min_max_unscaler(op: OpBuilder, model: MinMaxScaler, x: Table) -> Array:
-    """(x - min) / scale."""
-    rows = any_floats(op, x).copy()
-    rows -= model.min_
-    rows /= model.scale_
-    return rows
-
-
-@sklearn.lower("MaxAbsScaler.transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
-def max_abs_scaler(op: OpBuilder, model: MaxAbsScaler, x: Table) -> Array:
-    """x / scale."""
-    rows = any_floats(op, x).copy()
-    rows /= model.scale_
-    return np.clip(rows, -1.0, 1.0) if getattr(model, "clip", False) else rows
-
-
-@sklearn.lower("MaxAbsScaler.inverse_transform", cases=cases(transformer, _HERE, "MaxAbsScaler"))
-def max_abs_unscaler(op: OpBuilder, model: MaxAbsScaler, x: Table) -> Array:
-    """x scale."""
-    rows = any_floats(op, x).copy()
-    rows *= model.scale_
-    return rows
+    for function, by in _steps(model):
+        function(rows, by, out=rows)
+    if not getattr(model, "clip", False):
+        return rows
+    low, high = (rows.dtype.type(item) for item in getattr(model, "feature_range", (-1, 1)))
+    return np.clip(rows, low, high)
 
 
 @sklearn.lower(
-    "Normalizer.transform", cases=cases(transformer, _HERE, "Normalizer", {}, {"norm": "l1"}, {"norm": "max"})
+    *(f"{name}.inverse_transform" for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler")),
+    cases=[case for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler") for case in cases(transformer, name)],
 )
-def normalizer(op: OpBuilder, model: Normalizer, x: Table) -> Array:
+def unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """x scale, x scale + center or (x - min) / scale."""
+    rows = any_floats(op, x).copy()
+    for function, by in reversed(_steps(model)):
+        _INVERSE[function](rows, by, out=rows)
+    return rows
+
+
+@sklearn.lower("Normalizer.transform", cases=cases(transformer, "Normalizer", {}, {"norm": "l1"}, {"norm": "max"}))
+def normalizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows divided by their norm; rows of zeros stay."""
     rows = any_floats(op, x)
     if is_sparse(x):
@@ -130,8 +98,8 @@ def normalizer(op: OpBuilder, model: Normalizer, x: Table) -> Array:
     return rows / np.where(norm < least, rows.dtype.type(1), norm)
 
 
-@sklearn.lower("Binarizer.transform", cases=cases(transformer, _HERE, "Binarizer", {"threshold": 0.3}))
-def binarizer(op: OpBuilder, model: Binarizer, x: Table) -> Array:
+@sklearn.lower("Binarizer.transform", cases=cases(transformer, "Binarizer", {"threshold": 0.3}))
+def binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """1 where x > threshold, else 0, in the type of x."""
     rows = numbers(op, x)
     threshold = float(model.threshold)

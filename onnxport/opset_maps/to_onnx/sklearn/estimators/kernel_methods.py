@@ -1,10 +1,11 @@
-"""Feature maps whose products approximate a kernel."""
+"""Kernel ridge regression, and feature maps whose products approximate a kernel."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
@@ -13,40 +14,43 @@ from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, regressor, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
-if TYPE_CHECKING:
-    from sklearn.kernel_approximation import (
-        AdditiveChi2Sampler,
-        Nystroem,
-        PolynomialCountSketch,
-        RBFSampler,
-        SkewedChi2Sampler,
-    )
 
-_HERE = "kernel_approximation"
+@sklearn.lower(
+    "KernelRidge.predict",
+    cases=cases(regressor, "KernelRidge", {}, {"kernel": "rbf", "gamma": 0.1, "outputs": 2}, {"kernel": "laplacian"}),
+)
+def kernel_ridge(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The kernel with the fitted rows times the dual coefficients."""
+    rows = numbers(op, x)
+    parameters = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+    result = rows if model.kernel == "precomputed" else kernel(rows, model.X_fit_, model.kernel, parameters)
+    return result @ model.dual_coef_
+
+
 _SMALL: dict[str, Any] = {"n_components": 6}
 _POSITIVE = f64(7, 4, low=0.1, high=3.0)
 
 
-def _waves(model: RBFSampler | SkewedChi2Sampler, rows: Array) -> Array:
+def _waves(model: BaseEstimator, rows: Array) -> Array:
     result = rows @ model.random_weights_
     result += model.random_offset_
     return np.cos(result) * (2.0 / model.n_components) ** 0.5
 
 
-@sklearn.lower("RBFSampler.transform", cases=cases(transformer, _HERE, "RBFSampler", {**_SMALL, "gamma": 0.01}))
-def fourier_features(op: OpBuilder, model: RBFSampler, x: Table) -> Array:
+@sklearn.lower("RBFSampler.transform", cases=cases(transformer, "RBFSampler", {**_SMALL, "gamma": 0.01}))
+def fourier_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Random Fourier features (Rahimi and Recht, 2007)."""
     return _waves(model, numbers(op, x))
 
 
 @sklearn.lower(
     "SkewedChi2Sampler.transform",
-    cases=cases(transformer, _HERE, "SkewedChi2Sampler", {**_SMALL, "positive": True}, rows=_POSITIVE),
+    cases=cases(transformer, "SkewedChi2Sampler", {**_SMALL, "positive": True}, rows=_POSITIVE),
 )
-def skewed_features(op: OpBuilder, model: SkewedChi2Sampler, x: Table) -> Array:
+def skewed_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Random features of the logarithm (Li, Ionescu and Sminchisescu, 2010); scikit-learn refuses x <= -skewedness."""
     rows = floats(op, x).copy()
     rows += model.skewedness
@@ -57,7 +61,6 @@ def skewed_features(op: OpBuilder, model: SkewedChi2Sampler, x: Table) -> Array:
     "AdditiveChi2Sampler.transform",
     cases=cases(
         transformer,
-        _HERE,
         "AdditiveChi2Sampler",
         {"positive": True},
         {"positive": True, "sample_steps": 3},
@@ -65,7 +68,7 @@ def skewed_features(op: OpBuilder, model: SkewedChi2Sampler, x: Table) -> Array:
         rows=_POSITIVE,
     ),
 )
-def additive_features(op: OpBuilder, model: AdditiveChi2Sampler, x: Table) -> Array:
+def additive_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Samples of the kernel's spectrum (Vedaldi and Zisserman, Efficient additive kernels, 2011); 0 where x is 0."""
     rows = numbers(op, x)
     interval = model.sample_interval or {1: 0.8, 2: 0.5, 3: 0.4}.get(model.sample_steps)
@@ -84,11 +87,9 @@ def additive_features(op: OpBuilder, model: AdditiveChi2Sampler, x: Table) -> Ar
 
 @sklearn.lower(
     "Nystroem.transform",
-    cases=cases(
-        transformer, _HERE, "Nystroem", {**_SMALL, "gamma": 0.01}, {**_SMALL, "kernel": "polynomial", "degree": 2}
-    ),
+    cases=cases(transformer, "Nystroem", {**_SMALL, "gamma": 0.01}, {**_SMALL, "kernel": "polynomial", "degree": 2}),
 )
-def nystroem(op: OpBuilder, model: Nystroem, x: Table) -> Array:
+def nystroem(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The kernel with the chosen rows, normalised (Williams and Seeger, 2001).
 
     In float64 throughout: among rows that are alike the normalisation multiplies differences of the kernel by up to a million.
@@ -105,11 +106,9 @@ def nystroem(op: OpBuilder, model: Nystroem, x: Table) -> Array:
 
 @sklearn.lower(
     "PolynomialCountSketch.transform",
-    cases=cases(
-        transformer, _HERE, "PolynomialCountSketch", {**_SMALL}, {**_SMALL, "degree": 3, "coef0": 1, "gamma": 0.5}
-    ),
+    cases=cases(transformer, "PolynomialCountSketch", {**_SMALL}, {**_SMALL, "degree": 3, "coef0": 1, "gamma": 0.5}),
 )
-def count_sketch(op: OpBuilder, model: PolynomialCountSketch, x: Table) -> Array:
+def count_sketch(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The convolution of count sketches, by Fourier transforms (Pham and Pagh, 2013)."""
     rows = np.sqrt(model.gamma) * numbers(op, x).astype(np.float64)
     if model.coef0 != 0:

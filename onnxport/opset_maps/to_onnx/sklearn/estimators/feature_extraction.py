@@ -1,30 +1,59 @@
-"""Dictionaries of features, one graph input a feature: strings, or numbers; a row that lacks it has "" or 0."""
+"""sklearn.feature_extraction, but for text: patches of pictures; and dictionaries of features, one graph input a feature.
+
+A feature is of strings, or of numbers; a row that lacks it has "" or 0.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built
+from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
 
-if TYPE_CHECKING:
-    from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
-_HERE = "feature_extraction"
+def _extractor(**options: object) -> Any:
+    return unfitted("PatchExtractor", **options)
+
+
+@sklearn.lower(
+    "PatchExtractor.transform",
+    cases=[
+        built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6), dynamic=True),
+        built(lambda: _extractor(patch_size=(2, 2)), f32(2, 4, 4, 3)),
+        built(lambda: _extractor(), f64(2, 12, 20)),
+    ],
+)
+def patches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """All patches of all pictures [N, H, W] or [N, H, W, C], one after the other."""
+    if model.max_patches is not None:
+        raise UnsupportedOperator(f"PatchExtractor: max_patches={model.max_patches!r} draws patches at random")
+    pictures = Array(op, matrix(op, x)).astype(np.float64)
+    height, width, *channels = (int(size or 0) for size in pictures.shape[1:])
+    high, wide = model.patch_size or (height // 10, width // 10)
+    across = np.arange(width - wide + 1)[:, None] + np.arange(wide)  # [places, wide]
+    down = np.arange(height - high + 1)[:, None] + np.arange(high)
+    flat = down[:, None, :, None] * width + across[None, :, None, :]
+    depth = [channels[0]] if channels and channels[0] > 1 else []
+    rows = pictures.reshape((-1, height * width, *depth))
+    return take(rows, flat.ravel(), axis=1).reshape((-1, high, wide, *depth))
+
+
 _RECORDS = [{"colour": "red", "size": 2.0}, {"colour": "green", "age": 7}, {"size": -1.5, "wet": True}]
 _FRESH = [{"colour": "red", "age": 3}, {"size": 4.0, "wet": False}, {"colour": "blue"}]
 
 
-def features(op: OpBuilder, model: DictVectorizer | FeatureHasher, x: Table) -> list[tuple[str, Array]]:
+def features(op: OpBuilder, model: BaseEstimator, x: Table) -> list[tuple[str, Array]]:
     """The features by name, each [N, 1]."""
     if not isinstance(x, Frame):
         raise UnsupportedOperator(f"{type(model).__name__} takes named features: give a list of dictionaries as inputs")
@@ -32,14 +61,14 @@ def features(op: OpBuilder, model: DictVectorizer | FeatureHasher, x: Table) -> 
 
 
 def _fitted(**options: object) -> Any:
-    return unfitted(_HERE, "DictVectorizer", **options).fit(_RECORDS)
+    return unfitted("DictVectorizer", **options).fit(_RECORDS)
 
 
 @sklearn.lower(
     "DictVectorizer.transform",
     cases=[built(_fitted, _FRESH), built(lambda: _fitted(sparse=False, dtype=np.float32, separator="@"), _FRESH)],
 )
-def dict_vectorizer(op: OpBuilder, model: DictVectorizer, x: Table) -> Array:
+def dict_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each number's feature, and one for each value of a string's."""
     places, width = model.vocabulary_, len(model.feature_names_)
     total: Any = None

@@ -1,1 +1,0 @@
-"""sklearn.feature_extraction, but for text."""

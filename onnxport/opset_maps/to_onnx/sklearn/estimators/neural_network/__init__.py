@@ -1,1 +1,0 @@
-"""sklearn.neural_network."""
