@@ -1,6 +1,8 @@
-"""Functions that ONNX lacks, composed of its operators without a loss of digits."""
+"""Functions that ONNX, or a runtime, lacks, composed of its operators without a loss of digits."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -32,3 +34,10 @@ def log1p(op: OpBuilder, x: ir.Value) -> ir.Value:
     unbounded = op.Equal(u, difference)
     ratio = op.Div(op.Log(u), op.Where(exact, op.const(1.0, x.dtype), difference))
     return op.Where(exact, x, op.Where(unbounded, op.Log(u), op.Mul(x, ratio)))
+
+
+def standardized(op: OpBuilder, x: ir.Value, axes: Sequence[int], eps: float) -> ir.Value:
+    """(x - mean) / sqrt(variance + eps) over `axes`."""
+    centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
+    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=True)
+    return op.Div(centred, op.Sqrt(op.Add(variance, eps)))

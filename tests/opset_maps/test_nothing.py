@@ -41,7 +41,10 @@ TENSORFLOW_BATCH = {
     "shapes": ((2, 3), lambda tf, x: (tf.reshape(x, [tf.shape(x)[0], -1]), tf.reshape(x, [tf.shape(x)[0], 3, -1]))),
     "edges": ((4,), lambda tf, x: (tf.raw_ops.Bucketize(input=x, boundaries=[0.0, 1.0]),)),
     "pools": ((6, 6, 2), lambda tf, x: (tf.nn.max_pool2d(x, 2, 2, "SAME"), tf.reduce_mean(x, [1, 2]))),
-    "along the batch": ((4,), lambda tf, x: (tf.reduce_mean(x, 0), tf.reduce_max(x, 0), tf.cumsum(x, 0))),
+    "along the batch": (
+        (4,),
+        lambda tf, x: (tf.reduce_mean(x, 0), tf.reduce_max(x, 0), tf.cumsum(x, 0), tf.roll(x, 1, 0)),
+    ),
     "order": ((4,), lambda tf, x: (*tf.math.top_k(x, 2), tf.argmax(x, -1), tf.nn.softmax(x), tf.reduce_max(x, -1))),
 }
 

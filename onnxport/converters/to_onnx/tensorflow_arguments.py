@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, tensor_util
@@ -90,7 +90,11 @@ def call_entry(
 def _accepted(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     parameters = inspect.signature(function).parameters.values()
     names = frozenset(item.name for item in parameters if item.kind == item.KEYWORD_ONLY)
-    return names, any(item.kind == item.VAR_KEYWORD for item in parameters)
+    rest = next((item for item in parameters if item.kind == item.VAR_KEYWORD), None)
+    if rest is not None and str(rest.annotation).startswith("Unpack["):  # the attributes that several entries share
+        (shared,) = get_args(get_type_hints(function)[rest.name])
+        return names | frozenset(shared.__annotations__), False
+    return names, rest is not None
 
 
 def decode(proto: attr_value_pb2.AttrValue, function: Callable[[str], Any] = str) -> Any:

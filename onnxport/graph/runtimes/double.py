@@ -7,7 +7,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.compositions import expm1, log1p
+from onnxport.graph.compositions import expm1, log1p, standardized
 from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, real
 
 _DOUBLE = frozenset({ir.DataType.DOUBLE})
@@ -87,10 +87,7 @@ def instance_normalization(op: OpBuilder, node: ir.Node) -> Written:
     """(x - mean) / sqrt(variance + epsilon) scale + bias, a channel of an instance at a time."""
     x, scale, bias = operand(node, 0), operand(node, 1), operand(node, 2)
     rank = len(dims(x) or ())
-    axes = list(range(2, rank))
-    centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
-    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=True)
-    normal = op.Div(centred, op.Sqrt(op.Add(variance, real(node, "epsilon", 1e-5))))
+    normal = standardized(op, x, list(range(2, rank)), real(node, "epsilon", 1e-5))
     scale, bias = (op.Unsqueeze(item, op.axes(*range(1, rank - 1))) if rank > 2 else item for item in (scale, bias))
     return op.Add(op.Mul(normal, scale), bias)
 

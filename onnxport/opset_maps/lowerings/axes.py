@@ -1,9 +1,10 @@
-"""Ranks, sizes and the order of axes."""
+"""Ranks, sizes and the order of axes, and of elements along an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
@@ -28,3 +29,18 @@ def transposed(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The last two axes exchanged."""
     rank = x.shape.rank() if x.shape is not None else 2
     return op.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def rolled(op: OpBuilder, x: ir.Value, shift: int | ir.Value, axis: int) -> ir.Value:
+    """The end of an axis put before its beginning; an axis without elements stays as it is."""
+    size = x.shape[axis] if x.shape is not None else None
+    if isinstance(shift, int) and isinstance(size, int):
+        places = -shift % size if size else 0
+        if not places:
+            return x
+        cut = op.const([places])
+    else:
+        back = op.Neg(op.shape_vector([shift])) if isinstance(shift, ir.Value) else op.const([-shift])
+        cut = op.Mod(back, op.Max(op.dim(x, axis), [1]))
+    head = op.Slice(x, cut, [np.iinfo(np.int64).max], [axis])
+    return op.Concat(head, op.Slice(x, [0], cut, [axis]), axis=axis)

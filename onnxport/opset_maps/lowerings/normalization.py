@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-
-
-def standardized(op: OpBuilder, x: ir.Value, axes: Sequence[int], eps: float) -> ir.Value:
-    """(x - mean) / sqrt(variance + eps) over `axes`."""
-    centred = op.Sub(x, op.reduce("ReduceMean", x, axes, keepdims=True))
-    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=True)
-    return op.Div(centred, op.Sqrt(op.Add(variance, eps)))
+from onnxport.graph.compositions import standardized
 
 
 def affine(op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value | None) -> ir.Value:
@@ -23,12 +16,36 @@ def affine(op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value |
     return x if shift is None else op.Add(x, _per_channel(op, shift, x))
 
 
-def batch_standardized(
-    op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value | None, eps: float
+def batch_normalized(
+    op: OpBuilder,
+    x: ir.Value,
+    scale: ir.Value | None,
+    shift: ir.Value | None,
+    mean: ir.Value | None,
+    variance: ir.Value | None,
+    eps: float,
 ) -> ir.Value:
-    """Batch normalisation by the statistics of the batch itself, channels on axis 1."""
-    rank = _rank(x)
-    return affine(op, standardized(op, x, [0, *range(2, rank)], eps), scale, shift)
+    """BatchNormalization, channels on axis 1; by the statistics of the batch itself where `mean` or `variance` is None."""
+    if mean is None or variance is None:
+        return affine(op, standardized(op, x, [0, *range(2, _rank(x))], eps), scale, shift)
+    return op.BatchNormalization(x, *ones_and_zeros(op, x, scale, shift), mean, variance, epsilon=eps)
+
+
+def ones_and_zeros(
+    op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value | None
+) -> tuple[ir.Value, ir.Value]:
+    """A scale and a shift of each channel of `x`: 1 and 0 for one that is left out.
+
+    Raises:
+        UnsupportedOperator: one is left out, and the number of channels is dynamic.
+    """
+    if scale is not None and shift is not None:
+        return scale, shift
+    size = x.shape[1] if x.shape is not None and x.shape.rank() > 1 else None
+    if not isinstance(size, int):
+        raise UnsupportedOperator("normalisation over a dynamic number of channels")
+    scale = op.const(np.ones(size), x.dtype) if scale is None else scale
+    return scale, op.const(np.zeros(size), x.dtype) if shift is None else shift
 
 
 def _per_channel(op: OpBuilder, value: ir.Value, x: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Reductions of NaN, and of no elements at all.
+"""Reductions of NaN, of narrow types, and of no elements at all.
 
 onnxruntime's ReduceMax, ReduceMin, ArgMax and ArgMin pass over a NaN unless it stands first, and its ReduceMean of no elements
 is 0. The specification defines neither; NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart).
@@ -7,20 +7,18 @@ is 0. The specification defines neither; NumPy and the frameworks give NaN (an e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 
-# A reduction over axes that are settled: the operator, what is reduced, and whether the axes stay.
-Reduction = Callable[[str, ir.Value, bool], ir.Value]
-
-
-def over(op: OpBuilder, axes: Sequence[int] | None) -> Reduction:
-    """Reductions over some axes, or all."""
-    return lambda operator, x, keepdims: op.reduce(operator, x, axes, keepdims=keepdims)
+# The axes of a reduction: numbers, an INT64 vector that is computed when the model runs, or None for all of them.
+Axes = Sequence[int] | ir.Value | None
+_NARROW = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 
 
 def is_floating(x: ir.Value) -> bool:
@@ -28,16 +26,37 @@ def is_floating(x: ir.Value) -> bool:
     return x.dtype is not None and x.dtype.is_floating_point()
 
 
-def reduced(op: OpBuilder, operator: str, x: ir.Value, *, keepdims: bool, reduce: Reduction) -> ir.Value:
-    """ReduceSum, ReduceMax, ReduceMin or another reduction of at least one element."""
-    if operator in ("ReduceMax", "ReduceMin") and is_floating(x):
-        return op.Add(reduce(operator, x, keepdims), nan_or_zero(op, x, keepdims=keepdims, reduce=reduce))
-    return reduce(operator, x, keepdims)
+def _widened(op: OpBuilder, operator: str, x: ir.Value) -> ir.Value:
+    """`x` in a type that the operator takes: INT32 for booleans, and for narrow integers that it has no form for."""
+    own = x.dtype != ir.DataType.BOOL and x.dtype in schema.allowed_dtypes("", operator, op.opset)
+    return op.cast(x, ir.DataType.INT32) if x.dtype in _NARROW and not own else x
 
 
-def nan_or_zero(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction) -> ir.Value:
-    """NaN where one of the elements is NaN, else 0: a sum of the elements cut to 0, since Clip keeps NaN."""
-    return reduce("ReduceSum", cut_to_zero(op, x), keepdims)
+def _reduce(op: OpBuilder, operator: str, x: ir.Value, axes: Axes, *, keepdims: bool) -> ir.Value:
+    if not isinstance(axes, ir.Value):
+        return op.reduce(operator, x, axes, keepdims=keepdims)
+    if op.opset < (13 if operator == "ReduceSum" else 18):
+        raise UnsupportedOperator(f"{operator} over axes that are computed when the model runs needs opset 18")
+    result: ir.Value = op.node(operator, x, axes, keepdims=int(keepdims), noop_with_empty_axes=1)
+    return result
+
+
+def reduced(op: OpBuilder, operator: str, x: ir.Value, axes: Axes, *, keepdims: bool) -> ir.Value:
+    """ReduceSum, ReduceMax, ReduceMin or another reduction, in the type of `x`; no axes leave `x` as it is.
+
+    An extreme is NaN where an element is, and of at least one element; the mean of nothing is NaN.
+
+    Raises:
+        UnsupportedOperator: the opset knows no axes that are computed when the model runs.
+    """
+    if not isinstance(axes, ir.Value) and axes is not None and not axes:
+        return x
+    if operator == "ReduceMean":
+        return mean(op, x, axes, keepdims=keepdims, count=element_count(op, x, axes))
+    result = op.cast_like(_reduce(op, operator, _widened(op, operator, x), axes, keepdims=keepdims), x)
+    if operator in ("ReduceMax", "ReduceMin") and is_floating(x):  # Clip keeps NaN
+        result = op.Add(result, _reduce(op, "ReduceSum", cut_to_zero(op, x), axes, keepdims=keepdims))
+    return result
 
 
 def cut_to_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -46,25 +65,28 @@ def cut_to_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Clip(x, zero, zero)
 
 
-def mean(op: OpBuilder, x: ir.Value, *, keepdims: bool, reduce: Reduction, count: ir.Value | int | None) -> ir.Value:
-    """ReduceMean; NaN where there is nothing to reduce.
+def truth(op: OpBuilder, operator: str, x: ir.Value, axes: Axes, *, keepdims: bool) -> ir.Value:
+    """Whether one element is not zero (ReduceMax), or none is zero (ReduceMin); of no elements false and true."""
+    numbers = op.cast(op.cast(x, ir.DataType.BOOL), ir.DataType.INT32)
+    result = reduced(op, operator, numbers, axes, keepdims=keepdims)  # of nothing the type's least or greatest number
+    return op.Greater(result, 0) if operator == "ReduceMax" else op.cast(result, ir.DataType.BOOL)
 
-    Args:
-        count: how many elements each mean is of (`element_count`).
-    """
-    result = reduce("ReduceMean", x, keepdims)
-    if count is None or (isinstance(count, int) and count > 0):
+
+def mean(op: OpBuilder, x: ir.Value, axes: Axes, *, keepdims: bool, count: ir.Value | int) -> ir.Value:
+    """ReduceMean of `count` elements (`element_count`); NaN where there is nothing to reduce."""
+    result = _reduce(op, "ReduceMean", x, axes, keepdims=keepdims)
+    if isinstance(count, int) and count > 0:
         return result
     nan = op.const(math.nan, x.dtype)
-    if isinstance(count, int):
-        return op.Mul(result, nan)
-    return op.Where(op.Equal(count, 0), nan, result)
+    return op.Mul(result, nan) if isinstance(count, int) else op.Where(op.Equal(count, 0), nan, result)
 
 
-def element_count(op: OpBuilder, x: ir.Value, axes: Sequence[int] | ir.Value) -> ir.Value | int:
+def element_count(op: OpBuilder, x: ir.Value, axes: Axes) -> ir.Value | int:
     """How many elements are reduced along `axes`: a number where their sizes are static, else an INT64 scalar."""
     if isinstance(axes, ir.Value):
         return op.ReduceProd(op.Gather(op.Shape(x), axes, axis=0), keepdims=0)
+    if axes is None:
+        axes = range(x.shape.rank() if x.shape is not None else 0)
     sizes = [x.shape[axis] if x.shape is not None else None for axis in axes]
     static = [size for size in sizes if isinstance(size, int)]
     if len(static) == len(sizes) or 0 in static:
@@ -80,10 +102,9 @@ def first_extreme(
     op: OpBuilder, operator: str, x: ir.Value, axis: int, *, keepdims: bool, last_nan: bool = False
 ) -> ir.Value:
     """ArgMax or ArgMin, where the first (or last) NaN is more extreme than every number, as in NumPy and PyTorch."""
-    axis = (
-        axis % x.shape.rank() if x.shape is not None else axis
-    )  # over a negative one onnxruntime reduces no empty tensor
-    result: ir.Value = op.node(operator, x, axis=axis, keepdims=int(keepdims))
+    if x.shape is not None:  # over a negative axis onnxruntime reduces no empty tensor
+        axis %= x.shape.rank()
+    result: ir.Value = op.node(operator, _widened(op, operator, x), axis=axis, keepdims=int(keepdims))
     if not is_floating(x):
         return result
     is_nan = op.Cast(op.IsNaN(x), to=ir.DataType.INT32)

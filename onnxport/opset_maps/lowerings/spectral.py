@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.complex_numbers import conjugate
 
 # Up to this size the transform is a product with the matrix of roots where that is more exact.
 _PRODUCT = 512
@@ -30,16 +31,13 @@ def transform(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool = False, o
     if op.opset < 17 or _loses_digits(x, axis):
         return _by_matrix(op, x, axis, inverse=inverse, onesided=onesided)
     batched = op.Unsqueeze(x, op.axes(0))
-    place = axis + 1
     attributes = {"inverse": int(inverse), "onesided": int(onesided)}
     if op.opset >= 20:
-        result = op.DFT(batched, None, op.const(place), **attributes)
+        result = op.DFT(batched, None, op.const(axis + 1), **attributes)
     else:
-        result = op.DFT(batched, axis=place, **attributes)
+        result = op.DFT(batched, axis=axis + 1, **attributes)
     result = op.Squeeze(result, op.axes(0))
-    if not inverse:
-        return result
-    return op.Mul(result, size_of(op, x, axis))
+    return op.Mul(result, size_of(op, x, axis)) if inverse else result
 
 
 def _loses_digits(x: ir.Value, axis: int) -> bool:
@@ -67,17 +65,23 @@ def size_of(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
     return op.cast(op.Squeeze(op.dim(x, axis), op.axes(0)), x.dtype or ir.DataType.FLOAT)
 
 
+def from_half(op: OpBuilder, half: ir.Value, axis: int, size: int) -> ir.Value:
+    """The spectrum of a real signal of `size`: its first size // 2 + 1 results, and the conjugates of the others, mirrored."""
+    mirrored = op.Slice(half, [(size - 1) // 2], [0], [axis], [-1])
+    return op.Concat(half, conjugate(op, mirrored), axis=axis)
+
+
 def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided: bool) -> ir.Value:
     size = x.shape[axis] if x.shape is not None else None
     if not isinstance(size, int):
         raise UnsupportedOperator("a Fourier transform of a dynamic size needs opset 17")
-    count = size // 2 + 1 if onesided else size
-    turns = np.outer(np.arange(size), np.arange(count)) % size / size
+    turns = np.outer(np.arange(size), np.arange(size // 2 + 1 if onesided else size)) % size / size
     roots = np.exp((2j if inverse else -2j) * np.pi * turns)
     rank = len(x.shape or ())
     order = [i for i in range(rank - 1) if i != axis]
     last = [*order, axis]
-    parts = [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(2 if _is_pair(x) else 1)]
+    count = 2 if x.shape is not None and x.shape[-1] == 2 else 1
+    parts = [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(count)]
     cosines, sines = (op.const(part, x.dtype, name="roots") for part in (roots.real, roots.imag))
     real, imaginary = op.MatMul(parts[0], cosines), op.MatMul(parts[0], sines)
     if len(parts) == 2:
@@ -86,7 +90,3 @@ def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided
     back = [last.index(i) for i in range(rank - 1)]
     result = [op.Unsqueeze(op.Transpose(part, perm=back), op.axes(-1)) for part in (real, imaginary)]
     return op.Concat(*result, axis=-1)
-
-
-def _is_pair(x: ir.Value) -> bool:
-    return x.shape is not None and x.shape[-1] == 2

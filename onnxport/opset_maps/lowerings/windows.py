@@ -13,7 +13,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating, over, reduced
+from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating, reduced
 
 # Operators whose results are not negative, and so no minus infinity.
 _NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus"))
@@ -74,7 +74,7 @@ def global_max_pool(op: OpBuilder, x: ir.Value) -> ir.Value:
         return op.GlobalMaxPool(x)
     if x.dtype == ir.DataType.DOUBLE:  # no kernel
         axes = list(range(2, x.shape.rank() if x.shape is not None else 4))
-        return reduced(op, "ReduceMax", x, keepdims=True, reduce=over(op, axes))
+        return reduced(op, "ReduceMax", x, axes, keepdims=True)
     result = _greatest(op, x, lambda item: op.GlobalMaxPool(item))
     return op.Add(result, cut_to_zero(op, op.GlobalAveragePool(_not_negative(op, x))))
 

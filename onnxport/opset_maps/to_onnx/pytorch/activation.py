@@ -154,39 +154,36 @@ def glu(op: OpBuilder, x: ir.Value, dim: int = -1) -> ir.Value:
     return op.Mul(a, op.Sigmoid(b))
 
 
-@aten.lower(
-    "aten::softmax",
-    "aten::_softmax",
-    "aten::special_softmax",
-    cases=[
-        case(lambda x: F.softmax(x, 1), f32(2, 3, 4), dynamic=True),
-        case(lambda x: F.softmax(x, 0, dtype=torch.float32), i64(3)),
-    ],
-)
-def softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
-    """Softmax."""
-    return _softmax(op, lambda value, axis: op.Softmax(value, axis=axis), x, dim)
+def _softmax(of: Callable[[OpBuilder, ir.Value, int], ir.Value], summary: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
+        value = op.cast(x, op.result.dtype)
+        if rank(x) == 0:
+            return op.Squeeze(of(op, op.Unsqueeze(value, op.axes(0)), 0), op.axes(0))
+        return of(op, value, dim)
+
+    lower.__doc__ = summary
+    return lower
 
 
-@aten.lower(
-    "aten::log_softmax",
-    "aten::_log_softmax",
-    "aten::special_log_softmax",
-    cases=[
-        case(lambda x: F.log_softmax(x, 1), f32(2, 3, 4), dynamic=True),
-        case(lambda x: F.log_softmax(x, 1), f64(2, 3, 4), dynamic=True),
-    ],
-)
-def log_softmax(op: OpBuilder, x: ir.Value, dim: int, dtype: ir.DataType | bool | None = None) -> ir.Value:
-    """LogSoftmax."""
-    return _softmax(op, lambda value, axis: trigonometry.log_softmax(op, value, axis), x, dim)
-
-
-def _softmax(op: OpBuilder, make: Callable[[ir.Value, int], ir.Value], x: ir.Value, dim: int) -> ir.Value:
-    value = op.cast(x, op.result.dtype)
-    if rank(x) == 0:
-        return op.Squeeze(make(op.Unsqueeze(value, op.axes(0)), 0), op.axes(0))
-    return make(value, dim)
+for _name, _lower, _cases in (
+    (
+        "softmax",
+        _softmax(lambda op, x, axis: op.Softmax(x, axis=axis), "Softmax."),
+        [
+            case(lambda x: F.softmax(x, 1), f32(2, 3, 4), dynamic=True),
+            case(lambda x: F.softmax(x, 0, dtype=torch.float32), i64(3)),
+        ],
+    ),
+    (
+        "log_softmax",
+        _softmax(trigonometry.log_softmax, "LogSoftmax."),
+        [
+            case(lambda x: F.log_softmax(x, 1), f32(2, 3, 4), dynamic=True),
+            case(lambda x: F.log_softmax(x, 1), f64(2, 3, 4), dynamic=True),
+        ],
+    ),
+):
+    aten.lower(f"aten::{_name}", f"aten::_{_name}", f"aten::special_{_name}", cases=_cases)(_lower)
 
 
 @aten.lower(

@@ -79,10 +79,13 @@ def scaled_dot_product_attention(
         if not isinstance(width, int):
             raise UnsupportedOperator("attention over a dynamic head size")
         scale = 1 / math.sqrt(width)
-    if op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4):
-        result = _fused(op, query, key, value, attn_mask, is_causal, scale)
-    else:
-        result = _written_out(op, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    fused = (
+        op.opset >= 23 and query.dtype in _FUSED and rank(query) == rank(key) == rank(value) and rank(query) in (3, 4)
+    )
+    if enable_gqa and not fused:
+        key, value = _repeated_heads(op, key, query), _repeated_heads(op, value, query)
+    attend = _fused if fused else _written_out
+    result = attend(op, query, key, value, attn_mask, is_causal, scale)
     return result if attn_mask is None else _without_blind(op, result, attn_mask)
 
 
@@ -98,17 +101,8 @@ def _fused(
 
 
 def _written_out(
-    op: OpBuilder,
-    query: ir.Value,
-    key: ir.Value,
-    value: ir.Value,
-    mask: ir.Value | None,
-    is_causal: bool,
-    scale: float,
-    enable_gqa: bool,
+    op: OpBuilder, query: ir.Value, key: ir.Value, value: ir.Value, mask: ir.Value | None, is_causal: bool, scale: float
 ) -> ir.Value:
-    if enable_gqa:
-        key, value = _repeated_heads(op, key, query), _repeated_heads(op, value, query)
     axes = list(range(rank(key)))
     turned = op.Transpose(key, perm=[*axes[:-2], axes[-1], axes[-2]])
     scores = op.Mul(op.MatMul(query, turned), float(scale))

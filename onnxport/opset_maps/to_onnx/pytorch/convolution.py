@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -22,49 +22,11 @@ def spread(value: int | Sequence[int], count: int) -> list[int]:
     return items * count if len(items) == 1 else items
 
 
-def batched(op: OpBuilder, x: ir.Value, spatial: int) -> tuple[ir.Value, bool]:
-    """`x` with a batch axis, and whether it had none."""
-    if rank(x) == spatial + 1:
-        return op.Unsqueeze(x, op.axes(0)), True
-    return x, False
-
-
-def _convolved(
-    op: OpBuilder,
-    x: ir.Value,
-    weight: ir.Value,
-    bias: ir.Value | None,
-    stride: int | Sequence[int],
-    padding: int | str | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-) -> ir.Value:
-    spatial = rank(weight) - 2
-    kernel = [size for size in list(weight.shape or ())[2:] if isinstance(size, int)]
-    if len(kernel) != spatial:
-        raise UnsupportedOperator("a convolution's kernel has a dynamic size")
-    dilations = spread(dilation, spatial)
-    if padding == "same":
-        total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-        pads = [*(t // 2 for t in total), *(t - t // 2 for t in total)]
-    elif padding == "valid":
-        pads = [0] * (2 * spatial)
-    elif isinstance(padding, str):
-        raise UnsupportedOperator(f"padding={padding!r}")
-    else:
-        pads = spread(padding, spatial) * 2
-    x, unbatched = batched(op, x, spatial)
-    result = op.Conv(
-        x,
-        weight,
-        bias,
-        kernel_shape=kernel,
-        strides=spread(stride, spatial),
-        pads=pads,
-        dilations=dilations,
-        group=groups,
-    )
-    return op.Squeeze(result, op.axes(0)) if unbatched else result
+def on_batch(op: OpBuilder, x: ir.Value, spatial: int, lower: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """`lower` of `x` with a batch axis, which goes again where `x` has none."""
+    if rank(x) != spatial + 1:
+        return lower(x)
+    return op.Squeeze(lower(op.Unsqueeze(x, op.axes(0))), op.axes(0))
 
 
 @aten.lower(
@@ -90,7 +52,22 @@ def conv(
     groups: int = 1,
 ) -> ir.Value:
     """Conv."""
-    return _convolved(op, x, weight, bias, stride, padding, dilation, groups)
+    spatial = rank(weight) - 2
+    kernel = [size for size in list(weight.shape or ())[2:] if isinstance(size, int)]
+    if len(kernel) != spatial:
+        raise UnsupportedOperator("a convolution's kernel has a dynamic size")
+    dilations = spread(dilation, spatial)
+    if padding == "same":
+        total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+        pads = [*(t // 2 for t in total), *(t - t // 2 for t in total)]
+    elif padding == "valid":
+        pads = [0] * (2 * spatial)
+    elif isinstance(padding, str):
+        raise UnsupportedOperator(f"padding={padding!r}")
+    else:
+        pads = spread(padding, spatial) * 2
+    window = {"kernel_shape": kernel, "strides": spread(stride, spatial), "pads": pads, "dilations": dilations}
+    return on_batch(op, x, spatial, lambda batch: op.Conv(batch, weight, bias, **window, group=groups))
 
 
 @aten.lower(
@@ -121,35 +98,27 @@ def conv_transpose(
 ) -> ir.Value:
     """ConvTranspose."""
     spatial = rank(weight) - 2
-    x, unbatched = batched(op, x, spatial)
     strides, pads, extra = spread(stride, spatial), spread(padding, spatial), spread(output_padding, spatial)
-    if any(more >= step for more, step in zip(extra, strides, strict=True)):  # which runtimes refuse
-        result = op.ConvTranspose(x, weight, strides=strides, dilations=spread(dilation, spatial), group=groups)
+    common = {"dilations": spread(dilation, spatial), "group": groups}
+    if all(more < step for more, step in zip(extra, strides, strict=True)):
+        given = {"strides": strides, "pads": pads * 2, "output_padding": extra, **common}
+        return on_batch(op, x, spatial, lambda batch: op.ConvTranspose(batch, weight, bias, **given))
+
+    def padded(batch: ir.Value) -> ir.Value:
+        """Of more output padding than runtimes take: all that the kernel reaches and zeros behind it, cut."""
+        result = op.ConvTranspose(batch, weight, strides=strides, **common)
         result = op.Pad(result, op.const([0] * (spatial + 4) + extra), op.const(0, result.dtype))
         ends = [-amount if amount else np.iinfo(np.int64).max for amount in pads]
         result = op.Slice(result, pads, ends, list(range(2, spatial + 2)))
-        if bias is not None:
-            result = op.Add(result, op.Reshape(bias, [1, -1] + [1] * spatial))
-    else:
-        result = op.ConvTranspose(
-            x,
-            weight,
-            bias,
-            strides=strides,
-            pads=pads * 2,
-            output_padding=extra,
-            dilations=spread(dilation, spatial),
-            group=groups,
-        )
-    return op.Squeeze(result, op.axes(0)) if unbatched else result
+        return result if bias is None else op.Add(result, op.Reshape(bias, [1, -1] + [1] * spatial))
+
+    return on_batch(op, x, spatial, padded)
 
 
 @aten.lower(
     "aten::convolution",
     "aten::_convolution",
-    cases=[
-        case(lambda x, w: F.conv2d(x, w), f32(1, 2, 5, 5), f32(3, 2, 3, 3)),
-    ],
+    cases=[case(lambda x, w: F.conv2d(x, w), f32(1, 2, 5, 5), f32(3, 2, 3, 3))],
 )
 def convolution(
     op: OpBuilder,
@@ -167,4 +136,4 @@ def convolution(
     """Conv or ConvTranspose."""
     if transposed:
         return conv_transpose(op, x, weight, bias, stride, padding, output_padding, groups, dilation)
-    return _convolved(op, x, weight, bias, stride, padding, dilation, groups)
+    return conv(op, x, weight, bias, stride, padding, dilation, groups)

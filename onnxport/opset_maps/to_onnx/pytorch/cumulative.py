@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.arithmetic import logaddexp
 from onnxport.opset_maps.lowerings.loops import running, slice_like
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
-
-_NARROW = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT8, ir.DataType.BFLOAT16)
 
 
 @aten.lower(
@@ -34,7 +33,7 @@ def cumsum(op: OpBuilder, x: ir.Value, dim: int, *, dtype: ir.DataType | None = 
     value = op.cast(x, expected)
     if not rank(x):
         return value
-    if expected in _NARROW:  # onnxruntime sums none of these
+    if expected not in schema.allowed_dtypes("", "CumSum", op.opset):
         wide = ir.DataType.FLOAT if expected.is_floating_point() else ir.DataType.INT32
         return op.cast(op.CumSum(op.cast(value, wide), op.const(dim)), expected)
     return op.CumSum(value, op.const(dim))
@@ -76,51 +75,39 @@ def logcumsumexp(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value:
     return running(op, x, axis, [start], lambda b, states, part: [logaddexp(b, states[0], part)], outputs=1)[0]
 
 
-def _running_extreme(op: OpBuilder, x: ir.Value, dim: int, better: str) -> tuple[ir.Value, ir.Value]:
-    """The extreme so far and where it last stood; a NaN stays."""
-    if not rank(x):
-        return x, op.const(0)
-    axis = dim % rank(x)
-    dtype = x.dtype or ir.DataType.FLOAT
-    work = (
-        ir.DataType.INT32
-        if dtype in (ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
-        else dtype
-    )
-    floating = work.is_floating_point()
-    low = -math.inf if floating else int(np.iinfo(work.numpy()).min)
-    high = math.inf if floating else int(np.iinfo(work.numpy()).max)
-    start = slice_like(op, x, axis, low if better == "GreaterOrEqual" else high, work)
-    where = slice_like(op, x, axis, 0, ir.DataType.INT64)
+def _running_extreme(better: str, summary: str) -> Callable[..., tuple[ir.Value, ir.Value]]:
+    """The entry of the extreme so far and where it last stood; a NaN stays."""
 
-    def step(b: OpBuilder, states: Sequence[ir.Value], part: ir.Value) -> list[ir.Value]:
-        best, at, index = states
-        taken = b.node(better, part, best)
-        if floating:
-            taken = b.Or(b.IsNaN(part), b.And(taken, b.Not(b.IsNaN(best))))
-        return [b.Where(taken, part, best), b.Where(taken, index, at), b.Add(index, 1)]
+    def lower(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
+        if not rank(x):
+            return x, op.const(0)
+        axis, dtype = dim % rank(x), x.dtype or ir.DataType.FLOAT
+        narrow = (ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16)
+        work = ir.DataType.INT32 if dtype in narrow else dtype
+        limits = np.iinfo(work.numpy()) if not work.is_floating_point() else None
+        low, high = (-math.inf, math.inf) if limits is None else (int(limits.min), int(limits.max))
+        start = slice_like(op, x, axis, low if better == "GreaterOrEqual" else high, work)
+        where = slice_like(op, x, axis, 0, ir.DataType.INT64)
 
-    values, places = running(op, op.cast(x, work), axis, [start, where, op.const(0)], step, outputs=2)
-    return op.cast(values, dtype), places
+        def step(b: OpBuilder, states: Sequence[ir.Value], part: ir.Value) -> list[ir.Value]:
+            best, at, index = states
+            taken = b.node(better, part, best)
+            if work.is_floating_point():
+                taken = b.Or(b.IsNaN(part), b.And(taken, b.Not(b.IsNaN(best))))
+            return [b.Where(taken, part, best), b.Where(taken, index, at), b.Add(index, 1)]
 
+        values, places = running(op, op.cast(x, work), axis, [start, where, op.const(0)], step, outputs=2)
+        return op.cast(values, dtype), places
 
-@aten.lower(
-    "aten::cummax",
-    cases=[
-        case(lambda x: torch.cummax(x, 1), f32(2, 6), dynamic=True),
-        case(lambda x: torch.cummax(x, 0), i64(7)),
-        case(lambda x: torch.cummax(x, 0), np.array([1, np.nan, 3, 3], np.float32)),
-    ],
-)
-def cummax(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
-    """A Scan of the maximum and its index."""
-    return _running_extreme(op, x, dim, "GreaterOrEqual")
+    lower.__doc__ = summary
+    return lower
 
 
-@aten.lower(
-    "aten::cummin",
-    cases=[case(lambda x: torch.cummin(x, 1), f32(2, 6), dynamic=True), case(lambda x: torch.cummin(x, 0), boolean(7))],
-)
-def cummin(op: OpBuilder, x: ir.Value, dim: int) -> tuple[ir.Value, ir.Value]:
-    """A Scan of the minimum and its index."""
-    return _running_extreme(op, x, dim, "LessOrEqual")
+_MAXIMA = [
+    case(lambda x: torch.cummax(x, 1), f32(2, 6), dynamic=True),
+    case(lambda x: torch.cummax(x, 0), i64(7)),
+    case(lambda x: torch.cummax(x, 0), np.array([1, np.nan, 3, 3], np.float32)),
+]
+_MINIMA = [case(lambda x: torch.cummin(x, 1), f32(2, 6), dynamic=True), case(lambda x: torch.cummin(x, 0), boolean(7))]
+aten.lower("aten::cummax", cases=_MAXIMA)(_running_extreme("GreaterOrEqual", "A Scan of the maximum and its index."))
+aten.lower("aten::cummin", cases=_MINIMA)(_running_extreme("LessOrEqual", "A Scan of the minimum and its index."))

@@ -12,28 +12,22 @@ from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.compositions import standardized
 from onnxport.opset_maps.cases import built, case, f32
-from onnxport.opset_maps.lowerings.normalization import affine, batch_standardized, standardized
+from onnxport.opset_maps.lowerings.normalization import affine, batch_normalized, ones_and_zeros
 from onnxport.opset_maps.maps import aten
-
-
-def _channels(x: ir.Value) -> int:
-    size = x.shape[1] if x.shape is not None and x.shape.rank() > 1 else None
-    if not isinstance(size, int):
-        raise UnsupportedOperator("normalisation over a dynamic number of channels")
-    return size
-
-
-def _filled(op: OpBuilder, value: ir.Value | None, count: int, number: float, dtype: ir.DataType | None) -> ir.Value:
-    return value if value is not None else op.const(np.full(count, number), dtype)
 
 
 @aten.lower(
     "aten::batch_norm",
+    "aten::instance_norm",
     cases=[
         built(lambda: nn.BatchNorm2d(3).eval(), f32(2, 3, 4, 5), dynamic=True),
         built(lambda: nn.BatchNorm1d(3, affine=False).eval(), f32(4, 3)),
         built(lambda: nn.BatchNorm1d(3, track_running_stats=False), f32(4, 3, 5)),
+        built(lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 4, 5), dynamic=True),
+        built(lambda: nn.InstanceNorm1d(3), f32(2, 3, 5)),
+        built(lambda: nn.InstanceNorm1d(3, track_running_stats=True).eval(), f32(2, 3, 5)),
     ],
 )
 def batch_norm(
@@ -48,18 +42,11 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> ir.Value:
-    """BatchNormalization with the running statistics, or the batch's own statistics where it has none."""
-    if training or running_mean is None or running_var is None:
-        return batch_standardized(op, x, weight, bias, eps)
-    count = _channels(x)
-    return op.BatchNormalization(
-        x,
-        _filled(op, weight, count, 1.0, x.dtype),
-        _filled(op, bias, count, 0.0, x.dtype),
-        running_mean,
-        running_var,
-        epsilon=eps,
-    )
+    """BatchNormalization with the running statistics; else by the batch's own, or each instance's (InstanceNormalization)."""
+    if training and "instance_norm" in op.name:
+        return op.InstanceNormalization(x, *ones_and_zeros(op, x, weight, bias), epsilon=eps)
+    mean = None if training else running_mean
+    return batch_normalized(op, x, weight, bias, mean, running_var, eps)
 
 
 @aten.lower(
@@ -137,43 +124,15 @@ def group_norm(
     cudnn_enabled: bool = True,
 ) -> ir.Value:
     """InstanceNormalization of the groups, then scale and shift a channel, as onnxruntime runs fastest."""
-    _channels(x)
     inner = list(x.shape)[1:] if x.shape is not None else [None]
+    if not isinstance(inner[0], int):
+        raise UnsupportedOperator("normalisation over a dynamic number of channels")
     sizes = [size for size in inner if isinstance(size, int)]
     size = math.prod(sizes) // num_groups if len(sizes) == len(inner) else -1  # -1 of an empty batch could be anything
     grouped = op.Reshape(x, [0, num_groups, size])
     one, zero = op.const(np.ones(num_groups), x.dtype), op.const(np.zeros(num_groups), x.dtype)
     result = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
     return affine(op, op.Reshape(result, op.shape(x)), weight, bias)
-
-
-@aten.lower(
-    "aten::instance_norm",
-    cases=[
-        built(lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 4, 5), dynamic=True),
-        built(lambda: nn.InstanceNorm1d(3), f32(2, 3, 5)),
-        built(lambda: nn.InstanceNorm1d(3, track_running_stats=True).eval(), f32(2, 3, 5)),
-    ],
-)
-def instance_norm(
-    op: OpBuilder,
-    x: ir.Value,
-    weight: ir.Value | None,
-    bias: ir.Value | None,
-    running_mean: ir.Value | None,
-    running_var: ir.Value | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = True,
-) -> ir.Value:
-    """InstanceNormalization, or BatchNormalization with running statistics."""
-    if not use_input_stats:
-        return batch_norm(op, x, weight, bias, running_mean, running_var, False, momentum, eps)
-    count = _channels(x)
-    return op.InstanceNormalization(
-        x, _filled(op, weight, count, 1.0, x.dtype), _filled(op, bias, count, 0.0, x.dtype), epsilon=eps
-    )
 
 
 @aten.lower(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -57,10 +58,6 @@ def pad(
         return _wrapped(op, x, pad)
     if mode == "constant":
         fill = to_dtype(op, 0 if value is None else value, x.dtype)
-        if x.dtype in (ir.DataType.INT16, ir.DataType.UINT16, ir.DataType.BFLOAT16):
-            wide = ir.DataType.FLOAT if x.dtype == ir.DataType.BFLOAT16 else ir.DataType.INT32
-            result = op.Pad(op.cast(x, wide), op.shape_vector(_pads(x, pad)), op.cast(fill, wide))
-            return op.cast(result, x.dtype)
         return op.Pad(x, op.shape_vector(_pads(x, pad)), fill)
     if x.shape is not None and 0 in x.shape:
         expected = op.result.shape
@@ -108,23 +105,17 @@ def constant_pad_nd(op: OpBuilder, x: ir.Value, pad_: Sequence[Size], value: flo
     return pad(op, x, pad_, "constant", value)
 
 
-@aten.lower(
-    "aten::reflection_pad1d",
-    "aten::reflection_pad2d",
-    "aten::reflection_pad3d",
-    cases=[built(lambda: nn.ReflectionPad2d(1), f32(2, 3, 4, 5))],
-)
-def reflection_pad(op: OpBuilder, x: ir.Value, padding: Sequence[Size]) -> ir.Value:
-    """Pad by reflection at the edge."""
-    return pad(op, x, padding, "reflect")
+def _at_the_edge(mode: str, summary: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: ir.Value, padding: Sequence[Size]) -> ir.Value:
+        return pad(op, x, padding, mode)
+
+    lower.__doc__ = summary
+    return lower
 
 
-@aten.lower(
-    "aten::replication_pad1d",
-    "aten::replication_pad2d",
-    "aten::replication_pad3d",
-    cases=[built(lambda: nn.ReplicationPad2d(1), f32(2, 3, 4, 5))],
-)
-def replication_pad(op: OpBuilder, x: ir.Value, padding: Sequence[Size]) -> ir.Value:
-    """Pad with the edge's values."""
-    return pad(op, x, padding, "replicate")
+for _name, _layer, _lower in (
+    ("reflection", nn.ReflectionPad2d, _at_the_edge("reflect", "Pad by reflection at the edge.")),
+    ("replication", nn.ReplicationPad2d, _at_the_edge("replicate", "Pad with the edge's values.")),
+):
+    _cases = [built(partial(_layer, 1), f32(2, 3, 4, 5))]
+    aten.lower(*(f"aten::{_name}_pad{axes}d" for axes in (1, 2, 3)), cases=_cases)(_lower)

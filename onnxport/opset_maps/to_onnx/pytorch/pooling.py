@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
 from onnxport.opset_maps.lowerings import windows
-from onnxport.opset_maps.lowerings.reductions import first_extreme, over, reduced
+from onnxport.opset_maps.lowerings.reductions import first_extreme, reduced
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.convolution import batched, spread
+from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch, spread
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
@@ -28,10 +27,10 @@ def _spatial(op: OpBuilder) -> int:
     return next((count for count in (1, 2, 3) if f"pool{count}d" in name), 2)
 
 
-def _sizes(x: ir.Value, spatial: int) -> list[int | None]:
-    if x.shape is None:
-        raise UnsupportedOperator("pooling of an operand of unknown rank")
-    return [size if isinstance(size, int) else None for size in list(x.shape)[-spatial:]]
+def _static_sizes(x: ir.Value, spatial: int) -> list[int] | None:
+    """The sizes of the spatial axes; None where one is dynamic."""
+    sizes = [size for size in list(x.shape or ())[rank(x) - spatial :] if isinstance(size, int)]
+    return sizes if len(sizes) == spatial else None
 
 
 @aten.lower(
@@ -48,9 +47,8 @@ def _sizes(x: ir.Value, spatial: int) -> list[int | None]:
 def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Value:
     """MaxPool, NaN where a window holds one."""
     spatial = _spatial(op)
-    x, unbatched = batched(op, x, spatial)
-    result = windows.max_pool(op, x, **_window(spatial, *window, **options))
-    return op.Squeeze(result, op.axes(0)) if unbatched else result
+    attributes = _window(spatial, *window, **options)
+    return on_batch(op, x, spatial, lambda batch: windows.max_pool(op, batch, **attributes))
 
 
 @aten.lower(
@@ -67,8 +65,9 @@ def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Val
 def max_pool_with_indices(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> tuple[ir.Value, ...]:
     """MaxPool, and where in the flattened image each maximum stands; of several NaN the last."""
     spatial = _spatial(op)
-    x, unbatched = batched(op, x, spatial)
-    result = windows.max_pool_with_places(op, x, **_window(spatial, *window, **options))
+    unbatched = rank(x) == spatial + 1
+    batch = op.Unsqueeze(x, op.axes(0)) if unbatched else x
+    result = windows.max_pool_with_places(op, batch, **_window(spatial, *window, **options))
     return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in result)
 
 
@@ -80,7 +79,7 @@ def _window(
     dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
 ) -> dict[str, Any]:
-    """The attributes of ONNX's MaxPool."""
+    """The attributes of ONNX's MaxPool, and but for the dilations of its AveragePool."""
     kernel = spread(kernel_size, spatial)
     return {
         "kernel_shape": kernel,
@@ -114,29 +113,22 @@ def avg_pool(
 ) -> ir.Value:
     """AveragePool."""
     spatial = _spatial(op)
-    kernel = spread(kernel_size, spatial)
-    pads = spread(padding, spatial)
-    if ceil_mode and any(pads) and count_include_pad:
+    window = {**_window(spatial, kernel_size, stride, padding, ceil_mode=ceil_mode), "dilations": None}
+    padded = any(window["pads"])
+    if ceil_mode and padded and count_include_pad:
         raise UnsupportedOperator(
             "ceil_mode with counted padding: ONNX divides windows that reach beyond the padding differently"
         )
-    x, unbatched = batched(op, x, spatial)
-    result = op.AveragePool(
-        x,
-        kernel_shape=kernel,
-        strides=spread(stride, spatial) if stride else kernel,
-        pads=pads * 2,
-        ceil_mode=int(ceil_mode),
-        count_include_pad=int(count_include_pad and any(pads)),
-    )
-    if divisor_override is not None:
-        if (any(pads) and not count_include_pad) or ceil_mode:
-            raise UnsupportedOperator("divisor_override with uncounted padding or ceil_mode")
-        elements = 1
-        for size in kernel:
-            elements *= size
-        result = op.Mul(result, elements / divisor_override)
-    return op.Squeeze(result, op.axes(0)) if unbatched else result
+    if divisor_override is not None and (ceil_mode or (padded and not count_include_pad)):
+        raise UnsupportedOperator("divisor_override with uncounted padding or ceil_mode")
+
+    def pool(batch: ir.Value) -> ir.Value:
+        result = op.AveragePool(batch, **window, count_include_pad=int(count_include_pad and padded))
+        if divisor_override is None:
+            return result
+        return op.Mul(result, math.prod(window["kernel_shape"]) / divisor_override)
+
+    return on_batch(op, x, spatial, pool)
 
 
 @aten.lower(
@@ -154,7 +146,7 @@ def avg_pool(
 )
 def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value:
     """The mean of each of the bins that the output size cuts the axes into."""
-    return _adaptive(op, x, output_size, _MEAN)
+    return _adaptive(op, x, output_size, "ReduceMean")
 
 
 @aten.lower(
@@ -170,78 +162,57 @@ def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) ->
 )
 def adaptive_max_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
     """The maximum of each bin, and its place in the image."""
-    values = _adaptive(op, x, output_size, _MAXIMUM)
-    return values, _adaptive_places(op, x, output_size)
+    return _adaptive(op, x, output_size, "ReduceMax"), _adaptive_places(op, x, output_size)
+
+
+def _bounds(i: int, size: int, want: int) -> tuple[int, int]:
+    """Where the i-th of `want` bins of an axis begins and ends."""
+    return i * size // want, -(-(i + 1) * size // want)
 
 
 def _adaptive_places(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) -> ir.Value | None:
     """Where the maximum of each bin lies in the flattened image; None where the image's size is dynamic."""
     spatial = _spatial(op)
-    wanted = spread(output_size, spatial)
-    lead = rank(x) - spatial
-    sizes = [size for size in list(x.shape or ())[lead:] if isinstance(size, int)]
-    if len(sizes) < spatial:
+    wanted, sizes = spread(output_size, spatial), _static_sizes(x, spatial)
+    if sizes is None:
         return None
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
-    axes = list(range(lead, rank(x)))
-    flat = op.Concat(*[op.dim(x, i) for i in range(lead)], op.const([-1]), axis=0)
+    axes = list(range(rank(x) - spatial, rank(x)))
+    lead = [op.dim(x, i) for i in range(axes[0])]
+    flat = op.Concat(*lead, op.const([-1]), axis=0)
     places = []
     for bin_ in itertools.product(*map(range, wanted)):
-        starts = [i * size // want for i, size, want in zip(bin_, sizes, wanted, strict=True)]
-        ends = [-(-(i + 1) * size // want) for i, size, want in zip(bin_, sizes, wanted, strict=True)]
-        piece = op.Reshape(op.Slice(x, starts, ends, axes), flat)
-        table = numbers[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))].ravel()
+        bounds = [_bounds(*item) for item in zip(bin_, sizes, wanted, strict=True)]
+        starts, ends = zip(*bounds, strict=True)
+        piece = op.Reshape(op.Slice(x, list(starts), list(ends), axes), flat)
+        table = numbers[tuple(slice(*item) for item in bounds)].ravel()
         index = first_extreme(op, "ArgMax", piece, -1, keepdims=True, last_nan=True)
         places.append(op.Gather(op.const(table), index, axis=0))
     result = places[0] if len(places) == 1 else op.Concat(*places, axis=-1)
-    return op.Reshape(result, op.Concat(*[op.dim(x, i) for i in range(lead)], op.const(wanted), axis=0))
+    return op.Reshape(result, op.Concat(*lead, op.const(wanted), axis=0))
 
 
-@dataclass(frozen=True)
-class _Bins:
-    """How bins are reduced: the whole image, windows of one size, or an axis."""
+def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], reduction: str) -> ir.Value:
+    """Bins reduced by ReduceMean or ReduceMax: the whole image, windows of one size, or an axis after the other."""
+    spatial, largest = _spatial(op), reduction == "ReduceMax"
+    wanted, sizes = spread(output_size, spatial), _static_sizes(x, spatial)
 
-    whole: Callable[[OpBuilder, ir.Value], ir.Value]
-    equal: Callable[[OpBuilder, ir.Value, list[int]], ir.Value]
-    operator: str
+    def pool(batch: ir.Value) -> ir.Value:
+        if all(size == 1 for size in wanted):
+            return windows.global_max_pool(op, batch) if largest else op.GlobalAveragePool(batch)
+        if sizes is None:
+            raise UnsupportedOperator("adaptive pooling of a dynamic size")
+        if all(size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
+            kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
+            if largest:
+                return windows.max_pool(op, batch, kernel_shape=kernel, strides=kernel)
+            return op.AveragePool(batch, kernel_shape=kernel, strides=kernel)
+        for axis, (size, want) in enumerate(zip(sizes, wanted, strict=True), 2):
+            bins = []
+            for i in range(want):
+                start, end = _bounds(i, size, want)
+                bins.append(reduced(op, reduction, op.Slice(batch, [start], [end], [axis]), [axis], keepdims=True))
+            batch = bins[0] if want == 1 else op.Concat(*bins, axis=axis)
+        return batch
 
-
-_MEAN = _Bins(
-    lambda op, x: op.GlobalAveragePool(x),
-    lambda op, x, kernel: op.AveragePool(x, kernel_shape=kernel, strides=kernel),
-    "ReduceMean",
-)
-_MAXIMUM = _Bins(
-    windows.global_max_pool,
-    lambda op, x, kernel: windows.max_pool(op, x, kernel_shape=kernel, strides=kernel),
-    "ReduceMax",
-)
-
-
-def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], bins: _Bins) -> ir.Value:
-    spatial = _spatial(op)
-    wanted = spread(output_size, spatial)
-    x, unbatched = batched(op, x, spatial)
-    sizes = _sizes(x, spatial)
-    if all(size == 1 for size in wanted):
-        result = bins.whole(op, x)
-    elif any(size is None for size in sizes):
-        raise UnsupportedOperator("adaptive pooling of a dynamic size")
-    elif all(size % want == 0 for size, want in zip(sizes, wanted, strict=True) if size is not None):
-        kernel = [size // want for size, want in zip(sizes, wanted, strict=True) if size is not None]
-        result = bins.equal(op, x, kernel)
-    else:
-        result = x
-        for i, (size, want) in enumerate(zip(sizes, wanted, strict=True)):
-            result = _binned(op, result, 2 + i, size or 0, want, bins.operator)
-    return op.Squeeze(result, op.axes(0)) if unbatched else result
-
-
-def _binned(op: OpBuilder, x: ir.Value, axis: int, size: int, want: int, reduction: str) -> ir.Value:
-    """One axis cut into `want` bins, the i-th from floor(i size / want) to ceil((i + 1) size / want), each reduced."""
-    bins = []
-    for i in range(want):
-        start, end = i * size // want, -(-(i + 1) * size // want)
-        piece = op.Slice(x, [start], [end], [axis])
-        bins.append(reduced(op, reduction, piece, keepdims=True, reduce=over(op, [axis])))
-    return bins[0] if want == 1 else op.Concat(*bins, axis=axis)
+    return on_batch(op, x, spatial, pool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.resize import resized
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -24,7 +25,6 @@ def _resized(
     op: OpBuilder, x: ir.Value, size: Sequence[Size] | None, scales: Sequence[float | None] | None, **attributes: object
 ) -> ir.Value:
     """Resize to sizes or, where torch counts by them, by scale factors."""
-    spatial = rank(x) - 2
     if x.dtype not in _KERNELS:
         raise UnsupportedOperator(f"resampling of {x.dtype}: runtimes have no Resize for it")
     if scales and all(scale is not None for scale in scales):
@@ -32,17 +32,11 @@ def _resized(
             raise UnsupportedOperator("resampling by a factor that depends on the input")
         given = list(x.shape or ())[2:]
         wanted = list(op.result.shape or [None] * rank(x))[2:]
-        factors = [
-            1.0,
-            1.0,
-            *(_factor(float(item), *sizes) for item, *sizes in zip(scales, given, wanted) if item is not None),
-        ]
-        return op.Resize(x, None, op.const(factors, ir.DataType.FLOAT), **attributes)
+        factors = [_factor(float(item), *sizes) for item, *sizes in zip(scales, given, wanted) if item is not None]
+        return op.Resize(x, None, op.const([1.0, 1.0, *factors], ir.DataType.FLOAT), **attributes)
     if size is None:
         raise UnsupportedOperator("resampling without a size")
-    if op.opset >= 18:
-        return op.Resize(x, None, None, op.shape_vector(list(size)), axes=list(range(2, 2 + spatial)), **attributes)
-    return op.Resize(x, None, None, op.shape_vector([op.dim(x, 0), op.dim(x, 1), *size]), **attributes)
+    return resized(op, x, size, **attributes)
 
 
 def _factor(scale: float, given: object, wanted: object) -> float:
@@ -83,54 +77,27 @@ def _factors(scales: Sequence[Scale]) -> Sequence[float | None] | None:
     return [None if isinstance(scale, Sequence) else scale for scale in scales]
 
 
-@aten.lower(*_both_forms("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), cases=_NEAREST)
-def nearest(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
-    """Resize to the nearest element before: torch takes that at floor(place / factor)."""
-    return _resized(
-        op,
-        x,
-        output_size,
-        _factors(scales),
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
+def _nearest(coordinates: str, rounding: str, summary: str) -> Callable[..., ir.Value]:
+    def lower(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
+        given = {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+        return _resized(op, x, output_size, _factors(scales), **given)
+
+    lower.__doc__ = summary
+    return lower
 
 
-@aten.lower(
-    *_both_forms("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), cases=_EXACT
+aten.lower(*_both_forms("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), cases=_NEAREST)(
+    _nearest("asymmetric", "floor", "Resize to the nearest element before: torch takes that at floor(place / factor).")
 )
-def nearest_exact(op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, *scales: Scale) -> ir.Value:
-    """Resize to the element whose centre is nearest: torch takes that at floor((place + 1/2) / factor)."""
-    return _resized(
-        op,
-        x,
-        output_size,
-        _factors(scales),
-        mode="nearest",
-        coordinate_transformation_mode="half_pixel",
-        nearest_mode="round_prefer_ceil",
+aten.lower(
+    *_both_forms("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), cases=_EXACT
+)(
+    _nearest(
+        "half_pixel",
+        "round_prefer_ceil",
+        "Resize to the element whose centre is nearest: torch takes that at floor((place + 1/2) / factor).",
     )
-
-
-def _smooth(
-    op: OpBuilder,
-    x: ir.Value,
-    size: Sequence[Size] | None,
-    align_corners: bool,
-    scales: Sequence[float | None] | None,
-) -> ir.Value:
-    """Linear or cubic by the operator's name; with "_aa" low frequencies only, as Pillow filters them."""
-    cubic, antialias = "bicubic" in op.name, "_aa" in op.name
-    attributes: dict[str, object] = {
-        "mode": "cubic" if cubic else "linear",
-        "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
-    }
-    if cubic:
-        attributes["cubic_coeff_a"] = -0.5 if antialias else -0.75
-    if antialias:
-        attributes.update(antialias=1, exclude_outside=1)
-    return _resized(op, x, size, scales, **attributes)
+)
 
 
 _SMOOTH = [
@@ -149,6 +116,7 @@ _ANTIALIASED = [
 ]
 
 
+@aten.lower(*_both_forms("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), cases=_ANTIALIASED, min_opset=18)
 @aten.lower(
     *_both_forms("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
     cases=_SMOOTH,
@@ -156,15 +124,16 @@ _ANTIALIASED = [
 def smooth(
     op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, align_corners: bool, *scales: Scale
 ) -> ir.Value:
-    """Resize, linear or cubic."""
-    return _smooth(op, x, output_size, align_corners, _factors(scales))
-
-
-@aten.lower(*_both_forms("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), cases=_ANTIALIASED, min_opset=18)
-def antialiased(
-    op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, align_corners: bool, *scales: Scale
-) -> ir.Value:
-    """Resize with antialias (opset 18)."""
-    if align_corners:
+    """Resize, linear or cubic by the operator's name; with "_aa" (opset 18) low frequencies only, as Pillow filters them."""
+    cubic, antialias = "bicubic" in op.name, "_aa" in op.name
+    if antialias and align_corners:
         raise UnsupportedOperator("antialias with aligned corners: onnxruntime's filter differs from PyTorch's")
-    return _smooth(op, x, output_size, align_corners, _factors(scales))
+    attributes: dict[str, object] = {
+        "mode": "cubic" if cubic else "linear",
+        "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+    }
+    if cubic:
+        attributes["cubic_coeff_a"] = -0.5 if antialias else -0.75
+    if antialias:
+        attributes.update(antialias=1, exclude_outside=1)
+    return _resized(op, x, output_size, _factors(scales), **attributes)

@@ -11,6 +11,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.lowerings.axes import rolled
 from onnxport.opset_maps.lowerings.dtypes import Size, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
@@ -414,16 +415,5 @@ def roll(op: OpBuilder, x: ir.Value, shifts: Sequence[Size], dims: Sequence[int]
     if not dims:
         return op.Reshape(roll(op, op.Reshape(x, [-1]), shifts, [0]), op.shape(x))
     for shift, dim in zip(shifts, dims, strict=True):
-        size = x.shape[dim] if x.shape is not None else None
-        if isinstance(shift, ir.Value):
-            cut = op.Mod(op.Neg(op.shape_vector([shift])), op.Max(op.dim(x, dim), [1]))
-        elif isinstance(size, int):
-            cut = op.const([-shift % size if size else 0])
-            if op.constant(cut) == 0:
-                continue
-        else:
-            cut = op.Mod(op.const([-shift]), op.Max(op.dim(x, dim), [1]))
-        head = op.Slice(x, cut, [np.iinfo(np.int64).max], [dim])
-        tail = op.Slice(x, [0], cut, [dim])
-        x = op.Concat(head, tail, axis=dim)
+        x = rolled(op, x, shift, dim)
     return x

@@ -12,7 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings.complex_numbers import is_complex
-from onnxport.opset_maps.lowerings.spectral import size_of, transform
+from onnxport.opset_maps.lowerings.spectral import from_half, size_of, transform
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
@@ -82,10 +82,7 @@ def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last
     for axis in axes[:-1]:
         result = transform(op, result, axis, inverse=True)
     last = axes[-1]
-    half = op.Slice(result, [0], [last_dim_size // 2 + 1], [last])
-    mirrored = op.Slice(half, [(last_dim_size - 1) // 2], [0], [last], [-1])
-    conjugate = op.Mul(mirrored, op.const(np.array([1.0, -1.0]), x.dtype))
-    full = op.Concat(half, conjugate, axis=last)
+    full = from_half(op, op.Slice(result, [0], [last_dim_size // 2 + 1], [last]), last, last_dim_size)
     result = op.Gather(transform(op, full, last, inverse=True), 0, axis=-1)
     return _normalised(op, result, full, axes, normalization)
 
@@ -102,15 +99,7 @@ def c2r(op: OpBuilder, x: ir.Value, dim: Sequence[int], normalization: int, last
         case(
             lambda x: torch.view_as_real(
                 torch.stft(
-                    x,
-                    8,
-                    3,
-                    6,
-                    torch.hamming_window(6),
-                    center=False,
-                    normalized=True,
-                    onesided=False,
-                    return_complex=True,
+                    x, 8, 3, 6, torch.hamming_window(6), False, normalized=True, onesided=False, return_complex=True
                 )
             ),
             f32(40),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import onnx_ir as ir
-import torch
 import torch.nn.functional as F
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Size = int | ir.Value
@@ -19,27 +20,22 @@ _MODES = (("bilinear", "linear"), ("nearest", "nearest"), ("bicubic", "cubic"))
 _PADDING = ("zeros", "border", "reflection")
 
 
-def _sampling_cases() -> list[Case]:
-    result = []
-    for mode, _ in _MODES:
-        for padding in _PADDING:
-            for corners in (True, False):
-
-                def call(
-                    x: torch.Tensor, g: torch.Tensor, m: str = mode, p: str = padding, c: bool = corners
-                ) -> torch.Tensor:
-                    return F.grid_sample(x, g, mode=m, padding_mode=p, align_corners=c)
-
-                name = f"{mode}-{padding}-{corners}"
-                result.append(case(call, f32(2, 3, 5, 6), f32(2, 4, 3, 2, low=-1.4, high=1.4), min_opset=16, name=name))
-    volume = case(
-        lambda x, g: F.grid_sample(x, g, align_corners=False), f32(2, 3, 4, 5, 6), f32(2, 2, 4, 3, 3), min_opset=20
-    )
-    return [*result, volume]
+def _sampling_cases() -> Iterator[Case]:
+    for (mode, _), padding, corners in product(_MODES, _PADDING, (True, False)):
+        options = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+        yield case(
+            lambda x, g, o=options: F.grid_sample(x, g, **o),
+            f32(2, 3, 5, 6),
+            f32(2, 4, 3, 2, low=-1.4, high=1.4),
+            min_opset=16,
+            name=f"{mode}-{padding}-{corners}",
+        )
+    volume = f32(2, 3, 4, 5, 6), f32(2, 2, 4, 3, 3)
+    yield case(lambda x, g: F.grid_sample(x, g, align_corners=False), *volume, min_opset=20)
 
 
 @aten.lower(
-    "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", cases=_sampling_cases(), min_opset=16
+    "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", cases=[*_sampling_cases()], min_opset=16
 )
 def grid_sampler(
     op: OpBuilder, x: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -100,13 +96,6 @@ def col2im(
     stride: Sequence[int],
 ) -> ir.Value:
     """Col2Im."""
-    batch = x if rank(x) == 3 else op.Unsqueeze(x, op.axes(0))
-    result = op.Col2Im(
-        batch,
-        op.shape_vector(output_size),
-        op.const(list(kernel_size)),
-        dilations=list(dilation),
-        pads=[*padding, *padding],
-        strides=list(stride),
-    )
-    return result if rank(x) == 3 else op.Squeeze(result, op.axes(0))
+    window = {"dilations": list(dilation), "pads": [*padding, *padding], "strides": list(stride)}
+    sizes, kernel = op.shape_vector(output_size), op.const(list(kernel_size))
+    return on_batch(op, x, 1, lambda batch: op.Col2Im(batch, sizes, kernel, **window))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -12,23 +12,26 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.lowerings import resize
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
 
 
-def _mode(align_corners: bool, half_pixel_centers: bool) -> str:
+class Placement(TypedDict, total=False):
+    """Attributes that say how pixels are placed."""
+
+    align_corners: bool
+    half_pixel_centers: bool
+
+
+def _mode(align_corners: bool = False, half_pixel_centers: bool = False) -> str:
     """ONNX's name of the way that pixels are placed."""
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
 def resized(op: OpBuilder, images: ir.Value, size: ir.Value, **attributes: Any) -> ir.Value:
     """ONNX Resize of the two spatial axes of a channels-last batch."""
-    x = channels_first(op, images, "NHWC")
-    if op.opset >= 18:
-        y = op.Resize(x, None, None, int64(op, size), axes=[2, 3], **attributes)
-    else:
-        outer = op.Slice(op.shape(x), [0], [2])
-        y = op.Resize(x, None, None, op.Concat(outer, int64(op, size), axis=0), **attributes)
+    y = resize.resized(op, channels_first(op, images, "NHWC"), [int64(op, size)], **attributes)
     return channels_as(op, y, "NHWC")
 
 
@@ -45,12 +48,10 @@ def _resizing(name: str, dtype: str = "float32") -> list[Case]:
     "ResizeBilinear",
     cases=[*_resizing("ResizeBilinear"), case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3]), f32(2, 4, 5, 3))],
 )
-def resize_bilinear(
-    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
-) -> ir.Value:
+def resize_bilinear(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
     """ONNX Resize, linear; the result is float32."""
     x = op.cast(images, ir.DataType.FLOAT)
-    return resized(op, x, size, mode="linear", coordinate_transformation_mode=_mode(align_corners, half_pixel_centers))
+    return resized(op, x, size, mode="linear", coordinate_transformation_mode=_mode(**placement))
 
 
 @tensorflow.lower(
@@ -61,21 +62,17 @@ def resize_bilinear(
         case(lambda x: tf.image.resize(x, 2 * tf.shape(x)[1:3], "nearest"), f32(2, 4, 5, 3)),
     ],
 )
-def resize_nearest(
-    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
-) -> ir.Value:
+def resize_nearest(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
     """The rows and columns that TensorFlow picks, gathered; ONNX Resize where sizes are only known when the model runs."""
     height, width = (images.shape[1], images.shape[2]) if images.shape is not None else (None, None)
     wanted = op.constant(size)
     if wanted is None or not isinstance(height, int) or not isinstance(width, int):
-        rounding = "round_prefer_ceil" if align_corners or half_pixel_centers else "floor"
-        mode = _mode(align_corners, half_pixel_centers)
+        mode = _mode(**placement)
+        rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
         return resized(op, images, size, mode="nearest", nearest_mode=rounding, coordinate_transformation_mode=mode)
     for axis, before, after in ((1, height, int(wanted[0])), (2, width, int(wanted[1]))):
         positions = tf.reshape(tf.range(before, dtype=tf.float32), [1, before, 1, 1])
-        picked = tf.raw_ops.ResizeNearestNeighbor(
-            images=positions, size=[after, 1], align_corners=align_corners, half_pixel_centers=half_pixel_centers
-        )
+        picked = tf.raw_ops.ResizeNearestNeighbor(images=positions, size=[after, 1], **placement)
         index = picked.numpy().ravel().astype(np.int64)
         images = op.Gather(images, op.const(index), axis=axis) if list(index) != list(range(before)) else images
     return images
@@ -95,28 +92,25 @@ def _linear_map(op: OpBuilder, images: ir.Value, sizes: Sequence[int], apply: Ca
     return channels_as(op, y, "NHWC")
 
 
-@tensorflow.lower("ResizeBicubic", cases=_resizing("ResizeBicubic"))
-def resize_bicubic(
-    op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False, half_pixel_centers: bool = False
-) -> ir.Value:
-    """Two matrix products: TensorFlow takes the cubic's weights from a table of 1024 steps, which ONNX Resize does not."""
-    sizes = static_ints(op, size, "size")
-    options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
-    return _linear_map(
-        op, images, sizes, lambda x, axis: tf.raw_ops.ResizeBicubic(images=x, size=[sizes[axis], 1], **options)
-    )
+def _register_linear_map(name: str, cases: list[Case], summary: str) -> None:
+    @tensorflow.lower(name, cases=cases)
+    def lower(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
+        sizes, call = static_ints(op, size, "size"), getattr(tf.raw_ops, name)
+        return _linear_map(op, images, sizes, lambda x, axis: call(images=x, size=[sizes[axis], 1], **placement))
+
+    lower.__doc__ = summary
 
 
-@tensorflow.lower("ResizeArea", cases=[case(lambda x: tf.image.resize(x, [3, 8], "area"), f32(2, 5, 6, 3))])
-def resize_area(op: OpBuilder, images: ir.Value, size: ir.Value, *, align_corners: bool = False) -> ir.Value:
-    """Two matrix products that average areas."""
-    sizes = static_ints(op, size, "size")
-    return _linear_map(
-        op,
-        images,
-        sizes,
-        lambda x, axis: tf.raw_ops.ResizeArea(images=x, size=[sizes[axis], 1], align_corners=align_corners),
-    )
+_register_linear_map(
+    "ResizeBicubic",
+    _resizing("ResizeBicubic"),
+    "Two matrix products: TensorFlow takes the cubic's weights from a table of 1024 steps, which ONNX Resize does not.",
+)
+_register_linear_map(
+    "ResizeArea",
+    [case(lambda x: tf.image.resize(x, [3, 8], "area"), f32(2, 5, 6, 3))],
+    "Two matrix products that average areas.",
+)
 
 
 @tensorflow.lower(
@@ -158,8 +152,8 @@ def scale_and_translate(
 @tensorflow.lower("AdjustContrastv2", cases=[case(lambda x: tf.image.adjust_contrast(x, 1.7), f32(2, 4, 5, 3))])
 def adjust_contrast(op: OpBuilder, images: ir.Value, contrast_factor: ir.Value) -> ir.Value:
     """The distance from each channel's mean, scaled."""
-    axes = [-3, -2]
-    mean = op.reduce("ReduceMean", images, [axis + len(images.shape or ()) for axis in axes], keepdims=True)
+    n = len(images.shape or ())
+    mean = op.reduce("ReduceMean", images, [n - 3, n - 2], keepdims=True)
     return op.Add(op.Mul(op.Sub(images, mean), op.cast_like(contrast_factor, images)), mean)
 
 
@@ -206,56 +200,52 @@ def non_max_suppression(
 
 @tensorflow.lower(
     "NonMaxSuppressionV4",
+    "NonMaxSuppressionV5",
     cases=[
-        case(
-            lambda b, s, pad=pad: tf.raw_ops.NonMaxSuppressionV4(
-                boxes=b, scores=s, max_output_size=5, iou_threshold=0.5, score_threshold=0.0, pad_to_max_output_size=pad
-            ),
-            _BOXES,
-            _SCORES,
-            name=f"pad={pad}",
-        )
-        for pad in (False, True)
+        *(
+            case(
+                lambda b, s, pad=pad: tf.raw_ops.NonMaxSuppressionV4(
+                    boxes=b,
+                    scores=s,
+                    max_output_size=5,
+                    iou_threshold=0.5,
+                    score_threshold=0,
+                    pad_to_max_output_size=pad,
+                ),
+                _BOXES,
+                _SCORES,
+                name=f"pad={pad}",
+            )
+            for pad in (False, True)
+        ),
+        case(lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 6, 0.5, 0.4), _BOXES, _SCORES),
     ],
 )
-def non_max_suppression_v4(
+def non_max_suppression_with_count(
     op: OpBuilder,
     boxes: ir.Value,
     scores: ir.Value,
     max_output_size: ir.Value,
     iou_threshold: ir.Value,
     score_threshold: ir.Value,
+    soft_nms_sigma: ir.Value | None = None,
     *,
     pad_to_max_output_size: bool = False,
 ) -> Sequence[ir.Value]:
-    """ONNX NonMaxSuppression, padded with zeros where asked for, and the number of boxes."""
-    result = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
-    count = op.Shape(result)
-    if pad_to_max_output_size:
-        missing = op.Sub(op.Reshape(int64(op, max_output_size), [1]), count)
-        result = op.Pad(result, op.Concat([0], missing, axis=0))
-    return op.cast(result, ir.DataType.INT32), op.cast(op.Squeeze(count, [0]), ir.DataType.INT32)
+    """ONNX NonMaxSuppression and the number of boxes: V4 padded with zeros where asked for, V5 with the kept boxes' scores.
 
-
-@tensorflow.lower(
-    "NonMaxSuppressionV5",
-    cases=[case(lambda b, s: tf.image.non_max_suppression_with_scores(b, s, 6, 0.5, 0.4), _BOXES, _SCORES)],
-)
-def non_max_suppression_v5(
-    op: OpBuilder,
-    boxes: ir.Value,
-    scores: ir.Value,
-    max_output_size: ir.Value,
-    iou_threshold: ir.Value,
-    score_threshold: ir.Value,
-    soft_nms_sigma: ir.Value,
-    *,
-    pad_to_max_output_size: bool = False,
-) -> Sequence[ir.Value]:
-    """ONNX NonMaxSuppression with the kept boxes' scores; soft suppression is refused."""
+    Raises:
+        UnsupportedOperator: soft suppression, which ONNX does not have.
+    """
     sigma = op.constant(soft_nms_sigma)
-    if sigma is None or float(sigma) != 0.0 or pad_to_max_output_size:
+    if soft_nms_sigma is not None and (sigma is None or float(sigma) != 0.0 or pad_to_max_output_size):
         raise UnsupportedOperator("NonMaxSuppressionV5: soft_nms_sigma other than 0 has no ONNX form")
     result = _suppressed(op, boxes, scores, max_output_size, iou_threshold, score_threshold)
-    count = op.cast(op.Squeeze(op.Shape(result), [0]), ir.DataType.INT32)
-    return op.cast(result, ir.DataType.INT32), op.Gather(scores, result, axis=0), count
+    size = op.Shape(result)
+    if soft_nms_sigma is not None:
+        count = op.cast(op.Squeeze(size, [0]), ir.DataType.INT32)
+        return op.cast(result, ir.DataType.INT32), op.Gather(scores, result, axis=0), count
+    if pad_to_max_output_size:
+        missing = op.Sub(op.Reshape(int64(op, max_output_size), [1]), size)
+        result = op.Pad(result, op.Concat([0], missing, axis=0))
+    return op.cast(result, ir.DataType.INT32), op.cast(op.Squeeze(size, [0]), ir.DataType.INT32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 import tensorflow as tf
@@ -10,12 +10,12 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
-from onnxport.opset_maps.lowerings.normalization import batch_standardized
+from onnxport.opset_maps.lowerings.normalization import batch_normalized
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first
 
 
-def _inference(data_format: str, is_training: bool = False) -> object:
+def _run(is_training: bool) -> Callable[..., tf.Tensor]:
     def run(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.FusedBatchNormV3(
             x=x, scale=scale, offset=offset, mean=mean, variance=variance, epsilon=1e-2, is_training=is_training
@@ -32,8 +32,8 @@ _STATISTICS = (f32(3), f32(3), f32(3), f32(3, low=0.1))
     "FusedBatchNormV2",
     "FusedBatchNorm",
     cases=[
-        case(_inference("NHWC"), f32(2, 4, 5, 3), *_STATISTICS),  # type: ignore[arg-type]
-        case(_inference("NHWC", is_training=True), f32(2, 4, 5, 3), *_STATISTICS, name="training"),  # type: ignore[arg-type]
+        case(_run(is_training=False), f32(2, 4, 5, 3), *_STATISTICS),
+        case(_run(is_training=True), f32(2, 4, 5, 3), *_STATISTICS, name="training"),
     ],
 )
 def fused_batch_norm(
@@ -50,14 +50,11 @@ def fused_batch_norm(
     is_training: bool = True,
 ) -> Sequence[ir.Value | None]:
     """ONNX BatchNormalization; in training mode with the batch's own statistics."""
-    x = channels_first(op, x, data_format)
-    if is_training:
-        if exponential_avg_factor != 1.0:
-            raise UnsupportedOperator("FusedBatchNormV3: running statistics in training mode have no ONNX form")
-        y = batch_standardized(op, x, scale, offset, epsilon)
-        return [channels_as(op, y, data_format), *([None] * (len(op.results) - 1))]
-    y = op.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon, outputs=1)
-    return [channels_as(op, y, data_format), mean, variance, *([None] * (len(op.results) - 3))]
+    if is_training and exponential_avg_factor != 1.0:
+        raise UnsupportedOperator("FusedBatchNormV3: running statistics in training mode have no ONNX form")
+    centre, spread = (None, None) if is_training else (mean, variance)
+    y = batch_normalized(op, channels_first(op, x, data_format), scale, offset, centre, spread, epsilon)
+    return [channels_as(op, y, data_format), centre, spread, *([None] * (len(op.results) - 3))]
 
 
 @tensorflow.lower("L2Loss", cases=[case(lambda x: tf.nn.l2_loss(x), f32(2, 3))])

@@ -95,7 +95,7 @@ def elements(op: OpBuilder, x: ir.Value) -> list[int | None] | None:
 def vector(op: OpBuilder, x: ir.Value) -> ir.Value:
     """An integer scalar or vector as an INT64 vector."""
     x = int64(op, x)
-    return x if rank(x) == 1 else op.Reshape(x, [-1])
+    return x if x.shape is not None and x.shape.rank() == 1 else op.Reshape(x, [-1])
 
 
 def static_sizes(dims: Sequence[object]) -> list[int] | None:
@@ -123,18 +123,3 @@ def spatial(items: Sequence[int], data_format: str) -> list[int]:
     ([2, 3], [2, 3])
     """
     return list(items[2:] if data_format.startswith("NC") else items[1:-1])
-
-
-def same_pads(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> list[int]:
-    """ONNX `pads` of TensorFlow's SAME padding: the odd element at the end (tf.nn, "Notes on padding").
-
-    >>> same_pads([5], [2], [2], [1])
-    [0, 1]
-    """
-    totals = [
-        max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
-        for size, k, s, d in zip(sizes, kernel, strides, dilations, strict=True)
-    ]
-    return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]

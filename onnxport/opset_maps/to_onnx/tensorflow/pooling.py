@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings.reductions import without_nan
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.convolution import padding_attributes
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, rank, spatial, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.windows import Layout, windows_of
 
 
-def _pool(
-    op: OpBuilder,
-    operator: str,
-    x: ir.Value,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    explicit: Sequence[int],
-    data_format: str,
-) -> ir.Value:
+def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layout: Layout) -> ir.Value:
+    data_format, strides = layout.get("data_format", "NHWC"), layout["strides"]
     if data_format == "NCHW_VECT_C":
         raise UnsupportedOperator("data_format='NCHW_VECT_C' has no ONNX form")
-    outer = [
-        ksize[0],
-        strides[0],
-        *((ksize[1], strides[1]) if data_format.startswith("NC") else (ksize[-1], strides[-1])),
-    ]
-    if any(item != 1 for item in outer):
+    channels = 1 if data_format.startswith("NC") else -1
+    if any(item != 1 for item in (ksize[0], strides[0], ksize[channels], strides[channels])):
         raise UnsupportedOperator(f"pooling over batch or channels (ksize={list(ksize)}) has no ONNX form")
     x = channels_first(op, x, data_format)
-    kernel, steps = spatial(ksize, data_format), spatial(strides, data_format)
-    pads = padding_attributes(x, kernel, steps, [1] * len(kernel), padding, explicit, data_format)
+    windows = windows_of(spatial(ksize, data_format), layout)
+    pads = windows.pads(x)
     if operator == "MaxPool":  # TensorFlow's kernels pass over NaN and begin with the type's least number
         x = without_nan(op, x)
-    y = op.node(operator, x, kernel_shape=kernel, strides=steps, outputs=1, **pads)
+    y = op.node(operator, x, kernel_shape=windows.kernel, strides=windows.strides, outputs=1, **pads)
     return channels_as(op, y, data_format)
 
 
@@ -52,49 +41,35 @@ def _max_pool_explicit(x: tf.Tensor) -> tf.Tensor:
 
 
 _IMAGES, _VOLUMES = f32(2, 7, 6, 3), f32(2, 5, 6, 7, 3)
-# By TensorFlow's name: ONNX's operator and the cases.
-_POOLS = {
-    "MaxPool": (
-        "MaxPool",
-        [
-            case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), _IMAGES, dynamic=True),
-            case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), _IMAGES),
-            case(_max_pool_explicit, _IMAGES),
-        ],
-    ),
-    "AvgPool": (
-        "AveragePool",
-        [
-            case(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"), _IMAGES),
-            case(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), _IMAGES, dynamic=True),
-        ],
-    ),
-    "MaxPool3D": ("MaxPool", [case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), _VOLUMES)]),
-    "AvgPool3D": ("AveragePool", [case(lambda x: tf.nn.avg_pool3d(x, 2, 2, "SAME"), _VOLUMES)]),
-}
 
 
-def _register(name: str, operator: str, cases: Sequence[Case]) -> None:
-    @tensorflow.lower(name, cases=cases)
-    def lower(
-        op: OpBuilder,
-        value: ir.Value,
-        *,
-        ksize: Sequence[int],
-        strides: Sequence[int],
-        padding: str,
-        data_format: str,
-        explicit_paddings: Sequence[int] = (),
-    ) -> ir.Value:
-        return _pool(op, operator, value, ksize, strides, padding, explicit_paddings, data_format)
-
-    lower.__doc__ = (
-        f"ONNX {operator}{', which leaves padding out of the mean as TensorFlow does' * (operator != 'MaxPool')}."
-    )
+@tensorflow.lower(
+    "MaxPool",
+    "MaxPool3D",
+    cases=[
+        case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), _IMAGES, dynamic=True),
+        case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), _IMAGES),
+        case(_max_pool_explicit, _IMAGES),
+        case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), _VOLUMES),
+    ],
+)
+def max_pool(op: OpBuilder, value: ir.Value, *, ksize: Sequence[int], **layout: Unpack[Layout]) -> ir.Value:
+    """ONNX MaxPool."""
+    return _pool(op, "MaxPool", value, ksize, layout)
 
 
-for _name, (_operator, _cases) in _POOLS.items():
-    _register(_name, _operator, _cases)
+@tensorflow.lower(
+    "AvgPool",
+    "AvgPool3D",
+    cases=[
+        case(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"), _IMAGES),
+        case(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME"), _IMAGES, dynamic=True),
+        case(lambda x: tf.nn.avg_pool3d(x, 2, 2, "SAME"), _VOLUMES),
+    ],
+)
+def avg_pool(op: OpBuilder, value: ir.Value, *, ksize: Sequence[int], **layout: Unpack[Layout]) -> ir.Value:
+    """ONNX AveragePool, which leaves padding out of the mean as TensorFlow does."""
+    return _pool(op, "AveragePool", value, ksize, layout)
 
 
 @tensorflow.lower(
@@ -111,7 +86,7 @@ def max_pool_v2(
 ) -> ir.Value:
     """ONNX MaxPool; window and steps must be constant."""
     window, steps = static_ints(op, ksize, "ksize"), static_ints(op, strides, "strides")
-    return _pool(op, "MaxPool", input, window, steps, padding, (), data_format)
+    return _pool(op, "MaxPool", input, window, {"strides": steps, "padding": padding, "data_format": data_format})
 
 
 @tensorflow.lower(

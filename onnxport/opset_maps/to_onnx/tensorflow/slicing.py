@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.lowerings.axes import rolled
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank, static_ints
 
@@ -183,7 +184,5 @@ def roll(op: OpBuilder, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.
     """The end of each axis moved to its front."""
     x = input
     for step, at in zip(static_ints(op, shift, "Roll: shift"), static_ints(op, axis, "Roll: axis"), strict=True):
-        place = at % rank(x)
-        cut = op.Mod(op.const([-step]), op.dim(x, place))
-        x = op.Concat(op.Slice(x, cut, [_LAST], [place]), op.Slice(x, [0], cut, [place]), axis=place)
+        x = rolled(op, x, step, at % rank(x))
     return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -23,7 +23,7 @@ from onnxport.opset_maps.lowerings.complex_numbers import (
     parts_of,
     product,
 )
-from onnxport.opset_maps.lowerings.spectral import transform
+from onnxport.opset_maps.lowerings.spectral import from_half, size_of, transform
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 
@@ -40,50 +40,34 @@ def complex_(op: OpBuilder, real: ir.Value, imag: ir.Value) -> ir.Value:
     return joined(op, real, imag)
 
 
-@tensorflow.lower(
-    "Real", accepts_complex=True, cases=[case(lambda x, y: tf.math.real(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+# TensorFlow's name, what it is of a pair, the function that the case calls, what it gives.
+_UNARY: tuple[tuple[str, Callable[[OpBuilder, ir.Value], ir.Value], Callable[[tf.Tensor], tf.Tensor], str], ...] = (
+    ("Real", lambda op, z: parts_of(op, z)[0], tf.math.real, "The first part."),
+    ("Imag", lambda op, z: parts_of(op, z)[1], tf.math.imag, "The second part."),
+    ("ComplexAbs", modulus, tf.abs, "The length of the pair."),
+    ("Angle", argument, tf.math.angle, "The angle of the pair."),
+    ("Conj", conjugate, lambda z: _split(tf.math.conj(z)), "The second part negated."),
+    ("Neg", lambda op, z: op.Neg(z), lambda z: _split(-z), "Part by part."),
 )
-def real(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The first part."""
-    return parts_of(op, input)[0]
 
 
-@tensorflow.lower(
-    "Imag", accepts_complex=True, cases=[case(lambda x, y: tf.math.imag(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
-)
-def imag(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The second part."""
-    return parts_of(op, input)[1]
+def _register_unary(
+    name: str,
+    function: Callable[[OpBuilder, ir.Value], ir.Value],
+    call: Callable[[tf.Tensor], tf.Tensor],
+    summary: str,
+) -> None:
+    cases = [case(lambda x, y: call(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
+
+    @tensorflow.lower(name, accepts_complex=True, cases=cases)
+    def lower(op: OpBuilder, input: ir.Value) -> ir.Value:
+        return function(op, input)
+
+    lower.__doc__ = summary
 
 
-@tensorflow.lower(
-    "ComplexAbs", accepts_complex=True, cases=[case(lambda x, y: tf.abs(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
-)
-def complex_abs(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The length of the pair."""
-    return modulus(op, x)
-
-
-@tensorflow.lower(
-    "Angle", accepts_complex=True, cases=[case(lambda x, y: tf.math.angle(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
-)
-def angle(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The angle of the pair."""
-    return argument(op, input)
-
-
-@tensorflow.lower(
-    "Conj",
-    accepts_complex=True,
-    cases=[case(lambda x, y: _split(tf.math.conj(tf.complex(x, y))), f32(2, 3), f32(2, 3))],
-)
-def conj(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """The second part negated."""
-    return conjugate(op, input)
-
-
-def _binary(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    return tf.complex(x, y), tf.complex(y[:1], x[:1])
+for _row in _UNARY:
+    _register_unary(*_row)
 
 
 def _aligned(op: OpBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -93,56 +77,42 @@ def _aligned(op: OpBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Valu
     return x, y
 
 
-@tensorflow.lower(
-    "AddV2", accepts_complex=True, cases=[case(lambda x, y: _split(tf.add(*_binary(x, y))), f32(2, 3), f32(2, 3))]
-)
-def add(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Part by part."""
-    return op.Add(*_aligned(op, x, y))
-
-
-@tensorflow.lower(
-    "Sub", accepts_complex=True, cases=[case(lambda x, y: _split(tf.subtract(*_binary(x, y))), f32(2, 3), f32(2, 3))]
-)
-def sub(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Part by part."""
-    return op.Sub(*_aligned(op, x, y))
-
-
-@tensorflow.lower(
-    "Neg", accepts_complex=True, cases=[case(lambda x, y: _split(-tf.complex(x, y)), f32(2, 3), f32(2, 3))]
-)
-def neg(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Part by part."""
-    return op.Neg(x)
-
-
-@tensorflow.lower(
-    "Mul", accepts_complex=True, cases=[case(lambda x, y: _split(tf.multiply(*_binary(x, y))), f32(2, 3), f32(2, 3))]
-)
-def mul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """(a + bi)(c + di)."""
+def _product(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: op.Mul(a, b))
 
 
-@tensorflow.lower(
-    "RealDiv",
-    accepts_complex=True,
-    cases=[case(lambda x, y: _split(tf.divide(*_binary(x, y))), f32(2, 3, low=0.5), f32(2, 3, low=0.5))],
+# TensorFlow's name, what it is of two pairs, the function that the case calls, the least example input, what it gives.
+_Pairs = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
+_BINARY: tuple[tuple[str, _Pairs, Callable[[tf.Tensor, tf.Tensor], tf.Tensor], float, str], ...] = (
+    ("AddV2", lambda op, x, y: op.Add(*_aligned(op, x, y)), tf.add, -3.0, "Part by part."),
+    ("Sub", lambda op, x, y: op.Sub(*_aligned(op, x, y)), tf.subtract, -3.0, "Part by part."),
+    ("Mul", _product, tf.multiply, -3.0, "(a + bi)(c + di)."),
+    ("RealDiv", lambda op, x, y: division(op, parts_of(op, x), parts_of(op, y)), tf.divide, 0.5, "Smith's quotient."),
 )
-def div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Smith's quotient."""
-    return division(op, parts_of(op, x), parts_of(op, y))
+
+
+def _register_binary(
+    name: str, function: _Pairs, call: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], low: float, summary: str
+) -> None:
+    def run(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return _split(call(tf.complex(x, y), tf.complex(y[:1], x[:1])))
+
+    @tensorflow.lower(name, accepts_complex=True, cases=[case(run, f32(2, 3, low=low), f32(2, 3, low=low))])
+    def lower(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        return function(op, x, y)
+
+    lower.__doc__ = summary
+
+
+for _pair in _BINARY:
+    _register_binary(*_pair)
 
 
 @tensorflow.lower("Cast", accepts_complex=True, cases=[case(lambda x: _split(tf.cast(x, tf.complex64)), f32(2, 3))])
 def cast(op: OpBuilder, x: ir.Value, *, SrcT: ir.DataType, DstT: ir.DataType) -> ir.Value:
     """From a real type with zeros as second part, between complex types part by part, to a real type the first part."""
     if SrcT in PART_TYPES:
-        return op.cast(
-            x if DstT in PART_TYPES else parts_of(op, x)[0],
-            part_type(DstT),
-        )
+        return op.cast(x if DstT in PART_TYPES else parts_of(op, x)[0], part_type(DstT))
     return from_real(op, op.cast(x, part_type(DstT)))
 
 
@@ -192,12 +162,8 @@ def _transformed(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, inverse: bo
     for axis in axes:
         x = transform(op, x, axis, inverse=inverse)
         if inverse:
-            x = op.Div(x, _count(op, x, axis))
+            x = op.Div(x, size_of(op, x, axis))
     return x
-
-
-def _count(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
-    return op.cast_like(op.Squeeze(op.dim(x, axis), [0]), x)
 
 
 def _register(name: str, count: int, inverse: bool) -> None:
@@ -210,11 +176,6 @@ def _register(name: str, count: int, inverse: bool) -> None:
         return _transformed(op, input, range(n - count, n), inverse=inverse)
 
     lower.__doc__ = f"ONNX DFT over the last {count} axes{', divided by their sizes' if inverse else ''}."
-
-
-for _axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
-    _register(f"FFT{_suffix}", _axes, inverse=False)
-    _register(f"IFFT{_suffix}", _axes, inverse=True)
 
 
 def _resized(op: OpBuilder, x: ir.Value, axis: int, size: int) -> ir.Value:
@@ -257,11 +218,9 @@ def _register_real_inverse(name: str, count: int) -> None:
         sizes = static_ints(op, fft_length, "fft_length")
         for axis, size in zip(range(n - count, n - 1), sizes[:-1], strict=True):
             input = _resized(op, input, axis, size)  # noqa: A001
-        half = sizes[-1] // 2 + 1
-        x = _transformed(op, _resized(op, input, n - 1, half), range(n - count, n - 1), inverse=True)
-        mirrored = op.Slice(x, [sizes[-1] - half], [0], [n - 1], [-1])
-        full = op.Concat(x, conjugate(op, mirrored), axis=n - 1)
-        return parts_of(op, _transformed(op, full, [n - 1], inverse=True))[0]
+        x = _resized(op, input, n - 1, sizes[-1] // 2 + 1)
+        x = _transformed(op, x, range(n - count, n - 1), inverse=True)
+        return parts_of(op, _transformed(op, from_half(op, x, n - 1, sizes[-1]), [n - 1], inverse=True))[0]
 
     lower.__doc__ = (
         f"The real inverse over the last {count} axes, of a spectrum whose other half mirrors the given one."
@@ -269,5 +228,7 @@ def _register_real_inverse(name: str, count: int) -> None:
 
 
 for _axes, _suffix in ((1, ""), (2, "2D"), (3, "3D")):
+    _register(f"FFT{_suffix}", _axes, inverse=False)
+    _register(f"IFFT{_suffix}", _axes, inverse=True)
     _register_real(f"RFFT{_suffix}", _axes)
     _register_real_inverse(f"IRFFT{_suffix}", _axes)

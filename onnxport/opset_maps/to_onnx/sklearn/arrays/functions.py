@@ -25,8 +25,7 @@ def _axes(x: Array, axis: Axis) -> list[int] | None:
 
 def reduced(x: Array, operator: str, axis: Axis, keepdims: bool = False) -> Array:
     """A reduction by its ONNX name."""
-    over = reductions.over(x.op, _axes(x, axis))
-    return x.of(reductions.reduced(x.op, operator, x.value, keepdims=keepdims, reduce=over))
+    return x.of(reductions.reduced(x.op, operator, x.value, _axes(x, axis), keepdims=keepdims))
 
 
 def floating(x: Array) -> Array:
@@ -58,7 +57,8 @@ def _sum(x: Array, axis: Axis = None, dtype: DTypeLike = None, keepdims: bool = 
 
 @implements(np.mean)
 def _mean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-    return reduced(floating(x), "ReduceMean", axis, keepdims)
+    x = floating(x)
+    return x.of(x.op.reduce("ReduceMean", x.value, _axes(x, axis), keepdims=keepdims))
 
 
 @implements(np.prod)
