@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+
+
+def rank(x: ir.Value) -> int:
+    """The rank of `x`.
+
+    Raises:
+        UnsupportedOperator: it is unknown.
+    """
+    if x.shape is None:
+        raise UnsupportedOperator("needs an operand of known rank: give the input's shape, with None where it varies")
+    return x.shape.rank()
 
 
 def size(op: OpBuilder, x: ir.Value, axis: int) -> ir.Value:
@@ -27,8 +39,8 @@ def permuted(op: OpBuilder, x: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 def transposed(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The last two axes exchanged."""
-    rank = x.shape.rank() if x.shape is not None else 2
-    return op.Transpose(x, perm=[*range(rank - 2), rank - 1, rank - 2])
+    count = x.shape.rank() if x.shape is not None else 2
+    return op.Transpose(x, perm=[*range(count - 2), count - 1, count - 2])
 
 
 def rolled(op: OpBuilder, x: ir.Value, shift: int | ir.Value, axis: int) -> ir.Value:

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import standardized
+from onnxport.opset_maps.lowerings.axes import rank
 
 
 def affine(op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value | None) -> ir.Value:
@@ -27,7 +28,7 @@ def batch_normalized(
 ) -> ir.Value:
     """BatchNormalization, channels on axis 1; by the statistics of the batch itself where `mean` or `variance` is None."""
     if mean is None or variance is None:
-        return affine(op, standardized(op, x, [0, *range(2, _rank(x))], eps), scale, shift)
+        return affine(op, standardized(op, x, [0, *range(2, rank(x))], eps), scale, shift)
     return op.BatchNormalization(x, *ones_and_zeros(op, x, scale, shift), mean, variance, epsilon=eps)
 
 
@@ -50,10 +51,4 @@ def ones_and_zeros(
 
 def _per_channel(op: OpBuilder, value: ir.Value, x: ir.Value) -> ir.Value:
     """A vector over channels, as it broadcasts against `x`."""
-    return op.Reshape(value, [1, -1, *[1] * (_rank(x) - 2)])
-
-
-def _rank(x: ir.Value) -> int:
-    if x.shape is None:
-        raise UnsupportedOperator("the rank of an operand is not known")
-    return x.shape.rank()
+    return op.Reshape(value, [1, -1, *[1] * (rank(x) - 2)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import rank
 
 
 def insertion(
@@ -24,17 +24,16 @@ def insertion(
     Raises:
         UnsupportedOperator: a rank is not known.
     """
-    if edges.shape is None or values.shape is None:
-        raise UnsupportedOperator("the rank of an operand is not known")
+    last, rows = rank(values), rank(edges) - 1
     known = [item.dtype for item in (edges, values) if item.dtype is not None]
     wide = ir.DataType.DOUBLE if len(set(known)) > 1 else known[0]
-    a, b = op.cast(edges, wide), op.Unsqueeze(op.cast(values, wide), op.axes(values.shape.rank()))
-    if edges.shape.rank() > 1:
-        a = op.Unsqueeze(a, op.axes(edges.shape.rank() - 1))
+    a, b = op.cast(edges, wide), op.Unsqueeze(op.cast(values, wide), op.axes(last))
+    if rows > 0:
+        a = op.Unsqueeze(a, op.axes(rows))
     if right:
         before = op.Not(op.Less(b, a)) if wide.is_floating_point() else op.LessOrEqual(a, b)
     else:
         before = op.Less(a, b)
         if nan_behind and wide.is_floating_point():
             before = op.Or(before, op.IsNaN(b))
-    return op.reduce("ReduceSum", op.cast(before, dtype), [values.shape.rank()], keepdims=False)
+    return op.reduce("ReduceSum", op.cast(before, dtype), [last], keepdims=False)

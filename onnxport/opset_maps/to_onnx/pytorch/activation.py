@@ -15,9 +15,9 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
 from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.random import uniform_like
 
 _FLOAT = ir.DataType.FLOAT

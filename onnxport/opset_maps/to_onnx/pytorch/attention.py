@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 _FUSED = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _PADDING = np.array([True, True, False, True, False])

@@ -12,8 +12,8 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def spread(value: int | Sequence[int], count: int) -> list[int]:

@@ -13,9 +13,9 @@ from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.arithmetic import logaddexp
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.loops import running, slice_like
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 @aten.lower(

@@ -11,19 +11,9 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, i64
 from onnxport.opset_maps.lowerings import products
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-
-
-def rank(x: ir.Value) -> int:
-    """The rank of `x`.
-
-    Raises:
-        UnsupportedOperator: it is not known.
-    """
-    if x.shape is None:
-        raise UnsupportedOperator("the rank of an operand is not known")
-    return x.shape.rank()
 
 
 @aten.lower(

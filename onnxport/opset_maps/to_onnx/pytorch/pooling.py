@@ -16,10 +16,10 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32
 from onnxport.opset_maps.lowerings import windows
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.reductions import first_extreme, reduced
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch, spread
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def _spatial(op: OpBuilder) -> int:

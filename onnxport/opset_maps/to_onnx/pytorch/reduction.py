@@ -10,8 +10,8 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, boolean, case, f32, i64
 from onnxport.opset_maps.lowerings import reductions
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Dims = Sequence[int] | int | None
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.resize import resized
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Size = int | ir.Value
 Scale = float | Sequence[float] | None

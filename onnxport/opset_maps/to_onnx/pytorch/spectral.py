@@ -11,10 +11,10 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.complex_numbers import is_complex
 from onnxport.opset_maps.lowerings.spectral import from_half, size_of, transform
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
 def _normalised(op: OpBuilder, result: ir.Value, x: ir.Value, axes: Sequence[int], normalization: int) -> ir.Value:

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.convolution import on_batch
-from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Size = int | ir.Value
 _MODES = (("bilinear", "linear"), ("nearest", "nearest"), ("bicubic", "cubic"))

@@ -1,4 +1,4 @@
-"""Reading operands: constants as Python numbers, sizes as INT64, ranks that must be known."""
+"""Reading operands: constants as Python numbers, sizes as INT64, images with their channels first."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.lowerings.axes import permuted
-
-
-def rank(x: ir.Value) -> int:
-    """The rank of `x`.
-
-    Raises:
-        UnsupportedOperator: it is unknown.
-    """
-    if x.shape is None:
-        raise UnsupportedOperator("needs an operand of known rank: give the input's shape, with None where it varies")
-    return x.shape.rank()
+from onnxport.opset_maps.lowerings.axes import permuted, rank
 
 
 def static_ints(op: OpBuilder, x: ir.Value, what: str) -> list[int]:
