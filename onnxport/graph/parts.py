@@ -182,8 +182,16 @@ def _named(folder: Path, pattern: str) -> Iterator[Path]:
 
 def _data_files(target: Path, keep: Collection[str]) -> Iterator[Path]:
     for path in _named(target.parent, rf"{re.escape(_stem(target))}\.[0-9a-f]{{16}}\.data"):
-        if path.name not in keep and stat.S_ISREG(path.lstat().st_mode):
+        if path.name not in keep and _is_regular(path):
             yield path
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether there is a file itself under the name; another saver may have removed what a listing names."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _remove_dead(path: Path) -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,10 @@ def generation(number: int, megabytes: float) -> OnnxModel:
     return model_of([np.full((16, columns), number, np.float32) for _ in range(WEIGHTS)])
 
 
-def model_of(arrays: list[np.ndarray]) -> OnnxModel:
+def model_of(arrays: list[np.ndarray], names: Sequence[str] = ("w0", "w1", "w2", "w3")) -> OnnxModel:
     """A model of products with these weights, which are not copied."""
-    x = ir.val("x", ir.DataType.FLOAT, ["N", 16])
-    weights = [ir.val(f"w{i}", const_value=ir.tensor(array, name=f"w{i}")) for i, array in enumerate(arrays)]
+    x = ir.val("x", ir.DataType.FLOAT, ["N", arrays[0].shape[0]])
+    weights = [ir.val(name, const_value=ir.tensor(array, name=name)) for name, array in zip(names, arrays, strict=True)]
     products = [ir.node("MatMul", [x, weight]) for weight in weights]
     total = ir.node("Sum", [node.outputs[0] for node in products])
     total.outputs[0].name, total.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT)

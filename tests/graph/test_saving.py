@@ -16,10 +16,11 @@ import onnx_ir as ir
 import pytest
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, SavingError
-from onnxport.graph import external_data
+from onnxport.graph import external_data, parts
 from onnxport.graph.atomic import atomic_file, atomic_folder, atomic_path
 from onnxport.graph.mapped import settled
 from onnxport.model import OnnxModel
+from scripts.conformance.saves import model_of
 
 ROWS = 600
 GIVEN = np.ones((1, 3), np.float32)
@@ -27,16 +28,7 @@ GIVEN = np.ones((1, 3), np.float32)
 
 def generation(number, rows=ROWS):
     """A model all of whose weights are `number`: a mixture of two shows."""
-    names = ("a", "b", "c")
-    x = ir.val("x", ir.DataType.FLOAT, ["N", 3])
-    weights = [ir.val(name, const_value=ir.tensor(np.full((3, rows), number, np.float32), name=name)) for name in names]
-    products = [ir.node("MatMul", [x, weight]) for weight in weights]
-    total = ir.node("Sum", [node.outputs[0] for node in products])
-    total.outputs[0].name, total.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT)
-    graph = ir.Graph(
-        [x], total.outputs, nodes=[*products, total], initializers=weights, opset_imports={"": 21}, name="g"
-    )
-    return OnnxModel(ir.Model(graph, ir_version=10))
+    return model_of([np.full((3, rows), number, np.float32) for _ in range(3)], ("a", "b", "c"))
 
 
 def numbers_in(model):
@@ -353,6 +345,14 @@ def test_a_model_replaced_while_it_is_read_is_read_again(tmp_path, fails, folder
 
     assert settled(place, read) == "whole"
     assert len(reads) == 3
+
+
+def test_a_data_file_that_another_saver_removes_meanwhile_is_no_error(tmp_path, monkeypatch):
+    listed = os.listdir
+    gone = "m.onnx.0123456789abcdef.data"
+    monkeypatch.setattr(parts.os, "listdir", lambda folder: [*listed(folder), gone])
+    generation(5).save(tmp_path / "m.onnx")
+    assert numbers_in(OnnxModel.load(tmp_path / "m.onnx")) == {5.0}
 
 
 def test_threads_save_one_model_at_once(tmp_path):
