@@ -389,7 +389,7 @@ def truth(row: Node) -> list[np.ndarray]:
     return [powers / powers.sum(1, keepdims=True)]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.15)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_tensorflow(row: Node) -> None:

@@ -95,7 +95,7 @@ def batch_first(item: Node) -> tuple[Node, list[np.ndarray]]:
     return turned, [np.transpose(y, (2, 0, 1, 3)), *(swap(last) for last in lasts)]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("item", ROWS, ids=IDS)
 def test_tensorflow(item: Node) -> None:

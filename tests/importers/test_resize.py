@@ -34,7 +34,7 @@ def rows():
         yield {"mode": "linear", "coordinate_transformation_mode": transform}
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(("ours", "wanted"), SIZES)
 @pytest.mark.parametrize("attributes", list(rows()), ids=lambda a: "-".join(a.values()))
 def test_an_axis_is_resampled_as_the_runtime_does(attributes, ours, wanted):

@@ -98,7 +98,7 @@ ROWS = [
 IDS = [f"{i}-{item.op}" for i, item in enumerate(ROWS)]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.15)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("item", ROWS, ids=IDS)
 def test_tensorflow(item: Node) -> None:

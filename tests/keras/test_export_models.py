@@ -140,7 +140,7 @@ def compare(model, source, inputs):
 EVERY_OPSET = ("cnn", "transformer", "lstm", "masked lstm")
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(
     ("name", "opset"),
     [(name, opset) for name in MODELS for opset in ((13, 17, 21, 23, 26) if name in EVERY_OPSET else (13, 21))],

@@ -34,7 +34,7 @@ MODELS: list[tuple[type[Any], tuple[Any, ...], Any, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("opset", [13, 17, 21, 23, 26])
 @pytest.mark.parametrize("kind, inputs, dynamic_shapes, others", MODELS, ids=[item[0].__name__ for item in MODELS])
 def test_architecture(

@@ -149,7 +149,7 @@ MODELS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(("library", "name", "target", "options"), MODELS)
 def test_rows_on_and_beside_thresholds(library, name, target, options):
     model = fitted(library, name, target, **options)

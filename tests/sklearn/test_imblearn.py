@@ -80,7 +80,7 @@ ENSEMBLES = [
 ]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("model", ENSEMBLES, ids=[f"{type(model).__name__}{i}" for i, model in enumerate(ENSEMBLES)])

@@ -76,7 +76,7 @@ def differing(model, rows):
     return int(np.sum(converted(rows) != model.predict(rows)))
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
 def test_classifiers(model, dtype):
@@ -86,7 +86,7 @@ def test_classifiers(model, dtype):
         assert differing(fitted(model, PIXELS, np.where(DIGITS > 4, "high", "low")), rows[:2000]) == 0
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("model", OTHERS, ids=str)
 def test_clusters_and_outliers(model, dtype):

@@ -289,7 +289,7 @@ def test_what_was_found(found):
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_random_pipelines(random):
     draw = drawn(random.choice)
     try:

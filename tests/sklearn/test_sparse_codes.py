@@ -50,7 +50,7 @@ def coded(atoms, rows, **options):
     return model, export(model, Request(inputs=rows, methods=["transform"]))
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("sweeps", [1, 2, 7, 200])

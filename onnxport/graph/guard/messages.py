@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import select
-import time
+from collections.abc import Callable
 from typing import IO, Any
 
 import ml_dtypes
 import numpy as np
 
+# Seconds between two looks at whether a message is late.
+_LOOK = 0.1
 # A head, and the blocks of bytes that it refers to by their index.
 Message = tuple[dict[str, Any], list[bytes]]
 
@@ -24,24 +26,29 @@ def send(stream: IO[bytes], head: dict[str, Any], blocks: list[bytes]) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes], deadline: float) -> Message:
+def receive(stream: IO[bytes], is_late: Callable[[], bool] | None = None) -> Message:
     """The next message.
 
+    Args:
+        stream: where it comes from.
+        is_late: asked while the message is waited for; None waits for ever.
+
     Raises:
-        TimeoutError: it is not complete when `time.monotonic` reaches the deadline.
+        TimeoutError: it is late.
         EOFError: the other process has closed the stream.
     """
-    head = json.loads(_exactly(stream, int.from_bytes(_exactly(stream, 8, deadline), "little"), deadline))
-    return head, [_exactly(stream, size, deadline) for size in head["sizes"]]
+    head = json.loads(_exactly(stream, int.from_bytes(_exactly(stream, 8, is_late), "little"), is_late))
+    return head, [_exactly(stream, size, is_late) for size in head["sizes"]]
 
 
-def _exactly(stream: IO[bytes], size: int, deadline: float) -> bytes:
+def _exactly(stream: IO[bytes], size: int, is_late: Callable[[], bool] | None) -> bytes:
     parts, handle = [], stream.fileno()
     while size:
-        left = deadline - time.monotonic()
-        if deadline < float("inf"):
-            if left <= 0 or not select.select([handle], [], [], left)[0]:
+        while is_late is not None:
+            if is_late():
                 raise TimeoutError
+            if select.select([handle], [], [], _LOOK)[0]:
+                break
         part = os.read(handle, min(size, 1 << 20))
         if not part:
             raise EOFError

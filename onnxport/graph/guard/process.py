@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from onnxport.graph.guard.bounds import PATIENCE, WAY_OUT, Guard
@@ -76,9 +78,9 @@ class Helper:
             worked = None
             try:
                 if not self._ready:  # what it takes to start is not the model's
-                    self._exchange({"close": 0}, [], started + _START_SECONDS)
+                    self._exchange({"close": 0}, [], lambda: time.monotonic() > started + _START_SECONDS)
                     self._ready, started = True, time.monotonic()
-                answer, received = self._exchange(request, blocks, started + PATIENCE * left)
+                answer, received = self._exchange(request, blocks, self._is_late(started, left))
                 worked = answer.get("worked")
             except TimeoutError:
                 self.end()
@@ -103,17 +105,28 @@ class Helper:
         """Seconds of the processor that a request took which ended the process."""
         return max(self._in_all - self._worked, 0.0)
 
-    def _exchange(self, request: dict[str, Any], blocks: list[bytes], deadline: float) -> Message:
+    def _is_late(self, started: float, left: float) -> Callable[[], bool]:
+        """Whether a request has used up its time: of the processor as well as by the clock, or by the clock on a busy machine."""
+        before = _seconds_of(self._process.pid)
+
+        def is_late() -> bool:
+            waited = time.monotonic() - started
+            return waited > PATIENCE * left or (waited > left and _seconds_of(self._process.pid) - before > left)
+
+        return is_late
+
+    def _exchange(self, request: dict[str, Any], blocks: list[bytes], is_late: Callable[[], bool]) -> Message:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         send(self._process.stdin, request, blocks)
-        return receive(self._process.stdout, deadline)
+        return receive(self._process.stdout, is_late)
 
     def close(self, number: int) -> None:
         """Lets go of a model."""
         if self.alive and self._lock.acquire(blocking=False):
             try:
-                self._exchange({"close": number}, [], time.monotonic() + 5)
+                end = time.monotonic() + 5
+                self._exchange({"close": number}, [], lambda: time.monotonic() > end)
             except (OSError, ValueError, EOFError, TimeoutError):
                 self.end()
             finally:
@@ -134,6 +147,15 @@ class Helper:
             if stream is not None:
                 with suppress(OSError):  # what was still to be written
                     stream.close()
+
+
+def _seconds_of(pid: int) -> float:
+    """Seconds of the processor that another process has taken; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc_pid_stat(5): utime, stime
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 _helpers: list[Helper] = []

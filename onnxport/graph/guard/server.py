@@ -39,7 +39,7 @@ def serve() -> None:
     models, bound = _Models(), MemoryBound()
     while True:
         try:
-            request, blocks = receive(requests, float("inf"))
+            request, blocks = receive(requests)
         except EOFError:
             return
         if "close" in request:
