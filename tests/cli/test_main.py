@@ -48,7 +48,7 @@ def test_a_missing_framework_names_the_extra(tmp_path, package, extra, arguments
 
 @pytest.mark.pytorch
 def test_standard_output_holds_json_alone(tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     (tmp_path / "noisy.py").write_text(
         "import torch\nprint('loading')\n"
         "def net():\n    print('building')\n    return torch.nn.Linear(2, 2), (torch.ones(1, 2),)\n"

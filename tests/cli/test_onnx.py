@@ -166,7 +166,7 @@ def test_unproved_conversions_are_written_and_tell_of_it(run, tmp_path):
 
 @pytest.mark.pytorch
 def test_round_trip_through_pytorch(run, saved):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     done = run("roundtrip", "net.onnx", "--through", "torch", "--json")
     assert done.code == 0, done
     assert [leg["leg"] for leg in done.json["legs"]] == ["onnx to pytorch", "pytorch to onnx", "onnx to onnx"]

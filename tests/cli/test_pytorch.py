@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 MODELS = """

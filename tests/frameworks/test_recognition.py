@@ -67,7 +67,7 @@ def test_objects_that_are_no_model():
 
 @pytest.mark.pytorch
 def test_pytorch_objects():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
     class Mine(torch.nn.Linear):
         pass

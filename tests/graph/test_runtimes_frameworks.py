@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 pytestmark = [pytest.mark.pytorch, pytest.mark.tensorflow, pytest.mark.keras]

@@ -15,7 +15,7 @@ FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 
 
 def decoder(pixel_format):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 20]> g (uint8[n] x) => (uint8[h, w, c] y) '
         f'{{ y = ImageDecoder <pixel_format = "{pixel_format}"> (x) }}'

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxport
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 TRANSFORMS = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric")

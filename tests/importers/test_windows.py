@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxport
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 

@@ -90,10 +90,12 @@ def test_no_other_list_repeats_the_table():
 
 @pytest.mark.pytorch
 def test_pytorch_columns():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     for row in ROWS:
         for name in row.aten:
-            assert hasattr(torch.ops.aten, name.removeprefix("aten::").partition(".")[0]), name
+            packet, _, overload = name.removeprefix("aten::").partition(".")
+            assert hasattr(torch.ops.aten, packet), name
+            assert not overload or overload in getattr(torch.ops.aten, packet).overloads(), name
         if row.torch:
             assert callable(reduce(getattr, row.torch.split("."), torch)), row.torch
 
@@ -113,7 +115,7 @@ def test_keras_columns():
 
 @pytest.mark.pytorch
 def test_promotion_is_pytorchs():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
     from onnx_ir.tensor_adapters import from_torch_dtype
 
     dtypes = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.pytorch
 @pytest.mark.parametrize("a", [False, True])
 @pytest.mark.parametrize("b", [False, True])
 def test_conditions_on_sizes(name, a, b):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is an extra")
     from onnxport.opset_maps.maps import aten
 
     op = OpBuilder(21)

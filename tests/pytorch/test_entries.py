@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.opset_maps.cases import Case  # noqa: E402
 from onnxport.opset_maps.maps import aten  # noqa: E402

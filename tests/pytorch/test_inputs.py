@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytestmark = pytest.mark.pytorch
 
 import onnxport  # noqa: E402

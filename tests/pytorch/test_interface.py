@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from torch import Tensor, nn  # noqa: E402
 from torch.export import Dim  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402

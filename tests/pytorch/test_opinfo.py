@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs expecttest")
 
 pytestmark = pytest.mark.pytorch

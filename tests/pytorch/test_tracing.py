@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from torch import Tensor, nn  # noqa: E402
 

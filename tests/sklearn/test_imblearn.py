@@ -155,7 +155,7 @@ def test_a_class_of_ones_own():
 
 def test_what_a_step_leaves_out_of_a_sparse_matrix_is_missing_behind_it():
     """XGBoost takes it so, as behind a step of scikit-learn's own pipeline."""
-    xgboost = pytest.importorskip("xgboost")
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is an extra")
     codes = np.random.default_rng(0).integers(0, 4, (200, 3)).astype(float)
     trees = xgboost.XGBClassifier(n_estimators=4, max_depth=3)
     model = make_pipeline(OneHotEncoder(), RandomUnderSampler(random_state=0), trees)

@@ -172,7 +172,7 @@ def test_rounding_is_looked_for_in_nodes_of_several_results():
     np.testing.assert_allclose(onnxport.convert(model, inputs=rows)(rows), model.transform(rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("seed", [0, 5, *(pytest.param(seed, marks=pytest.mark.sampled(0)) for seed in (1, 2))])
 def test_equally_near_neighbours_may_be_others(seed):
     """Of rows of counts, many are as near as each other: which of them scikit-learn takes hangs on the way through its tree."""
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor

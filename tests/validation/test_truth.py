@@ -190,7 +190,7 @@ def test_processors_may_take_subnormal_numbers_for_zero(what):
 @pytest.mark.parametrize(("factor", "verdict"), [(1, "passed"), (1.002, "unproved"), (1.05, "unproved"), (3, "failed")])
 def test_a_float64_run_that_computes_something_else_widens_no_budget(factor, verdict):
     """A difference as large as that of the float64 run can't be told from rounding: it is not decided, and never passed."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
     class Typed(torch.nn.Module):
         def forward(self, x):

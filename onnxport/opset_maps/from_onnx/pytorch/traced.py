@@ -35,7 +35,7 @@ class CallRecorder(TracerBase):
 
     def record(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Records a call and gives its result."""
-        raise NotImplementedError
+        raise NotImplementedError  # `tracing.Recorder` has it: a value knows no more of its recorder than this class
 
 
 def _recorded(function: Callable[..., Any], *, swapped: bool = False) -> Callable[..., Any]:
