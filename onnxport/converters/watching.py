@@ -15,22 +15,27 @@ from onnxport.model import OnnxModel
 
 # Bytes that all nodes of a file may take, and further ones for each byte of its weights.
 _NODES_BYTES, _BYTES_PER_MODEL_BYTE = 240 << 20, 4
+# An output of the graph is held by the rebuilt model, run and judged by itself: that takes as long as so many nodes.
+_NODES_PER_OUTPUT = 4
+# Seconds that a node takes while a file is read and checked, which come off those of its runs.
+_SECONDS_PER_NODE = 5e-5
 
 
 def check_length(model: OnnxModel, target: Framework) -> None:
-    """Refuses a model of a file whose nodes take more memory in a framework than a file of its size may cost.
+    """Refuses a model of a file whose nodes and outputs take more memory or time in a framework than a file of its size may cost.
 
     Raises:
         InvalidModelError: they do.
     """
     if target.node_bytes is None:
         return
-    nodes = inference_cost(model.model).nodes
+    nodes, outputs = inference_cost(model.model).nodes, len(model.model.graph.outputs)
     most = (_NODES_BYTES + _BYTES_PER_MODEL_BYTE * weight_bytes(model.model)) // target.node_bytes
-    if nodes > most:
+    if nodes + _NODES_PER_OUTPUT * outputs > most:
         raise InvalidModelError(
-            f"the model comes to {nodes:,} nodes; of a file with as few weights {target.name} takes at most {most:,}: "
-            "to convert it all the same, load it with onnx_ir.load and pass the model"
+            f"the model comes to {nodes:,} nodes and {outputs:,} outputs, which count for {_NODES_PER_OUTPUT} nodes each; "
+            f"of a file with as few weights {target.name} takes at most {most:,}: to convert it all the same, "
+            "load it with onnx_ir.load and pass the model"
         )
 
 
@@ -59,8 +64,9 @@ def watched(models: Sequence[OnnxModel], *, drawn: bool = False) -> Iterator[Non
         yield
         return
     size = sum(weight_bytes(model.model) for model in models)
-    nodes = max(sum(1 for _ in model.model.graph) for model in models)
-    with attributed("running the model"), guarded(size, nodes=nodes, drawn=drawn) as guard:
+    nodes = [sum(1 for _ in model.model.graph) for model in models]
+    with attributed("running the model"), guarded(size, nodes=max(nodes), drawn=drawn) as guard:
+        guard.spent = _SECONDS_PER_NODE * sum(nodes) if drawn else 0.0
         yield
     if guard.used:
         for model in models:  # the user's own runs are the user's own

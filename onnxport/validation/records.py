@@ -133,13 +133,15 @@ class ProofRecord:
             return (("", self.notes[-1] if self.notes else "no set of inputs ran"),)
         missing = [("", self.not_loaded)] if self.not_loaded else []
         missing += [("", "the source gives no outputs")] if not any(item.outputs for item in ran) else []
-        for name in dict.fromkeys(output.name for item in ran for output in item.outputs):
-            reports = [output for item in ran for output in item.outputs if output.name == name]
+        seen: dict[str, list[OutputReport]] = {}
+        for item in ran:
+            for output in item.outputs:
+                seen.setdefault(output.name, []).append(output)
+        shown = {output.name for item in ran if item.certain for output in item.outputs if output.verdict == "pass"}
+        for name, reports in seen.items():
             # What is drawn anew each time agrees by chance (infinities, NaN): it counts where nothing is left to chance.
             random = [output for output in reports if output.reason in (RANDOM, STOPPED)]
-            if any(output.name == name and output.verdict == "pass" for s in ran if s.certain for output in s.outputs):
-                continue
-            if random or all(output.verdict == "unproved" for output in reports):
+            if name not in shown and (random or all(output.verdict == "unproved" for output in reports)):
                 missing.append((name, (random or reports)[0].reason))
         return tuple(missing)
 

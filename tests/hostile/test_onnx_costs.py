@@ -137,6 +137,18 @@ def test_a_long_graph_without_weights_is_refused_from_a_file_alone(tmp_path):
     check_length(OnnxModel(from_proto(chain(8_000))), frameworks.get("tensorflow"))
 
 
+def test_each_of_many_outputs_counts_for_several_nodes():
+    several = parsed("g (float[n] x) => (float[n] y) { y = Neg(x) }")
+    del several.graph.output[:]
+    for i in range(3_000):
+        several.graph.node.add(op_type="Neg", input=["x"], output=[f"o{i}"])
+        several.graph.output.add(name=f"o{i}")
+    with pytest.raises(InvalidModelError, match="3,000 outputs"):
+        check_length(OnnxModel(from_proto(several)), frameworks.get("tensorflow"))
+    del several.graph.output[500:]
+    check_length(OnnxModel(from_proto(several)), frameworks.get("tensorflow"))
+
+
 @pytest.mark.pytorch
 def test_a_chain_of_nodes_in_a_file_takes_no_endless_time(tmp_path):
     onnx.save(chain(20_000), tmp_path / "chain.onnx")

@@ -284,7 +284,7 @@ def check(layer, inputs, opset=21):
     return model
 
 
-@pytest.mark.sampled(0.6)
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_layer(row):
     name, build, data = row

@@ -277,6 +277,7 @@ def test_nodes_tell_where_they_come_from() -> None:
     assert source.startswith("tests/pytorch/test_interface.py:")
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("opset", [13, 17, 21, 23, 26])
 def test_two_exports_are_equal_bytes_and_valid(opset: int) -> None:
     model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()

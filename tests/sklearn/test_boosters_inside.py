@@ -65,7 +65,7 @@ def test_several_targets_one_by_one(library, name, options):
     np.testing.assert_allclose(converted(x), model.predict(x), rtol=1e-5, strict=True)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
 @pytest.mark.parametrize("first", ["tfidf", "onehot", "union", "bins", "chosen"])
 def test_what_a_sparse_matrix_leaves_out(library, first):

@@ -123,7 +123,7 @@ def title(options):
     return ", ".join(f"{key}={getattr(value, '__name__', value)}" for key, value in options.items())
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("options", ANALYZERS, ids=title)
 def test_every_analyzer_gives_scikit_learns_terms(options):
     model = CountVectorizer(**options).fit([*LEARNED, "ab a x  yz", "Tab\tand\n\nbreaks"])
@@ -264,6 +264,7 @@ HASHED = [
 ]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("options", HASHED, ids=str)
 def test_hashed_terms_fall_in_scikit_learns_columns(options):
     model = HashingVectorizer(n_features=100, **options)
@@ -306,7 +307,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("model", WIDE, ids=str)
 def test_a_wide_vocabulary_gives_scikit_learns_matrix(model):
     model.fit(CORPUS)

@@ -185,6 +185,20 @@ def test_sets_that_take_too_long_are_left_out_and_named(monkeypatch):
     assert "left out for time: many rows, shorter (N=11)" in str(report)
 
 
+def test_of_what_there_is_no_time_for_one_candidate_a_set_is_drawn(monkeypatch):
+    from onnxport.validation.input_sets import plan
+
+    monkeypatch.setattr(plan, "SECONDS", 0.0)
+    monkeypatch.setattr(plan, "TIMES", 0.0)
+    drawn = []
+    model = graph(lambda op, x: op.Relu(x), X)
+    draw = DrawnInputs._draw
+    monkeypatch.setattr(DrawnInputs, "_draw", lambda self, *rest: drawn.append(rest) or draw(self, *rest))
+    report = onnxport.validate(model, model)
+    left_out = next(note for note in report.notes if note.startswith("left out for time"))
+    assert len(drawn) <= len(report.sets) + left_out.count(",") + 2
+
+
 @pytest.mark.pytorch
 @pytest.mark.keras
 def test_convolutions_of_no_rows_are_not_asked_of_a_target_that_has_none():

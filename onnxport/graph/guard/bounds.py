@@ -30,7 +30,8 @@ class Guard:
         nodes: how many nodes its graph has.
         drawn: nobody gave the inputs: they are drawn from the sizes that the model declares.
         number: tells it from other guards, in the helper process too.
-        spent: seconds that its runs have taken so far: of the processor where others hold the machine, else of the clock.
+        spent: seconds that reading its nodes and its runs have taken so far: of the processor where others hold the machine, else
+            of the clock.
         waited: seconds by the clock that its runs have taken so far.
         used: whether a session was opened under it.
         stopped: the error of a run that took too much; empty where none did.

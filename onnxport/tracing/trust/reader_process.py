@@ -30,17 +30,20 @@ def _hdf5(order: dict[str, Any]) -> None:
     import h5py
 
     if not zipfile.is_zipfile(order["path"]):
-        _walk(h5py.File(order["path"], "r"))
+        _walk(h5py.File(order["path"], "r"), order["bytes"])
         return
     with zipfile.ZipFile(order["path"]) as archive:
         for name in archive.namelist():
             if name.endswith(".h5"):
                 with archive.open(name) as stream:
-                    _walk(h5py.File(stream, "r"))
+                    _walk(h5py.File(stream, "r"), order["bytes"])
 
 
-def _walk(store: Any) -> None:
-    """Every name and attribute, and what is stored in chunks or as text: a plain block of numbers can't lead astray."""
+def _walk(store: Any, most: int) -> None:
+    """Every name and attribute, and what is stored in chunks or as text: a plain block of numbers can't lead astray.
+
+    An array of more than `most` bytes ends the process.
+    """
     import h5py
 
     waiting, seen = [store["/"]], set()
@@ -53,6 +56,8 @@ def _walk(store: Any) -> None:
         for name in item.attrs:
             item.attrs[name]
         if isinstance(item, h5py.Dataset):
+            if item.size is not None and item.size * item.dtype.itemsize > most:
+                raise SystemExit(f"{item.name!r} unpacks to {item.size * item.dtype.itemsize:,} bytes")
             if not item.external and not item.is_virtual and (item.chunks or item.dtype.kind == "O"):
                 for part in item.iter_chunks() if item.chunks else [()]:
                     item[part]

@@ -204,6 +204,8 @@ class _Ledger:
                 or size > max(_BYTES, _BYTES_TIMES * self._first)
             ):
                 self.left_out.append(item.name)
+                if self._spent() > self._end:  # drawing the others takes time too
+                    return
                 continue
             yield item
 
