@@ -214,6 +214,7 @@ def written(build, inputs, opset, runtime, notes=None):
     return finish(op, results, names, runtime=runtime, notes=notes)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("build", "inputs", "opset", "ulps"),
     [pytest.param(b, x, o, ulps, id=f"{name}-{o}") for name, b, x, opsets, ulps in ROWS for o in opsets],

@@ -50,6 +50,7 @@ PYTORCH = [
 ]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("model", "x", "opset"), [pytest.param(m, x, o, id=f"{name}-{o}") for name, m, x, opsets in PYTORCH for o in opsets]
 )

@@ -134,6 +134,7 @@ def several(outputs):
 
 
 @pytest.mark.pytorch
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(("function", "numbers", "dtype"), cases(TORCH))
 def test_numbers_of_pytorch(function, numbers, dtype):
     torch = pytest.importorskip("torch", reason="PyTorch is an extra")

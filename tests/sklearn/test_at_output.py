@@ -155,6 +155,7 @@ def test_boosted_logits_far_from_zero_give_zeros(rate: float) -> None:
     np.testing.assert_allclose(logs, model.predict_log_proba(x), rtol=1e-9)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("opset", [13, 17, 21])
 @pytest.mark.parametrize("classes", [3, 5])
 @pytest.mark.parametrize("part", [1 << 14, 40])

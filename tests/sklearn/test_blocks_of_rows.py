@@ -36,6 +36,7 @@ ROWS = [
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn's, of NaN among integers
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("opset", [13, 21, 26])
 @pytest.mark.parametrize(("model", "method", "target"), ROWS, ids=[f"{row[0]}.{row[1]}" for row in ROWS])
 def test_number_of_rows(model, method, target, opset, monkeypatch):

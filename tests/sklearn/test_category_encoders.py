@@ -78,7 +78,7 @@ POLICY_ROWS = [
 ]
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize(
     ("name", "unknown", "absent", "missing"),
     [(*row, missing) for row in POLICY_ROWS for missing in (False, True) if not (missing and row[2] == "error")],

@@ -282,6 +282,7 @@ FOUND = {
 }
 
 
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("found", FOUND.values(), ids=FOUND)
 def test_what_was_found(found):
     outcome = judged(found)
