@@ -16,3 +16,12 @@ def recorded(node: torch.fx.Node) -> Any:
 def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
     """The tracer's inputs by the names of their nodes; parameters and buffers are among them."""
     return {node.name: recorded(node) for node in program.graph.nodes if node.op == "placeholder"}
+
+
+def lies_in_order(node: object) -> bool:
+    """Whether the elements of a node's tensor lie in memory in their order, and nothing else lies there."""
+    tensor = recorded(node) if isinstance(node, torch.fx.Node) else node
+    if not isinstance(tensor, torch.Tensor) or not all(isinstance(size, int) for size in tensor.shape):
+        return False
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    return tensor.is_contiguous() and tensor.storage_offset() == 0 and bool(whole)

@@ -34,7 +34,7 @@ from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import aten
 from onnxport.tracing.pytorch import Traced
-from onnxport.tracing.pytorch_nodes import recorded
+from onnxport.tracing.pytorch_nodes import lies_in_order, recorded
 
 # Where tensors lie in memory has no meaning in ONNX.
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
@@ -44,6 +44,8 @@ _DROPPED = frozenset(
     "aten::_assert_tensor_metadata.default aten::sym_constrain_range.default "
     "aten::sym_constrain_range_for_size.default".split()
 )
+# They go by where elements lie in memory.
+_STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize"))
 
 
 class Lowering:
@@ -246,6 +248,8 @@ class Lowering:
         if entry is not None:
             try:
                 entry.require_opset(op.opset)
+                if name.partition(".")[0] in _STRIDED and not lies_in_order(node.args[0]):
+                    raise UnsupportedOperator("its operand is a view of other memory, or of a dynamic size")
                 with op.at(source, results), _defects_placed(name, source):
                     return _checked(op, name, entry.function(op, *args, **kwargs), results, value, source)
             except UnsupportedOperator as error:

@@ -125,17 +125,17 @@ def _product(
     """Windows [N, C, windows, kernel, ...] times a kernel [M, C / group, ...] (`order` "gm") or [C, M / group, ...] ("cg")."""
     places, taps = string.ascii_uppercase[:spatial], string.ascii_uppercase[spatial : 2 * spatial]
     pairs = "".join(place + tap for place, tap in zip(places, taps, strict=True))
-    shape = [size for size in dims(weight) or [] if size is not None]
-    if order == "gm":
-        channels, outputs = shape[1] * group, shape[0]
-        split, kernel = [group, outputs // group, shape[1], *shape[2:]], "gmc"
-    else:
-        channels, outputs = shape[0], shape[1] * group
-        split, kernel = [group, channels // group, *shape[1:]], "gcm"
     if group == 1:
-        kernel = kernel[1:]
+        kernel = "mc" if order == "gm" else "cm"
         result = op.Einsum(windows, weight, equation=f"nc{pairs},{kernel}{taps}->nm{places}")
     else:
+        shape = [size for size in dims(weight) or [] if size is not None]
+        if order == "gm":
+            channels, outputs = shape[1] * group, shape[0]
+            split, kernel = [group, outputs // group, shape[1], *shape[2:]], "gmc"
+        else:
+            channels, outputs = shape[0], shape[1] * group
+            split, kernel = [group, channels // group, *shape[1:]], "gcm"
         sizes = [op.dim(windows, axis) for axis in range(2 + 2 * spatial)]
         parts = op.Reshape(
             windows, op.shape_vector([sizes[0], group, channels // group, *sizes[2:]]), allowzero=_zero(op)
@@ -214,7 +214,9 @@ def _pooled(node: ir.Node) -> list[_Axis] | None:
 
 def _is_known_convolution(node: ir.Node) -> bool:
     x, weight = node.inputs[0], dims(node.inputs[1])
-    if x is None or dims(x) is None or weight is None or None in weight:
+    if x is None or dims(x) is None or weight is None:
+        return False
+    if None in weight if node.attributes.get_int("group", 1) > 1 else None in weight[2:]:
         return False
     if node.op_type == "Conv":
         return _axes(node, x, _kernel(node)) is not None

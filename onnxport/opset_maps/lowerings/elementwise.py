@@ -59,6 +59,8 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return arithmetic.bitwise(op, row.onnx.removeprefix("Bitwise"), *values)
         if dtype == ir.DataType.BOOL and row.onnx in arithmetic.OF_BOOLEANS:
             return op.node(arithmetic.OF_BOOLEANS[row.onnx], *values)
+        if dtype == ir.DataType.BOOL and row.onnx == "Sign":
+            return values[0]
         if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return arithmetic.log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)

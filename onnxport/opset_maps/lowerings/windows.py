@@ -7,12 +7,13 @@ nothing but minus infinity.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating, reduced
 
 # Operators whose results are not negative, and so no minus infinity.
@@ -66,6 +67,56 @@ def max_pool_with_places(op: OpBuilder, x: ir.Value, **attributes: Any) -> tuple
         last_nan = greatest(op.Where(op.IsNaN(x), image, op.const(-1.0, ir.DataType.DOUBLE)))
         place = op.Where(op.GreaterOrEqual(last_nan, 0.0), op.cast(last_nan, ir.DataType.INT64), place)
     return max_pool(op, x, **attributes), place
+
+
+def average_pool(
+    op: OpBuilder,
+    x: ir.Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    *,
+    ceil: bool,
+    counts_padding: bool,
+    divisor: int | None = None,
+) -> ir.Value:
+    """The mean of each window; integers are divided as in C.
+
+    Args:
+        op: the builder.
+        x: images [batch, channels, ...].
+        kernel: the windows' sizes.
+        strides: the steps between them.
+        pads: how many zeros stand before, and how many behind, each axis.
+        ceil: a last window may reach beyond the padding, if it begins before it; that part of it counts for nothing.
+        counts_padding: zeros of the padding count as elements.
+        divisor: what sums are divided by, where it is not the number of elements.
+    """
+    padded = any(pads)
+    window = {"kernel_shape": kernel, "strides": strides}
+    unequal = (ceil and padded and counts_padding) or (
+        divisor is not None and (ceil or (padded and not counts_padding))
+    )
+    if is_floating(x) and not unequal:
+        counted = int(counts_padding and padded)
+        mean = op.AveragePool(x, **window, pads=[*pads, *pads], ceil_mode=int(ceil), count_include_pad=counted)
+        return mean if divisor is None else op.Mul(mean, math.prod(kernel) / divisor)
+    numbers = x if is_floating(x) else op.cast(x, ir.DataType.DOUBLE)
+    # One step more for a window that reaches beyond the padding, and none for one that would begin there.
+    behind = [min(p + s - 1, k - 1) if ceil else p for p, s, k in zip(pads, strides, kernel, strict=True)]
+    numbers = op.Pad(numbers, op.const([0, 0, *pads, 0, 0, *behind]), op.const(0, numbers.dtype))
+    sums = op.Mul(op.AveragePool(numbers, **window), float(math.prod(kernel)))
+    counts: ir.Value | None = None
+    for axis, (width, step, pad) in enumerate(zip(kernel, strides, pads, strict=True), 2):
+        starts = op.Sub(op.Mul(op.Range(0, size(op, sums, axis), 1), step), pad)
+        ends = op.Min(op.Add(starts, width), op.Add(op.dim(x, axis), pad if counts_padding else 0))
+        count = op.Sub(ends, starts if counts_padding else op.Max(starts, op.const(0)))
+        count = op.Reshape(count, [-1] + [1] * (len(kernel) + 1 - axis))
+        counts = count if counts is None else op.Mul(counts, count)
+    divisors = op.const(divisor) if divisor is not None else counts
+    if is_floating(x):
+        return op.Div(sums, op.cast_like(divisors, sums))
+    return op.cast_like(op.Div(op.cast(op.Round(sums), ir.DataType.INT64), divisors), x)
 
 
 def global_max_pool(op: OpBuilder, x: ir.Value) -> ir.Value:

@@ -11,7 +11,7 @@ from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.cases import built, case, f32, i64
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.maps import aten
 
@@ -29,6 +29,15 @@ def on_batch(op: OpBuilder, x: ir.Value, spatial: int, lower: Callable[[ir.Value
     return op.Squeeze(lower(op.Unsqueeze(x, op.axes(0))), op.axes(0))
 
 
+def _in_double(op: OpBuilder, lower: Callable[..., ir.Value], *operands: ir.Value | None) -> ir.Value:
+    """`lower` of floating-point operands; of integers, which ONNX does not convolve, in double: exact below 2^53."""
+    x = operands[0]
+    if x is None or x.dtype is None or not x.dtype.is_integer():
+        return lower(*operands)
+    wide = [item if item is None else op.cast(item, ir.DataType.DOUBLE) for item in operands]
+    return op.cast(op.Round(lower(*wide)), x.dtype)
+
+
 @aten.lower(
     "aten::conv1d",
     "aten::conv2d",
@@ -39,6 +48,7 @@ def on_batch(op: OpBuilder, x: ir.Value, spatial: int, lower: Callable[[ir.Value
         built(lambda: nn.Conv1d(4, 6, 3, padding="valid"), f32(4, 9)),
         built(lambda: nn.Conv3d(2, 4, (1, 2, 3)), f32(1, 2, 4, 5, 6)),
         built(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), f32(1, 3, 6, 6)),
+        case(lambda x, w: F.conv1d(x, w), i64(2, 3, 7), i64(4, 3, 2)),
     ],
 )
 def conv(
@@ -67,7 +77,11 @@ def conv(
     else:
         pads = spread(padding, spatial) * 2
     window = {"kernel_shape": kernel, "strides": spread(stride, spatial), "pads": pads, "dilations": dilations}
-    return on_batch(op, x, spatial, lambda batch: op.Conv(batch, weight, bias, **window, group=groups))
+
+    def convolved(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+        return on_batch(op, x, spatial, lambda batch: op.Conv(batch, weight, bias, **window, group=groups))
+
+    return _in_double(op, convolved, x, weight, bias)
 
 
 @aten.lower(
@@ -83,6 +97,7 @@ def conv(
         built(lambda: nn.ConvTranspose1d(4, 6, 3, dilation=2, bias=False), f32(2, 4, 5)),
         built(lambda: nn.ConvTranspose2d(4, 6, (2, 3), stride=(2, 1)), f32(4, 5, 6)),
         built(lambda: nn.ConvTranspose2d(2, 4, 3, 2, 1, (2, 3), dilation=4), f32(2, 2, 4, 5)),
+        case(lambda x, w: F.conv_transpose1d(x, w), i64(2, 3, 7), i64(3, 4, 2)),
     ],
 )
 def conv_transpose(
@@ -97,6 +112,12 @@ def conv_transpose(
     dilation: int | Sequence[int] = 1,
 ) -> ir.Value:
     """ConvTranspose."""
+    if x.dtype is not None and x.dtype.is_integer():
+
+        def convolved(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+            return conv_transpose(op, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+        return _in_double(op, convolved, x, weight, bias)
     spatial = rank(weight) - 2
     strides, pads, extra = spread(stride, spatial), spread(padding, spatial), spread(output_padding, spatial)
     common = {"dilations": spread(dilation, spatial), "group": groups}

@@ -141,7 +141,7 @@ def nonzero(op: OpBuilder, x: ir.Value) -> ir.Value:
 def nonzero_static(op: OpBuilder, x: ir.Value, *, size: int, fill_value: int = -1) -> ir.Value:
     """NonZero, filled up and cut to a size."""
     if not rank(x):
-        raise UnsupportedOperator("aten::nonzero_static of a number")
+        return op.const(np.zeros((size, 0), np.int64))
     result = op.Transpose(op.NonZero(op.cast(x, ir.DataType.BOOL)), perm=[1, 0])
     spare = op.const(np.full((size, rank(x)), fill_value, np.int64))
     return op.Slice(op.Concat(result, spare, axis=0), [0], [size], [0])

@@ -14,7 +14,7 @@ from torch import nn
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.cases import built, case, f32, i64
 from onnxport.opset_maps.lowerings import windows
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.reductions import first_extreme, reduced
@@ -99,6 +99,10 @@ def _window(
         built(lambda: nn.AvgPool2d(2, count_include_pad=False, padding=1), f32(2, 3, 7, 8)),
         built(lambda: nn.AvgPool1d(3, stride=2), f32(3, 9)),
         case(lambda x: F.avg_pool2d(x, 3, divisor_override=2), f32(1, 2, 7, 7)),
+        case(lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), f32(2, 3, 8, 6), dynamic=True),
+        case(lambda x: F.avg_pool2d(x, (3, 2), (2, 4), 1, True, False, 5), f32(2, 3, 8, 7)),
+        case(lambda x: F.avg_pool1d(x, 3, 5, 1, ceil_mode=True), f32(2, 3, 9)),
+        case(lambda x: F.avg_pool2d(x, 2, 1, 1), i64(2, 3, 5, 4, low=-50, high=50)),
     ],
 )
 def avg_pool(
@@ -111,22 +115,14 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> ir.Value:
-    """AveragePool."""
+    """AveragePool, or sums over what a window counts."""
     spatial = _spatial(op)
-    window = {**_window(spatial, kernel_size, stride, padding, ceil_mode=ceil_mode), "dilations": None}
-    padded = any(window["pads"])
-    if ceil_mode and padded and count_include_pad:
-        raise UnsupportedOperator(
-            "ceil_mode with counted padding: ONNX divides windows that reach beyond the padding differently"
-        )
-    if divisor_override is not None and (ceil_mode or (padded and not count_include_pad)):
-        raise UnsupportedOperator("divisor_override with uncounted padding or ceil_mode")
+    kernel, pads = spread(kernel_size, spatial), spread(padding, spatial)
+    strides = spread(stride, spatial) if stride else kernel
 
     def pool(batch: ir.Value) -> ir.Value:
-        result = op.AveragePool(batch, **window, count_include_pad=int(count_include_pad and padded))
-        if divisor_override is None:
-            return result
-        return op.Mul(result, math.prod(window["kernel_shape"]) / divisor_override)
+        options = {"ceil": ceil_mode, "counts_padding": count_include_pad, "divisor": divisor_override}
+        return windows.average_pool(op, batch, kernel, strides, pads, **options)
 
     return on_batch(op, x, spatial, pool)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -15,7 +17,7 @@ from onnxport.opset_maps.lowerings.axes import size as axis_size
 from onnxport.opset_maps.lowerings.dtypes import Operand, Size
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_elements
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, number_like, slice_
+from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, index, index_put, number_like, slice_
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 
@@ -101,7 +103,9 @@ def scatter_reduce(
 ) -> ir.Value:
     """ScatterElements with a reduction; what was there before is first replaced by its neutral element on request."""
     if x.dtype == ir.DataType.BOOL:
-        raise UnsupportedOperator("scattering booleans with a reduction")
+        numbers, updates = op.cast(x, ir.DataType.INT32), op.cast(src, ir.DataType.INT32)
+        result = scatter_reduce(op, numbers, dim, index, updates, reduce, include_self=include_self)
+        return op.cast(result, ir.DataType.BOOL)
     start = x
     if not include_self:
         start = scattered(op, x, dim, index, op.Expand(_neutral(op, reduce, x), op.shape(index)))
@@ -258,3 +262,51 @@ def select_scatter(op: OpBuilder, x: ir.Value, src: ir.Value, dim: int, index: S
     if isinstance(index, ir.Value):
         return scattered_along(op, x, op.Reshape(index, [1]), op.cast_like(source, x), dim)
     return slice_scatter(op, x, source, dim, index, END if index == -1 else index + 1)
+
+
+def _within(op: OpBuilder, x: ir.Value, indices: Sequence[ir.Value | None]) -> list[ir.Value | None]:
+    """Indices cut to the axes that they index."""
+    last = [op.Sub(axis_size(op, x, axis), 1) for axis in range(len(indices))]
+    return [
+        item if item is None else op.Max(op.Min(op.cast(item, ir.DataType.INT64), end), op.const(0))
+        for item, end in zip(indices, last, strict=True)
+    ]
+
+
+@aten.lower(
+    "aten::_unsafe_masked_index",
+    cases=[
+        case(
+            lambda x, m, i: torch.ops.aten._unsafe_masked_index(x, m, [i, None], 7.0),
+            f32(4, 3),
+            np.array([[True], [False], [True]]),
+            np.array([2, 9, 0]),
+        )
+    ],
+)
+def masked_index(
+    op: OpBuilder, x: ir.Value, mask: ir.Value, indices: Sequence[ir.Value | None], fill: Operand
+) -> ir.Value:
+    """Elements at indices that may lie outside where the mask is false, and a number there."""
+    return op.Where(mask, index(op, x, _within(op, x, indices)), number_like(op, fill, x))
+
+
+@aten.lower(
+    "aten::_unsafe_masked_index_put_accumulate",
+    cases=[
+        case(
+            lambda x, m, i, v: torch.ops.aten._unsafe_masked_index_put_accumulate(x, m, [i, None], v),
+            f32(4, 3),
+            np.array([[True], [False], [True]]),
+            np.array([2, 9, 2]),
+            f32(3, 3),
+        )
+    ],
+    min_opset=16,
+)
+def masked_index_put(
+    op: OpBuilder, x: ir.Value, mask: ir.Value, indices: Sequence[ir.Value | None], values: ir.Value
+) -> ir.Value:
+    """Values added at indices that may lie outside where the mask is false, where nothing is added."""
+    added = op.Where(mask, values, number_like(op, 0, values))
+    return index_put(op, x, _within(op, x, indices), added, accumulate=True)

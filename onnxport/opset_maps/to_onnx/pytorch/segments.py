@@ -10,9 +10,11 @@ import torch.nn.functional as F
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.lowerings.axes import size as axis_size
 from onnxport.opset_maps.lowerings.scatter import Reduction, require_reduction, scatter_elements
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.indexing import END
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
 from onnxport.opset_maps.to_onnx.pytorch.symbolic import sym_size
@@ -168,3 +170,73 @@ def embedding_bag(
     elif mode == 2:
         result = op.Where(op.Unsqueeze(op.Greater(sizes, 0.0), op.axes(1)), result, zero)
     return result, None, None, None
+
+
+# By reduction: its name for scattering, and what a segment without elements has where no initial value is given.
+_SEGMENTS: dict[str, tuple[Reduction, float]] = {
+    "sum": ("add", 0.0),
+    "mean": ("add", 0.0),
+    "prod": ("mul", 1.0),
+    "max": ("max", -np.inf),
+    "min": ("min", np.inf),
+}
+
+
+@aten.lower(
+    "aten::segment_reduce",
+    cases=[
+        case(
+            lambda x, n, r=reduce: torch.segment_reduce(x, r, lengths=n, unsafe=True),
+            f32(6, 3),
+            np.array([2, 0, 3, 1]),
+            min_opset=18,
+            name=reduce,
+        )
+        for reduce in _SEGMENTS
+    ]
+    + [
+        case(
+            lambda x, n: torch.segment_reduce(x, "mean", offsets=n, axis=1, unsafe=True, initial=2.0),
+            f32(2, 5),
+            np.array([[0, 2, 2, 5], [0, 1, 4, 5]]),
+        )
+    ],
+    min_opset=16,
+)
+def segment_reduce(
+    op: OpBuilder,
+    data: ir.Value,
+    reduce: str,
+    *,
+    lengths: ir.Value | None = None,
+    indices: ir.Value | None = None,
+    offsets: ir.Value | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> ir.Value:
+    """The segment of each element, then ScatterElements with a reduction."""
+    if indices is not None or (lengths is None and offsets is None):
+        raise UnsupportedOperator("segments given by indices")
+    if lengths is not None:
+        counts = op.cast(lengths, _INT64)
+        ends = op.CumSum(counts, op.const(axis))
+    else:
+        starts = op.cast(offsets, _INT64)
+        ends = op.Slice(starts, [1], [END], [axis])
+        counts = op.Sub(ends, op.Slice(starts, [0], [-1], [axis]))
+    places = op.Range(0, axis_size(op, data, axis), 1)
+    # The number of segments that end at or before a place: all ends [..., 1, segments] with all places [elements, 1].
+    passed = op.LessOrEqual(op.Unsqueeze(ends, op.axes(axis)), op.Unsqueeze(places, op.axes(1)))
+    segment = op.reduce("ReduceSum", op.cast(passed, _INT64), [-1], keepdims=False)
+    inner = list(range(axis + 1, rank(data)))
+    widened = [op.Unsqueeze(item, op.axes(*inner)) if inner else item for item in (segment, counts)]
+    reduction, neutral = _SEGMENTS[reduce]
+    shape = op.Concat(op.shape(counts), op.Slice(op.shape(data), [axis + 1], [END], [0]), axis=0)
+    start = op.Expand(op.const(neutral if initial is None else initial, data.dtype), shape)
+    result = scatter_elements(op, start, op.Expand(widened[0], op.shape(data)), data, axis, reduction)
+    if reduce != "mean":
+        return result
+    if initial is None:
+        return op.Div(result, op.cast_like(widened[1], data))
+    return op.Div(result, op.cast_like(op.Max(widened[1], 1), data))
