@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
@@ -10,8 +10,8 @@ import torch
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.complex_numbers import (
     PART_TYPES,
     Term,
@@ -46,7 +46,7 @@ def parts(op: OpBuilder, x: Number, dtype: ir.DataType) -> Term:
     return parts_of(op, op.cast(x, dtype))
 
 
-def _complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Case:
+def complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Case:
     """A case on complex tensors, the inputs and results seen as real ones."""
 
     def run(*reals: torch.Tensor) -> Any:
@@ -57,7 +57,7 @@ def _complex_case(call: Callable[..., Any], *shapes: tuple[int, ...], **options:
     return case(run, *(f32(*shape, 2) for shape in shapes), **options)
 
 
-_AS_PAIR = [_complex_case(lambda z: z, (2, 3), dynamic=True)]
+_AS_PAIR = [complex_case(lambda z: z, (2, 3), dynamic=True)]
 
 
 @aten.lower("aten::view_as_complex", "aten::view_as_real", accepts_complex=True, cases=_AS_PAIR)
@@ -66,13 +66,13 @@ def same_pair(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Identity(x)
 
 
-@aten.lower("aten::real", accepts_complex=True, cases=[_complex_case(torch.real, (2, 3))])
+@aten.lower("aten::real", accepts_complex=True, cases=[complex_case(torch.real, (2, 3))])
 def real(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The first part."""
     return parts_of(op, x)[0]
 
 
-@aten.lower("aten::imag", accepts_complex=True, cases=[_complex_case(torch.imag, (2, 3))])
+@aten.lower("aten::imag", accepts_complex=True, cases=[complex_case(torch.imag, (2, 3))])
 def imag(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part."""
     return parts_of(op, x)[1]
@@ -81,11 +81,32 @@ def imag(op: OpBuilder, x: ir.Value) -> ir.Value:
 @aten.lower(
     "aten::sym_size.int",
     accepts_complex=True,
-    cases=[_complex_case(lambda z: z.reshape(z.shape[0] * 3), (2, 3), dynamic=True)],
+    cases=[complex_case(lambda z: z.reshape(z.shape[0] * 3), (2, 3), dynamic=True)],
 )
 def size(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value | int:
     """The size of one axis; the axis of the parts does not count."""
     return sym_size(op, x, dim if dim >= 0 else dim - 1)
+
+
+@aten.lower(
+    "aten::scalar_tensor",
+    accepts_complex=True,
+    cases=[complex_case(lambda z: z + torch.scalar_tensor(2 + 1j, dtype=torch.complex64), (2, 3))],
+)
+def scalar_tensor(op: OpBuilder, s: Number, **_: object) -> ir.Value:
+    """A number's parts."""
+    return full(op, [], s)
+
+
+@aten.lower(
+    "aten::size.default",
+    "aten::sym_size.default",
+    accepts_complex=True,
+    cases=[complex_case(torch.kron, (2, 3), (4, 2))],
+)
+def sizes(op: OpBuilder, x: ir.Value) -> tuple[ir.Value | int, ...]:
+    """The size of every axis but that of the parts."""
+    return tuple(sym_size(op, x, axis) for axis in range(rank(x) - 1))
 
 
 @aten.lower(
@@ -114,20 +135,20 @@ def polar(op: OpBuilder, abs: ir.Value, angle: ir.Value) -> ir.Value:
     "aten::_conj_physical",
     "aten::conj_physical",
     accepts_complex=True,
-    cases=[_complex_case(torch.conj, (2, 3))],
+    cases=[complex_case(torch.conj, (2, 3))],
 )
 def conj(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second part with the other sign."""
     return conjugate(op, x)
 
 
-@aten.lower("aten::abs", accepts_complex=True, cases=[_complex_case(torch.abs, (2, 3), dynamic=True)])
+@aten.lower("aten::abs", accepts_complex=True, cases=[complex_case(torch.abs, (2, 3), dynamic=True)])
 def abs_(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The hypotenuse of the parts."""
     return modulus(op, x)
 
 
-@aten.lower("aten::angle", accepts_complex=True, cases=[_complex_case(torch.angle, (2, 3))])
+@aten.lower("aten::angle", accepts_complex=True, cases=[complex_case(torch.angle, (2, 3))])
 def angle(op: OpBuilder, x: ir.Value) -> ir.Value:
     """atan2 of the parts."""
     return argument(op, x)
@@ -146,7 +167,7 @@ def _total(op: OpBuilder, x: Number, y: Number, alpha: Number, sign: int) -> ir.
 @aten.lower(
     "aten::add",
     accepts_complex=True,
-    cases=[_complex_case(lambda z, w: (z + w, z + 1.5, z + w.real, z + 2j), (2, 3), (3,))],
+    cases=[complex_case(lambda z, w: (z + w, z + 1.5, z + w.real, z + 2j), (2, 3), (3,))],
 )
 def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     """Add, part by part."""
@@ -157,14 +178,14 @@ def add(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     "aten::sub",
     "aten::subtract",
     accepts_complex=True,
-    cases=[_complex_case(lambda z, w: (z - w, z - 1.5, z - w.real), (2, 3), (3,))],
+    cases=[complex_case(lambda z, w: (z - w, z - 1.5, z - w.real), (2, 3), (3,))],
 )
 def sub(op: OpBuilder, x: Number, y: Number, *, alpha: Number = 1) -> ir.Value:
     """Sub, part by part."""
     return _total(op, x, y, alpha, -1)
 
 
-@aten.lower("aten::rsub", accepts_complex=True, cases=[_complex_case(lambda z: 1 - z, (2, 3))])
+@aten.lower("aten::rsub", accepts_complex=True, cases=[complex_case(lambda z: 1 - z, (2, 3))])
 def rsub(op: OpBuilder, x: Number, y: Number, alpha: Number = 1) -> ir.Value:
     """Sub with the operands exchanged."""
     if not isinstance(alpha, (int, float)) or alpha != 1:
@@ -181,7 +202,7 @@ def _product(op: OpBuilder, x: Number, y: Number, multiply: Callable[[ir.Value, 
     "aten::mul",
     "aten::multiply",
     accepts_complex=True,
-    cases=[_complex_case(lambda z, w: (z * w, z * 2, w.real * z, z * 2j, z * z.conj()), (2, 3), (3,), dynamic=False)],
+    cases=[complex_case(lambda z, w: (z * w, z * 2, w.real * z, z * 2j, z * z.conj()), (2, 3), (3,), dynamic=False)],
 )
 def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     """The product of the sums of parts."""
@@ -193,14 +214,14 @@ def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     "aten::mm",
     "aten::bmm",
     accepts_complex=True,
-    cases=[_complex_case(torch.matmul, (2, 3), (3, 4)), _complex_case(torch.bmm, (2, 3, 4), (2, 4, 2))],
+    cases=[complex_case(torch.matmul, (2, 3), (3, 4)), complex_case(torch.bmm, (2, 3, 4), (2, 4, 2))],
 )
 def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """MatMul of the parts."""
     return _product(op, x, y, lambda a, b: op.MatMul(a, b))
 
 
-@aten.lower("aten::reciprocal", accepts_complex=True, cases=[_complex_case(torch.reciprocal, (2, 3))])
+@aten.lower("aten::reciprocal", accepts_complex=True, cases=[complex_case(torch.reciprocal, (2, 3))])
 def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
     """1 over the number."""
     return division(op, (op.const(1.0, x.dtype), None), parts_of(op, x))
@@ -211,36 +232,12 @@ def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
     "aten::divide",
     "aten::true_divide",
     accepts_complex=True,
-    cases=[_complex_case(lambda z, w: (z / w, z / 2.0, z / w.real, 1.0 / z), (2, 3), (3,))],
+    cases=[complex_case(lambda z, w: (z / w, z / 2.0, z / w.real, 1.0 / z), (2, 3), (3,))],
 )
 def div(op: OpBuilder, x: Number, y: Number, *, rounding_mode: str | None = None) -> ir.Value:
     """Smith's quotient; part by part where the divisor is real."""
     dtype = part_type(op.result.dtype)
     return division(op, parts(op, x, dtype), parts(op, y, dtype))
-
-
-@aten.lower("aten::exp", accepts_complex=True, cases=[_complex_case(torch.exp, (2, 3))])
-def exp(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The modulus is the exponential of the first part, the angle the second part."""
-    real, imaginary = parts_of(op, x)
-    return from_polar(op, op.Exp(real), imaginary)
-
-
-@aten.lower("aten::log", accepts_complex=True, cases=[_complex_case(torch.log, (2, 3))])
-def log(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """log of the modulus, and the angle."""
-    return joined(op, op.Log(modulus(op, x)), argument(op, x))
-
-
-@aten.lower("aten::pow.Tensor_Scalar", accepts_complex=True, cases=[_complex_case(lambda z: (z**2, z**3), (2, 3))])
-def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
-    """A repeated product; other powers than small integers are refused."""
-    if not isinstance(exponent, (int, float)) or exponent not in (1, 2, 3, 4):
-        raise UnsupportedOperator(f"a complex number to the {exponent}: only 1 to 4")
-    result = base = parts_of(op, x)
-    for _ in range(int(exponent) - 1):
-        result = parts_of(op, product(op, result, base, lambda a, b: op.Mul(a, b)))
-    return joined(op, *result)
 
 
 @aten.lower(
@@ -249,7 +246,7 @@ def pow_(op: OpBuilder, x: ir.Value, exponent: Number) -> ir.Value:
     "prims::convert_element_type",
     accepts_complex=True,
     cases=[
-        _complex_case(lambda z: z.to(torch.complex128), (2, 3)),
+        complex_case(lambda z: z.to(torch.complex128), (2, 3)),
         case(lambda x: torch.view_as_real(x.to(torch.complex64)), f32(3)),
     ],
 )
@@ -261,7 +258,15 @@ def to(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
     return from_real(op, op.cast(x, dtype))
 
 
-@aten.lower("aten::eq", accepts_complex=True, cases=[_complex_case(lambda z: z == z.clone(), (2, 3))])
+@aten.lower(
+    "aten::ne", "aten::not_equal", accepts_complex=True, cases=[complex_case(lambda z, w: z != w, (2, 3), (2, 3))]
+)
+def ne(op: OpBuilder, x: Number, y: Number) -> ir.Value:
+    """One of the parts differs."""
+    return op.Not(eq(op, x, y))
+
+
+@aten.lower("aten::eq", accepts_complex=True, cases=[complex_case(lambda z: z == z.clone(), (2, 3))])
 def eq(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     """Both parts are equal."""
     dtype = x.dtype if isinstance(x, ir.Value) and x.dtype is not None else ir.DataType.FLOAT
@@ -275,7 +280,7 @@ def eq(op: OpBuilder, x: Number, y: Number) -> ir.Value:
     "aten::full",
     "aten::full_like",
     accepts_complex=True,
-    cases=[_complex_case(lambda z: torch.full_like(z, 2 - 1j), (2, 3))],
+    cases=[complex_case(lambda z: torch.full_like(z, 2 - 1j), (2, 3))],
 )
 def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
     """The number's parts, expanded."""
@@ -283,120 +288,31 @@ def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
     first, second = parts(op, fill_value, dtype)
     both = joined(op, first, second if second is not None else op.const(0.0, dtype))
     if isinstance(size, ir.Value):
-        return op.Expand(both, op.shape(size))
+        shape = op.shape(size)
+        return op.Expand(both, shape if is_complex(size) else op.Concat(shape, op.const([2]), axis=0))
     return op.Expand(both, op.shape_vector([*size, 2]))
 
 
 @aten.lower(
     "aten::zeros",
     "aten::ones",
+    "aten::ones_like",
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::empty_permuted",
+    "aten::new_empty",
+    "aten::new_empty_strided",
     accepts_complex=True,
     cases=[case(lambda x: torch.view_as_real(torch.zeros(2, 3, dtype=torch.complex64) + x), f32(2, 3))],
 )
-def zeros(op: OpBuilder, size: Sequence[Any], **_: object) -> ir.Value:
-    """0 or 1, expanded."""
+def zeros(op: OpBuilder, size: Any, *rest: Any, **_: object) -> ir.Value:
+    """0 or 1, expanded; what is not set is 0."""
+    size = rest[0] if op.name.startswith("aten::new_") else size
     return full(op, size, 1 if "ones" in op.name else 0)
 
 
-def lifted(name: str) -> Callable[..., Any]:
-    """The real entry of `name` applied to both parts: for operators that are linear or only move elements."""
-
-    def lower(op: OpBuilder, *args: Any, **kwargs: Any) -> Any:
-        entry = aten.find(name)
-        if entry is None:
-            raise UnsupportedOperator(f"{name} has no mapping")
-        expected = [None if item is None else Expected(part_type(item.dtype), item.shape) for item in op.results]
-        result = []
-        for index in (0, 1):
-            with op.at(None, expected):
-                result.append(
-                    entry.function(
-                        op,
-                        *_part_of(op, args, index, name),
-                        **dict(zip(kwargs, _part_of(op, list(kwargs.values()), index, name))),
-                    )
-                )
-        if isinstance(result[0], (tuple, list)):
-            return tuple(joined(op, first, second) for first, second in zip(result[0], result[1], strict=True))
-        return joined(op, result[0], result[1])
-
-    lower.__doc__ = "The real form, on both parts."
-    return lower
-
-
-def _part_of(op: OpBuilder, args: Sequence[Any], index: int, name: str) -> list[Any]:
-    """The arguments with each operand's part; the second part of a real operand is 0."""
-    result: list[Any] = []
-    for item in args:
-        if isinstance(item, ir.Value) and is_complex(item):
-            result.append(op.Gather(item, index, axis=-1))
-        elif isinstance(item, ir.Value) and index and _is_data(item, name):
-            result.append(op.Expand(op.const(0, item.dtype), op.shape(item)))
-        elif isinstance(item, (list, tuple)) and not (name in _FILLED and all(isinstance(part, int) for part in item)):
-            result.append(_part_of(op, item, index, name))
-        elif isinstance(item, complex):
-            result.append(item.imag if index else item.real)
-        elif index and name in _FILLED and isinstance(item, (int, float)):
-            result.append(0.0)
-        else:
-            result.append(item)
-    return result
-
-
-def _is_data(item: ir.Value, name: str) -> bool:
-    """A real operand that joins complex ones, and is no index and no mask."""
-    return name in ("aten::cat", "aten::stack") or bool(item.dtype and item.dtype.is_floating_point())
-
-
-# Their only number is what they fill with.
-_FILLED = ("aten::pad", "aten::constant_pad_nd")
-
-
-_LIFTED: dict[str, Case] = {
-    "aten::view": _complex_case(lambda z: z.view(z.shape[0], -1), (2, 3, 4), dynamic=True),
-    "aten::reshape": _complex_case(lambda z: z.reshape(-1), (2, 3)),
-    "aten::flatten": _complex_case(lambda z: z.flatten(1), (2, 3, 4)),
-    "aten::unflatten": _complex_case(lambda z: z.unflatten(1, (2, 2)), (2, 4)),
-    "aten::permute": _complex_case(lambda z: z.permute(2, 0, 1), (2, 3, 4)),
-    "aten::transpose.int": _complex_case(lambda z: z.transpose(0, -1), (2, 3, 4)),
-    "aten::t": _complex_case(torch.t, (2, 3)),
-    "aten::unsqueeze": _complex_case(lambda z: z.unsqueeze(-1), (2, 3)),
-    "aten::squeeze": _complex_case(lambda z: z.squeeze(1), (2, 1, 3)),
-    "aten::expand": _complex_case(lambda z: z.expand(4, 3), (1, 3)),
-    "aten::select.int": _complex_case(lambda z: z[:, -1], (2, 3)),
-    "aten::slice.Tensor": _complex_case(lambda z: z[:, 1:-1], (2, 4)),
-    "aten::narrow": _complex_case(lambda z: z.narrow(1, 1, 2), (2, 4)),
-    "aten::cat": _complex_case(lambda z, w: torch.cat([z, w, w.real, w.real > 0], -1), (2, 3), (2, 4)),
-    "aten::stack": _complex_case(lambda z, w: torch.stack([z, w], -1), (2, 3), (2, 3)),
-    "aten::split": _complex_case(lambda z: z.split(2, 1), (2, 4)),
-    "aten::chunk": _complex_case(lambda z: z.chunk(2, 1), (2, 4)),
-    "aten::unbind": _complex_case(lambda z: z.unbind(1), (2, 3)),
-    "aten::flip": _complex_case(lambda z: z.flip(0), (2, 3)),
-    "aten::roll": _complex_case(lambda z: z.roll(1, 1), (2, 3)),
-    "aten::repeat": _complex_case(lambda z: z.repeat(2, 1), (2, 3)),
-    "aten::sum": _complex_case(lambda z: z.sum(1), (2, 3)),
-    "aten::mean": _complex_case(lambda z: z.mean(1), (2, 3)),
-    "aten::neg": _complex_case(torch.neg, (2, 3)),
-    "aten::diagonal": _complex_case(torch.diagonal, (3, 3)),
-    "aten::index_select": _complex_case(lambda z: z.index_select(1, torch.tensor([0, 2])), (2, 3)),
-    "aten::index.Tensor": _complex_case(lambda z: z[:, torch.tensor([0, 2])], (2, 3)),
-    "aten::where.self": _complex_case(
-        lambda z, w: (torch.where(z.real > 0, z, w), torch.where(z.real > 0, z, w.real)), (2, 3), (2, 3)
-    ),
-    "aten::pad": _complex_case(lambda z: torch.nn.functional.pad(z, (1, 2)), (2, 3)),
-    "aten::constant_pad_nd": _complex_case(lambda z: torch.nn.functional.pad(z, (1, 0), value=1), (2, 3)),
-    "aten::clone": _complex_case(torch.clone, (2, 3)),
-    "aten::contiguous": _complex_case(lambda z: z.contiguous(), (2, 3)),
-    "aten::resolve_conj": _complex_case(lambda z: z.conj().resolve_conj(), (2, 3)),
-    "aten::zeros_like": _complex_case(torch.zeros_like, (2, 3)),
-    "aten::tril": _complex_case(torch.tril, (3, 3)),
-    "aten::triu": _complex_case(torch.triu, (3, 3)),
-}
-for _name, _case in _LIFTED.items():
-    aten.lower(_name, accepts_complex=True, cases=[_case])(lifted(_name))
-
-
-@aten.lower("aten::sgn", accepts_complex=True, cases=[_complex_case(torch.sgn, (2, 3))])
+@aten.lower("aten::sgn", accepts_complex=True, cases=[complex_case(torch.sgn, (2, 3))])
 def sgn(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The number over its modulus."""
     length = op.Unsqueeze(modulus(op, x), op.axes(-1))

@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings import complex_functions as functions
 from onnxport.opset_maps.lowerings.complex_numbers import (
     PART_TYPES,
     argument,
@@ -48,7 +49,35 @@ _UNARY: tuple[tuple[str, Callable[[OpBuilder, ir.Value], ir.Value], Callable[[tf
     ("Angle", argument, tf.math.angle, "The angle of the pair."),
     ("Conj", conjugate, lambda z: _split(tf.math.conj(z)), "The second part negated."),
     ("Neg", lambda op, z: op.Neg(z), lambda z: _split(-z), "Part by part."),
+    ("Square", lambda op, z: _product(op, z, z), lambda z: _split(tf.square(z)), "The product with itself."),
+    (
+        "Reciprocal",
+        functions.of_pair(lambda op, *z: functions.inverse(op, z)),
+        lambda z: _split(tf.math.reciprocal(z)),
+        "1 / z.",
+    ),
 )
+_FUNCTIONS: dict[str, functions.OfParts] = {
+    "Exp": functions.exp,
+    "Expm1": functions.expm1,
+    "Log": functions.log,
+    "Log1p": functions.log1p,
+    "Sqrt": functions.sqrt,
+    "Rsqrt": functions.rsqrt,
+    "Sin": functions.sin,
+    "Cos": functions.cos,
+    "Tan": functions.tan,
+    "Sinh": functions.sinh,
+    "Cosh": functions.cosh,
+    "Tanh": functions.tanh,
+    "Asin": functions.asin,
+    "Acos": functions.acos,
+    "Atan": functions.atan,
+    "Asinh": functions.asinh,
+    "Acosh": functions.acosh,
+    "Atanh": functions.atanh,
+    "Sigmoid": functions.sigmoid,
+}
 
 
 def _register_unary(
@@ -60,14 +89,20 @@ def _register_unary(
     cases = [case(lambda x, y: call(tf.complex(x, y)), f32(2, 3), f32(2, 3))]
 
     @tensorflow.lower(name, accepts_complex=True, cases=cases)
-    def lower(op: OpBuilder, input: ir.Value) -> ir.Value:
-        return function(op, input)
+    def lower(op: OpBuilder, x: ir.Value) -> ir.Value:
+        return function(op, x)
 
     lower.__doc__ = summary
 
 
+def _called(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    return lambda z: _split(getattr(tf.raw_ops, name)(x=z))
+
+
 for _row in _UNARY:
     _register_unary(*_row)
+for _name, _function in _FUNCTIONS.items():
+    _register_unary(_name, functions.of_pair(_function), _called(_name), _function.__doc__ or "")
 
 
 def _aligned(op: OpBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -87,6 +122,13 @@ _BINARY: tuple[tuple[str, _Pairs, Callable[[tf.Tensor, tf.Tensor], tf.Tensor], f
     ("AddV2", lambda op, x, y: op.Add(*_aligned(op, x, y)), tf.add, -3.0, "Part by part."),
     ("Sub", lambda op, x, y: op.Sub(*_aligned(op, x, y)), tf.subtract, -3.0, "Part by part."),
     ("Mul", _product, tf.multiply, -3.0, "(a + bi)(c + di)."),
+    (
+        "Pow",
+        lambda op, x, y: functions.of_pairs(functions.power)(op, *_aligned(op, x, y)),
+        tf.pow,
+        0.5,
+        "exp(y log x).",
+    ),
     ("RealDiv", lambda op, x, y: division(op, parts_of(op, x), parts_of(op, y)), tf.divide, 0.5, "Smith's quotient."),
 )
 
