@@ -169,6 +169,13 @@ ROWS = [
         0,
     ),
     ("Bernoulli", lambda op, x: op.Bernoulli(x), [np.asarray([[0, 1, 1, 0]], F)], (15, 21, 26), 0),
+    (
+        "MaxUnpool",
+        lambda op, x, places, shape: op.MaxUnpool(x, places, shape, kernel_shape=[2, 2], strides=[2, 2]),
+        [np.asarray([[[[1, 2], [3, 4]]]], F), np.asarray([[[[5, 7], [13, 15]]]]), np.asarray([1, 1, 5, 6])],
+        OPSETS,
+        0,
+    ),
     ("SpaceToDepth", lambda op, x: op.SpaceToDepth(x, blocksize=2), [whole(np.int64, 1, 2, 4, 6)], OPSETS, 0),
     *[
         (

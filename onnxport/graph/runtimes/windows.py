@@ -212,6 +212,31 @@ def _pooled(node: ir.Node) -> list[_Axis] | None:
     return _axes(node, x, wholes(node, "kernel_shape", []), ceil=bool(node.attributes.get_int("ceil_mode", 0)))
 
 
+def max_unpool(op: OpBuilder, node: ir.Node) -> Written:
+    """The size that the windows give, then zeros behind it up to the wanted size."""
+    attributes = {name: item.value for name, item in node.attributes.items()}
+    natural = op.MaxUnpool(operand(node, 0), operand(node, 1), **attributes)
+    behind = op.Sub(operand(node, 2), op.shape(natural))
+    return op.Pad(natural, op.Concat(op.Sub(behind, behind), behind, axis=0))
+
+
+def _has_another_size(node: ir.Node) -> bool:
+    """Whether the third operand may be another shape than the windows give."""
+    wanted, pooled = optional(node, 2), dims(node.inputs[0])
+    if wanted is None:
+        return False
+    kernel = wholes(node, "kernel_shape", [])
+    rank = len(kernel)
+    strides, pads = wholes(node, "strides", [1] * rank), wholes(node, "pads", [0] * 2 * rank)
+    if wanted.const_value is None or pooled is None or None in pooled:
+        return True
+    natural = [
+        (size - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank]
+        for i, size in enumerate(size or 0 for size in pooled[2:])
+    ]
+    return list(wanted.const_value.numpy()) != [*pooled[:2], *natural]
+
+
 def _is_known_convolution(node: ir.Node) -> bool:
     x, weight = node.inputs[0], dims(node.inputs[1])
     if x is None or dims(x) is None or weight is None:
@@ -238,4 +263,12 @@ WINDOWS = (
     _row(("ConvTranspose",), transposed_convolution, "an Einsum of its windows", applies=_is_known_convolution),
     _row(("AveragePool",), average_pool, "sums of its windows", applies=_is_known_pool),
     _row(("LpPool",), norm_pool, "norms of its windows", applies=_is_known_pool),
+    Defect(
+        ("MaxUnpool",),
+        max_unpool,
+        "MaxUnpool of its own size and Pad",
+        reason="onnxruntime counts the places in the wanted size",
+        applies=_has_another_size,
+        misread=True,
+    ),
 )

@@ -6,6 +6,7 @@ nothing but minus infinity.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,14 +107,13 @@ def average_pool(
     behind = [min(p + s - 1, k - 1) if ceil else p for p, s, k in zip(pads, strides, kernel, strict=True)]
     numbers = op.Pad(numbers, op.const([0, 0, *pads, 0, 0, *behind]), op.const(0, numbers.dtype))
     sums = op.Mul(op.AveragePool(numbers, **window), float(math.prod(kernel)))
-    counts: ir.Value | None = None
+    counts = []
     for axis, (width, step, pad) in enumerate(zip(kernel, strides, pads, strict=True), 2):
         starts = op.Sub(op.Mul(op.Range(0, size(op, sums, axis), 1), step), pad)
         ends = op.Min(op.Add(starts, width), op.Add(op.dim(x, axis), pad if counts_padding else 0))
         count = op.Sub(ends, starts if counts_padding else op.Max(starts, op.const(0)))
-        count = op.Reshape(count, [-1] + [1] * (len(kernel) + 1 - axis))
-        counts = count if counts is None else op.Mul(counts, count)
-    divisors = op.const(divisor) if divisor is not None else counts
+        counts.append(op.Reshape(count, [-1] + [1] * (len(kernel) + 1 - axis)))
+    divisors = functools.reduce(op.Mul, counts) if divisor is None else op.const(divisor)
     if is_floating(x):
         return op.Div(sums, op.cast_like(divisors, sums))
     return op.cast_like(op.Div(op.cast(op.Round(sums), ir.DataType.INT64), divisors), x)

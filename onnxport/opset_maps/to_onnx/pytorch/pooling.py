@@ -121,8 +121,10 @@ def avg_pool(
     strides = spread(stride, spatial) if stride else kernel
 
     def pool(batch: ir.Value) -> ir.Value:
-        options = {"ceil": ceil_mode, "counts_padding": count_include_pad, "divisor": divisor_override}
-        return windows.average_pool(op, batch, kernel, strides, pads, **options)
+        counts = count_include_pad
+        return windows.average_pool(
+            op, batch, kernel, strides, pads, ceil=ceil_mode, counts_padding=count_include_pad, divisor=divisor_override
+        )
 
     return on_batch(op, x, spatial, pool)
 

@@ -216,15 +216,15 @@ def segment_reduce(
     initial: float | None = None,
 ) -> ir.Value:
     """The segment of each element, then ScatterElements with a reduction."""
-    if indices is not None or (lengths is None and offsets is None):
-        raise UnsupportedOperator("segments given by indices")
     if lengths is not None:
         counts = op.cast(lengths, _INT64)
         ends = op.CumSum(counts, op.const(axis))
-    else:
+    elif offsets is not None:
         starts = op.cast(offsets, _INT64)
         ends = op.Slice(starts, [1], [END], [axis])
         counts = op.Sub(ends, op.Slice(starts, [0], [-1], [axis]))
+    else:
+        raise UnsupportedOperator("segments given by indices")
     places = op.Range(0, axis_size(op, data, axis), 1)
     # The number of segments that end at or before a place: all ends [..., 1, segments] with all places [elements, 1].
     passed = op.LessOrEqual(op.Unsqueeze(ends, op.axes(axis)), op.Unsqueeze(places, op.axes(1)))
