@@ -121,7 +121,6 @@ def avg_pool(
     strides = spread(stride, spatial) if stride else kernel
 
     def pool(batch: ir.Value) -> ir.Value:
-        counts = count_include_pad
         return windows.average_pool(
             op, batch, kernel, strides, pads, ceil=ceil_mode, counts_padding=count_include_pad, divisor=divisor_override
         )
