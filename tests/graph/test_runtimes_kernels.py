@@ -76,7 +76,9 @@ def lacking():
                         (dtype, ir.DataType.FLOAT) if dtype == ir.DataType.FLOAT16 else (dtype,)
                     )  # it casts float16 itself
                     known = any(has_kernel(table[name], schema.since_version, variable, kind) for kind in kinds)
-                    written = any((not d.dtypes or dtype in d.dtypes) and opset in d.opsets for d in rows[name])
+                    written = any(
+                        (not d.dtypes or dtype in d.dtypes) and opset in d.opsets for d in rows[name] if not d.misread
+                    )
                     if allowed and not known and not written:
                         yield dtype.name, name
 
