@@ -36,7 +36,7 @@ def at_the_default_opset() -> Iterator[Any]:
     """The first case of each entry, and half of the others."""
     firsts = {id(entry.cases[0]) for entry in aten if entry.cases}
     for name, case in CASES:
-        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.25)])
+        yield pytest.param(case, id=name, marks=[] if id(case) in firsts else [pytest.mark.sampled(0.15)])
 
 
 def at_other_opsets() -> Iterator[Any]:
@@ -77,7 +77,7 @@ def test_case_at_the_default_opset(case: Case) -> None:
     run(case, max(21, case.min_opset))
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize("case, opset", list(at_other_opsets()))
 def test_case_at_another_opset(case: Case, opset: int) -> None:
     run(case, opset)

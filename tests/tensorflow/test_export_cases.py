@@ -75,7 +75,7 @@ def test_case(case):
         run(model, function, more)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("case", [row for row in CASES if row.values[0].min_opset <= 18])
 def test_case_at_its_oldest_opset(case):
     function, inputs, grown = built(case)
