@@ -39,11 +39,7 @@ _NAMES = [item.name for item in frameworks.registered()]
 
 @dataclass(frozen=True)
 class Order:
-    """The command line of a conversion: each field is an argument or option as it reads there.
-
-    Attributes:
-        expected: the framework that the source has to be of; None for any. No option: an alias sets it.
-    """
+    """The command line of a conversion: each field is an argument or option as it reads there."""
 
     source: SourceArgument
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or directory to write.")] = None
@@ -83,7 +79,7 @@ class Order:
     allow_code: AllowCode = False
     allow_unproved: AllowUnproved = False
     as_json: Json = False
-    expected: str | None = None
+    expected: str | None = None  # the framework that the source has to be of; None for any. No option: an alias sets it
 
 
 def command(expected: str | None = None, target: str | None = None, *, about: str = "") -> Callable[..., None]:

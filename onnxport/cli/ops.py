@@ -21,34 +21,21 @@ _NAMES = [item.name for item in FRAMEWORKS]
 
 @dataclass(frozen=True)
 class Lowering:
-    """An operator of a framework that has a form in ONNX.
+    """An operator of a framework that has a form in ONNX."""
 
-    Attributes:
-        op: the operator in the framework's spelling.
-        about: how it is written.
-        min_opset: least target opset.
-        cases: how many examples of it the suite converts and runs.
-    """
-
-    op: str
-    about: str
-    min_opset: int
-    cases: int
+    op: str  # the operator in the framework's spelling
+    about: str  # how it is written
+    min_opset: int  # least target opset
+    cases: int  # how many examples of it the suite converts and runs
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """An ONNX operator that a framework can hold.
+    """An ONNX operator that a framework can hold."""
 
-    Attributes:
-        op: the operator, with its domain where that is not ai.onnx.
-        versions: the schema versions that were written against.
-        native: the framework has an operator or layer of its own for it.
-    """
-
-    op: str
-    versions: tuple[int, ...]
-    native: bool
+    op: str  # the operator, with its domain where that is not ai.onnx
+    versions: tuple[int, ...]  # the schema versions that were written against
+    native: bool  # the framework has an operator or layer of its own for it
 
 
 def ops(

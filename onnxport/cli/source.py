@@ -23,19 +23,12 @@ _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\
 
 @dataclass(frozen=True)
 class Source:
-    """A model and its example inputs.
+    """A model and its example inputs."""
 
-    Attributes:
-        model: a live model, or the path of a file that the converters load themselves.
-        framework: whose it is.
-        inputs: example inputs, or None where neither the command line nor the model's factory gave any.
-        name: what files written from it are named after.
-    """
-
-    model: Any
-    framework: Framework
-    inputs: Any
-    name: str
+    model: Any  # a live model, or the path of a file that the converters load themselves
+    framework: Framework  # whose it is
+    inputs: Any  # example inputs, or None where neither the command line nor the model's factory gave any
+    name: str  # what files written from it are named after
 
     @property
     def kind(self) -> SourceKind:

@@ -16,33 +16,21 @@ from onnxport.graph.result_types import Expected
 
 @dataclass
 class ModelState:
-    """What all graphs of one model share.
+    """What all graphs of one model share."""
 
-    Attributes:
-        opset: target version of ai.onnx.
-        ml_opset: target version of ai.onnx.ml.
-        names: the naming authority.
-        constants: each constant by its type, shape and content.
-        initializers: constants and parameters in the order in which they were added.
-        domains: versions of the domains beside ai.onnx that nodes are of.
-        arrays: what constants hold.
-        source: the source operator being lowered.
-        results: the types of its results in the source.
-        metadata: what its nodes carry of it.
-        lower_call: what `OpBuilder.call` does.
-    """
-
-    opset: int
-    ml_opset: int
+    opset: int  # target version of ai.onnx
+    ml_opset: int  # target version of ai.onnx.ml
     names: NameAuthority = field(default_factory=NameAuthority)
+    # Each constant by its type, shape and content.
     constants: dict[tuple[Hashable, ...], ir.Value] = field(default_factory=dict)
+    # Constants and parameters in the order in which they were added.
     initializers: list[ir.Value] = field(default_factory=list)
-    domains: dict[str, int] = field(default_factory=dict)
-    arrays: dict[ir.Value, np.ndarray] = field(default_factory=dict)
-    source: Source | None = None
-    results: tuple[Expected | None, ...] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
-    lower_call: Callable[..., object] | None = None
+    domains: dict[str, int] = field(default_factory=dict)  # versions of the domains beside ai.onnx that nodes are of
+    arrays: dict[ir.Value, np.ndarray] = field(default_factory=dict)  # what constants hold
+    source: Source | None = None  # the source operator being lowered
+    results: tuple[Expected | None, ...] = ()  # the types of its results in the source
+    metadata: dict[str, str] = field(default_factory=dict)  # what its nodes carry of it
+    lower_call: Callable[..., object] | None = None  # what `OpBuilder.call` does
 
     @contextmanager
     def written_for(

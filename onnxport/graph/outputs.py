@@ -19,22 +19,14 @@ _RAW: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Output:
-    """One output of the graph.
-
-    Attributes:
-        name: its name.
-        method: the method behind it.
-        index: which of the method's results it is; None for the only one.
-        step: path of the step whose method it is, steps' names joined by dots; "" for the estimator itself.
-        form: ``"array"``; ``"zipmap"``, a map from label to number for each row; ``"column"``, a column of it as a vector;
-            ``"ints"`` and ``"strings"``, labels by their number among the classes or as text.
-        column: which column.
-    """
+    """One output of the graph."""
 
     name: str
-    method: str
-    index: int | None = None
-    step: str = ""
+    method: str  # the method behind it
+    index: int | None = None  # which of the method's results it is; None for the only one
+    step: str = ""  # path of the step whose method it is, steps' names joined by dots; "" for the estimator itself
+    # "array"; "zipmap", a map from label to number for each row; "column", a column of it as a vector; "ints" and
+    # "strings", labels by their number among the classes or as text.
     form: str = "array"
     column: int = 0
 

@@ -29,21 +29,13 @@ def relative_path(file: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """One operator of the source model.
+    """One operator of the source model."""
 
-    Attributes:
-        op: operator in the source framework's spelling (``aten::gelu.default``, ``Conv2D``, ``PCA.transform``).
-        name: the source node's own name; values of the lowered nodes are named after it.
-        module: path of the module or scope that called it (``encoder.layers.0.attn``).
-        file: file of the user's code, relative.
-        line: line in that file, from 1.
-    """
-
-    op: str
-    name: str = ""
-    module: str = ""
-    file: str = ""
-    line: int | None = None
+    op: str  # operator in the source framework's spelling (`aten::gelu.default`, `Conv2D`, `PCA.transform`)
+    name: str = ""  # the source node's own name; values of the lowered nodes are named after it
+    module: str = ""  # path of the module or scope that called it (`encoder.layers.0.attn`)
+    file: str = ""  # file of the user's code, relative
+    line: int | None = None  # line in that file, from 1
 
     @property
     def where(self) -> str:

@@ -15,14 +15,10 @@ Dim = int | ir.SymbolicDim
 
 @dataclass(frozen=True)
 class Expected:
-    """The type of one result in the source framework, result of the operator being lowered.
-
-    Attributes:
-        dtype: its element type.
-        shape: its dimensions, symbolic ones by name; None where the rank is unknown.
-    """
+    """The type of one result in the source framework, result of the operator being lowered."""
 
     dtype: ir.DataType
+    # Its dimensions, symbolic ones by name; None where the rank is unknown.
     shape: tuple[Dim | str | None, ...] | None = None
 
 

@@ -16,19 +16,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Array:
-    """A random array: dtype, shape and the range its values are drawn from.
+    """A random array: dtype, shape and the range its values are drawn from."""
 
-    Attributes:
-        dtype: NumPy dtype name.
-        shape: its shape.
-        low: least value, inclusive.
-        high: greatest value, exclusive for integers.
-    """
-
-    dtype: str
+    dtype: str  # NumPy dtype name
     shape: tuple[int, ...]
-    low: float = -3.0
-    high: float = 3.0
+    low: float = -3.0  # least value, inclusive
+    high: float = 3.0  # greatest value, exclusive for integers
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """The array, from `rng`."""
@@ -71,24 +64,16 @@ def boolean(*shape: int) -> Array:
 
 @dataclass(frozen=True)
 class Case:
-    """One example of an operator in use.
+    """One example of an operator in use."""
 
-    Attributes:
-        call: builds what is converted: a function of tensors, or (`factory`) a function that returns a module, layer or
-            fitted estimator. It may import its framework, since it runs only in tests.
-        inputs: arrays, as `Array` or as literal NumPy arrays; anything else is passed as it is.
-        factory: `call()` returns the model, instead of being it.
-        min_opset: least target opset at which the entry has a form.
-        dynamic: also converted with a dynamic first dimension and run at another size.
-        name: shown in test ids.
-    """
-
+    # Builds what is converted: a function of tensors, or (`factory`) a function that returns a module, layer or fitted
+    # estimator. It may import its framework, since it runs only in tests.
     call: Callable[..., Any]
-    inputs: tuple[Any, ...]
-    factory: bool = False
-    min_opset: int = 13
-    dynamic: bool = False
-    name: str = ""
+    inputs: tuple[Any, ...]  # arrays, as `Array` or as literal NumPy arrays; anything else is passed as it is
+    factory: bool = False  # `call()` returns the model, instead of being it
+    min_opset: int = 13  # least target opset at which the entry has a form
+    dynamic: bool = False  # also converted with a dynamic first dimension and run at another size
+    name: str = ""  # shown in test ids
 
     def draw(self, seed: int = 0) -> tuple[Any, ...]:
         """The inputs, the same for the same seed."""

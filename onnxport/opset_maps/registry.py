@@ -21,21 +21,13 @@ ENTRY_POINTS = "onnxport.opset_maps"
 
 @dataclass(frozen=True)
 class Entry:
-    """One operator of a source framework and the function that writes it in ONNX.
+    """One operator of a source framework and the function that writes it in ONNX."""
 
-    Attributes:
-        name: the operator in the source's spelling.
-        function: ``function(op, *operands, **attributes)``, giving a value or a tuple of values.
-        cases: the evidence.
-        accepts_complex: the entry takes operands in the real representation of complex tensors.
-        min_opset: least target opset at which the entry has a form.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    cases: tuple[Case, ...] = ()
-    accepts_complex: bool = False
-    min_opset: int = 13
+    name: str  # the operator in the source's spelling
+    function: Callable[..., Any]  # `function(op, *operands, **attributes)`, giving a value or a tuple of values
+    cases: tuple[Case, ...] = ()  # the evidence
+    accepts_complex: bool = False  # the entry takes operands in the real representation of complex tensors
+    min_opset: int = 13  # least target opset at which the entry has a form
 
     @property
     def summary(self) -> str:
@@ -143,19 +135,12 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
 
 @dataclass(frozen=True)
 class SemanticsEntry:
-    """What one ONNX operator means, for some of its versions.
+    """What one ONNX operator means, for some of its versions."""
 
-    Attributes:
-        domain: operator domain, ``""`` for ai.onnx.
-        op_type: operator name.
-        versions: the schema's since_versions that the function covers, ascending.
-        function: ``function(xp, *inputs, **attributes)``.
-    """
-
-    domain: str
-    op_type: str
-    versions: tuple[int, ...]
-    function: Callable[..., Any]
+    domain: str  # operator domain, "" for ai.onnx
+    op_type: str  # operator name
+    versions: tuple[int, ...]  # the schema's since_versions that the function covers, ascending
+    function: Callable[..., Any]  # `function(xp, *inputs, **attributes)`
     cases: tuple[Case, ...] = ()
 
 

@@ -51,21 +51,14 @@ from onnxport.tracing.trust.pytorch_archive import check_archive
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced model.
+    """A traced model."""
 
-    Attributes:
-        program: torch.export's program, not decomposed and not functional.
-        inputs: placeholder and name of each tensor input, in the order of the flattened arguments.
-        outputs: name of each leaf of the result.
-        symbols: names of the symbolic dimensions by torch's symbol.
-        notes: how it was traced.
-    """
-
-    program: ExportedProgram
+    program: ExportedProgram  # torch.export's program, not decomposed and not functional
+    # Placeholder and name of each tensor input, in the order of the flattened arguments.
     inputs: tuple[tuple[str, str], ...]
-    outputs: tuple[str, ...]
-    symbols: dict[str, str]
-    notes: tuple[str, ...]
+    outputs: tuple[str, ...]  # name of each leaf of the result
+    symbols: dict[str, str]  # names of the symbolic dimensions by torch's symbol
+    notes: tuple[str, ...]  # how it was traced
 
     def functional(self, reason: str) -> Traced:
         """The same model after torch's functionalisation: no in-place operators, no views that are written to."""

@@ -19,17 +19,11 @@ from onnxport.tracing import dimensions
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a module: what torch.export is given.
-
-    Attributes:
-        module: the module.
-        args: positional inputs.
-        kwargs: keyword inputs, in the order of the signature.
-    """
+    """A call of a module: what torch.export is given."""
 
     module: torch.nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[Any, ...]  # positional inputs
+    kwargs: dict[str, Any]  # keyword inputs, in the order of the signature
 
     @property
     def combined(self) -> dict[str, Any]:
@@ -161,15 +155,10 @@ def output_paths(spec: pytree.TreeSpec) -> list[str]:
 
 @dataclass(frozen=True)
 class Dims:
-    """Which dimensions of which inputs vary.
+    """Which dimensions of which inputs vary."""
 
-    Attributes:
-        shapes: torch.export's ``dynamic_shapes``.
-        names: name of each varying dimension, by the leaf's path and the axis.
-    """
-
-    shapes: Any
-    names: dict[tuple[str, int], str]
+    shapes: Any  # torch.export's `dynamic_shapes`
+    names: dict[tuple[str, int], str]  # name of each varying dimension, by the leaf's path and the axis
 
 
 def default_dims(call: Call) -> Dims:

@@ -71,16 +71,11 @@ def _load_skops(place: Path, allow_code: bool) -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """One graph input.
-
-    Attributes:
-        name: its name.
-        dtype: its element type.
-        dims: its dimensions beyond the batch: none of a vector (documents, labels), named ones where they vary.
-    """
+    """One graph input."""
 
     name: str
     dtype: ir.DataType
+    # Its dimensions beyond the batch: none of a vector (documents, labels), named ones where they vary.
     dims: tuple[int | str, ...]
 
 

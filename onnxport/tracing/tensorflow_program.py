@@ -22,19 +22,12 @@ Dims = tuple[int | str | None, ...] | None
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output of a program.
+    """One input or output of a program."""
 
-    Attributes:
-        name: the user's name for it.
-        tensor: the graph's tensor.
-        dtype: its element type.
-        shape: its dimensions, dynamic ones by name; None where the rank is unknown.
-    """
-
-    name: str
-    tensor: Any
+    name: str  # the user's name for it
+    tensor: Any  # the graph's tensor
     dtype: ir.DataType
-    shape: Dims
+    shape: Dims  # its dimensions, dynamic ones by name; None where the rank is unknown
 
     @classmethod
     def given(cls, name: str, tensor: tf.Tensor, axes: Mapping[int, str | None], *, shared_batch: bool) -> Port:
@@ -50,35 +43,22 @@ class Port:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable or large constant that the program captured.
+    """A variable or large constant that the program captured."""
 
-    Attributes:
-        name: its own name.
-        read: gives its present value as an eager tensor, without a copy.
-        dtype: element type.
-        shape: its shape.
-    """
-
-    name: str
-    read: Callable[[], Any]
+    name: str  # its own name
+    read: Callable[[], Any]  # gives its present value as an eager tensor, without a copy
     dtype: ir.DataType
     shape: tuple[int, ...]
 
 
 @dataclass
 class Program:
-    """A traced TensorFlow program.
+    """A traced TensorFlow program."""
 
-    Attributes:
-        graph: the graph, nodes in any order.
-        inputs: the user's inputs.
-        outputs: the results.
-        captured: what stands for the graph's other placeholders, by tensor name: `Variable`, eager tensor or resource.
-    """
-
-    graph: Any
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    graph: Any  # the graph, nodes in any order
+    inputs: tuple[Port, ...]  # the user's inputs
+    outputs: tuple[Port, ...]  # the results
+    # What stands for the graph's other placeholders, by tensor name: `Variable`, eager tensor or resource.
     captured: Mapping[str, Any] = field(default_factory=dict)
     _functions: dict[tuple[str, Any], Any] = field(default_factory=dict)
 

@@ -258,31 +258,20 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class _Tally:
-    """What the comparison of a block of elements came to.
+    """What the comparison of a block of elements came to."""
 
-    Attributes:
-        unlike: how many differ in NaN or infinity; `unlike_at`: where the first one lies in the whole output.
-        beyond: how many lie beyond the budget or are unlike.
-        excused: how many may differ and do; `saturated`: as in `lowest_for_infinity`.
-        all_nan: all of the source's elements are NaN.
-        differences: absolute, where both sides are finite.
-        judged: the greatest error that was judged; `use`: how much of its budget the worst element takes, `allowed`: that budget.
-        ulp: the greatest difference in units of the last place.
-        products: of both sides scaled, of the source with itself, of the converted with itself.
-    """
-
-    unlike: int
-    unlike_at: int
-    beyond: int
-    excused: int
-    saturated: int
-    all_nan: bool
-    differences: np.ndarray
-    judged: float
-    use: float
-    allowed: float
-    ulp: float | None
-    products: tuple[float, float, float]
+    unlike: int  # how many differ in NaN or infinity
+    unlike_at: int  # where the first of them lies in the whole output
+    beyond: int  # how many lie beyond the budget or are unlike
+    excused: int  # how many may differ and do
+    saturated: int  # as in `lowest_for_infinity`
+    all_nan: bool  # all of the source's elements are NaN
+    differences: np.ndarray  # absolute, where both sides are finite
+    judged: float  # the greatest error that was judged
+    use: float  # how much of its budget the worst element takes
+    allowed: float  # that budget
+    ulp: float | None  # the greatest difference in units of the last place
+    products: tuple[float, float, float]  # of both sides scaled, of the source and of the converted with itself
 
 
 def _judge_floats(

@@ -33,42 +33,27 @@ _SINGLE = 2.0**-23
 
 @dataclass(frozen=True)
 class Pair:
-    """One output of both sides, or one part of an output that is a sequence or map.
-
-    Attributes:
-        name: its name.
-        expected: what the source gives.
-        result: what the converted model gives.
-        index: the output's place among the source's outputs.
-        converted_index: its place among the converted model's.
-        path: the keys that lead from the output to the part.
-    """
+    """One output of both sides, or one part of an output that is a sequence or map."""
 
     name: str
-    expected: Any
-    result: Any
-    index: int
-    converted_index: int
-    path: tuple[Any, ...] = ()
+    expected: Any  # what the source gives
+    result: Any  # what the converted model gives
+    index: int  # the output's place among the source's outputs
+    converted_index: int  # its place among the converted model's
+    path: tuple[Any, ...] = ()  # the keys that lead from the output to the part
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Further runs of the source.
+    """Further runs of the source."""
 
-    Attributes:
-        truth: its results in float64; None where it can't.
-        moved: its results with inputs and weights off by a few units in the last place.
-        twins: results of the source and of the converted model on the same inputs, off by enough to part what is tied.
-        coarse: epsilon of the coarsest type that it computes in, whatever type its outputs have; None where that is theirs.
-        stopped: the guard of a foreign file's runs has ended one of these, so that some are missing.
-    """
-
-    truth: Outputs | None = None
-    moved: tuple[Outputs, ...] = ()
+    truth: Outputs | None = None  # its results in float64; None where it can't
+    moved: tuple[Outputs, ...] = ()  # its results with inputs and weights off by a few units in the last place
+    # Results of the source and of the converted model on the same inputs, off by enough to part what is tied.
     twins: tuple[tuple[Outputs, Outputs], ...] = ()
+    # Epsilon of the coarsest type that it computes in, whatever type its outputs have; None where that is theirs.
     coarse: float | None = None
-    stopped: bool = False
+    stopped: bool = False  # the guard of a foreign file's runs has ended one of these, so that some are missing
 
 
 def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Evidence:

@@ -72,21 +72,13 @@ def _is_open(report: OutputReport) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """Both sides' results on one set of inputs.
-
-    Attributes:
-        parties: both sides.
-        item: the set of inputs, in graph order.
-        own: the same in the source's order.
-        pairs: the outputs.
-        same_dtype: element types must be equal; else their kinds must.
-    """
+    """Both sides' results on one set of inputs."""
 
     parties: Comparison
-    item: InputSet
-    own: Sequence[Any]
+    item: InputSet  # the set of inputs, in graph order
+    own: Sequence[Any]  # the same in the source's order
     pairs: tuple[Pair, ...]
-    same_dtype: bool
+    same_dtype: bool  # element types must be equal; else their kinds must
 
     @classmethod
     def of(cls, parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Sequence[Pair]) -> Trial:

@@ -18,22 +18,15 @@ _SUMS = frozenset("ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceSumSquare Reduce
 
 @dataclass(frozen=True)
 class Numerics:
-    """Facts about the arithmetic of a source; a converted model is never asked for its own.
+    """Facts about the arithmetic of a source; a converted model is never asked for its own."""
 
-    Attributes:
-        length: K, the longest sum of products; 1 where there is none.
-        coarse: the epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere;
-            else None.
-        trees: it holds tree ensembles, so that its results jump.
-        direct_trees: all of them read the graph's inputs as they are: nothing is rounded before a threshold.
-        random: names of the outputs that depend on a random operator.
-    """
-
-    length: int = 1
+    length: int = 1  # K, the longest sum of products; 1 where there is none
+    # The epsilon of the coarsest type that it computes in, whatever type its outputs have: a 16-bit one somewhere; else
+    # None.
     coarse: float | None = None
-    trees: bool = False
-    direct_trees: bool = False
-    random: frozenset[str] = frozenset()
+    trees: bool = False  # it holds tree ensembles, so that its results jump
+    direct_trees: bool = False  # all of them read the graph's inputs as they are: nothing is rounded before a threshold
+    random: frozenset[str] = frozenset()  # names of the outputs that depend on a random operator
 
 
 def of_model(model: ir.Model) -> Numerics:

@@ -36,23 +36,15 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides bound to their inputs, ready to run.
+    """Both sides bound to their inputs, ready to run."""
 
-    Attributes:
-        source: the side that counts as right.
-        converted: the side under test.
-        order: for each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
-        specs: the inputs of the ONNX graph, where there is one.
-        graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
-        tolerance: what the user allows.
-    """
-
-    source: Runner
-    converted: Runner
+    source: Runner  # the side that counts as right
+    converted: Runner  # the side under test
+    # For each graph input the source's leaf that feeds it; None where the source takes leaves in graph order.
     order: tuple[int, ...] | None
-    specs: tuple[InputSpec, ...] | None
-    graph: ir.Model | None
-    tolerance: Tolerance
+    specs: tuple[InputSpec, ...] | None  # the inputs of the ONNX graph, where there is one
+    graph: ir.Model | None  # the ONNX graph that is one of the sides or lies between them; None where there is none
+    tolerance: Tolerance  # what the user allows
 
     @property
     def chances(self) -> ir.Model | None:

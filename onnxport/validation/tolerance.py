@@ -40,23 +40,15 @@ _FLOAT64_RUN, _OWN_RUNS = "its float64 run", "its own runs under one unit in the
 
 @dataclass(frozen=True)
 class Budget:
-    """How far elements may lie apart.
+    """How far elements may lie apart."""
 
-    Attributes:
-        absolute: allowed error, a number or an array that broadcasts to the output.
-        relative: allowed error relative to the source's value.
-        origin: in words, where it came from.
-        truth: the values that errors are measured against; by default the source's result.
-        believing: the budget if the float64 run is right where none of the moved runs bears it out; None where they all do.
-        doubtful: those elements.
-    """
-
-    absolute: Any = 0.0
-    relative: float = 0.0
-    origin: str = "exact"
-    truth: np.ndarray | None = None
+    absolute: Any = 0.0  # allowed error, a number or an array that broadcasts to the output
+    relative: float = 0.0  # allowed error relative to the source's value
+    origin: str = "exact"  # in words, where it came from
+    truth: np.ndarray | None = None  # the values that errors are measured against; by default the source's result
+    # The budget if the float64 run is right where none of the moved runs bears it out; None where they all do.
     believing: Budget | None = None
-    doubtful: np.ndarray | None = None
+    doubtful: np.ndarray | None = None  # those elements
 
     def limit(self, magnitude: np.ndarray) -> np.ndarray:
         """The allowed error for elements of the given magnitude."""

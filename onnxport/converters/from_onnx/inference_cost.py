@@ -20,17 +20,11 @@ _RANK_OF_CONTENT = frozenset(("ConstantOfShape", "Expand", "Reshape", "Tile"))
 
 @dataclass(frozen=True)
 class InferenceCost:
-    """At most how many dimensions inference writes.
+    """At most how many dimensions inference writes."""
 
-    Attributes:
-        shapes: for the shapes of all values.
-        contents: for the contents of vectors, which it follows with ``data_prop``.
-        nodes: all nodes, those of functions once for each call.
-    """
-
-    shapes: int
-    contents: int
-    nodes: int
+    shapes: int  # for the shapes of all values
+    contents: int  # for the contents of vectors, which it follows with `data_prop`
+    nodes: int  # all nodes, those of functions once for each call
 
     @property
     def bearable(self) -> bool:

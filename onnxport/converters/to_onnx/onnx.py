@@ -25,22 +25,15 @@ _IR_OF_FUNCTIONS = 8
 
 @dataclass(frozen=True)
 class Edited:
-    """An ONNX model that was converted to ONNX.
+    """An ONNX model that was converted to ONNX."""
 
-    Attributes:
-        source: what the result has to agree with: the part of the model that was asked for, under the names that were asked
-            for and with the dimensions that are to vary, its nodes as they are.
-        result: the same with sizes fixed, at the opset that was asked for.
-        request: the request with the inputs under their new names.
-        whole: the model as it was.
-        part: what was cut out of it, under its own names; None where nothing was cut.
-    """
-
+    # What the result has to agree with: the part of the model that was asked for, under the names that were asked for
+    # and with the dimensions that are to vary, its nodes as they are.
     source: OnnxModel
-    result: OnnxModel
-    request: Request
-    whole: OnnxModel
-    part: OnnxModel | None = None
+    result: OnnxModel  # the same with sizes fixed, at the opset that was asked for
+    request: Request  # the request with the inputs under their new names
+    whole: OnnxModel  # the model as it was
+    part: OnnxModel | None = None  # what was cut out of it, under its own names; None where nothing was cut
 
 
 def edit(model: OnnxModel, request: Request) -> Edited:

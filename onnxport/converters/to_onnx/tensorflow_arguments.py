@@ -26,17 +26,11 @@ _HINTS = frozenset(
 
 @dataclass(frozen=True)
 class _Definition:
-    """What the lowering needs of an operator's definition.
+    """What the lowering needs of an operator's definition."""
 
-    Attributes:
-        arguments: per input argument the attribute that counts it, or None for a single tensor.
-        implied: attributes that follow from the inputs and results.
-        defaults: default values.
-    """
-
-    arguments: tuple[str | None, ...]
-    implied: frozenset[str]
-    defaults: dict[str, Any]
+    arguments: tuple[str | None, ...]  # per input argument the attribute that counts it, or None for a single tensor
+    implied: frozenset[str]  # attributes that follow from the inputs and results
+    defaults: dict[str, Any]  # default values
 
 
 _definitions: dict[str, _Definition] = {}

@@ -23,28 +23,19 @@ WAY_OUT = "give inputs of your own, smaller ones, or convert with validate=False
 
 @dataclass
 class Guard:
-    """Bounds for the runs of one conversion.
+    """Bounds for the runs of one conversion."""
 
-    Attributes:
-        model_bytes: size of the model.
-        nodes: how many nodes its graph has.
-        drawn: nobody gave the inputs: they are drawn from the sizes that the model declares.
-        number: tells it from other guards, in the helper process too.
-        spent: seconds that reading its nodes and its runs have taken so far: of the processor where others hold the machine, else
-            of the clock.
-        waited: seconds by the clock that its runs have taken so far.
-        used: whether a session was opened under it.
-        stopped: the error of a run that took too much; empty where none did.
-    """
-
-    model_bytes: int
-    nodes: int = 0
-    drawn: bool = False
+    model_bytes: int  # size of the model
+    nodes: int = 0  # how many nodes its graph has
+    drawn: bool = False  # nobody gave the inputs: they are drawn from the sizes that the model declares
+    # Tells it from other guards, in the helper process too.
     number: int = field(default_factory=itertools.count(1).__next__)
+    # Seconds that reading its nodes and its runs have taken so far: of the processor where others hold the machine,
+    # else of the clock.
     spent: float = 0.0
-    waited: float = 0.0
-    used: bool = False
-    stopped: str = ""
+    waited: float = 0.0  # seconds by the clock that its runs have taken so far
+    used: bool = False  # whether a session was opened under it
+    stopped: str = ""  # the error of a run that took too much; empty where none did
 
     def seconds(self, input_bytes: int) -> float:
         """What is left for runs on inputs of that size."""

@@ -20,32 +20,19 @@ NO_KERNEL = "onnxruntime has no kernel"
 
 @dataclass(frozen=True)
 class Defect:
-    """Operators that onnxruntime lacks, or gets wrong, for some element types.
+    """Operators that onnxruntime lacks, or gets wrong, for some element types."""
 
-    Attributes:
-        operators: operator names in `domain`.
-        write: writes the replacement of one node; it gives one value, or one for each of the node's outputs.
-        instead: the replacement in words, for the report.
-        reason: what goes wrong without it.
-        dtypes: the element types concerned; empty for any.
-        operands: which inputs are looked at; None for all, and for the outputs too.
-        opsets: the opsets concerned.
-        applies: a further condition on the node.
-        link: where the defect is written down in public.
-        domain: the operators' domain.
-        misread: onnxruntime loads the operator and gives other results than its definition: a source with it can't be run there.
-    """
-
-    operators: tuple[str, ...]
-    write: Write
-    instead: str
-    reason: str = NO_KERNEL
-    dtypes: frozenset[ir.DataType] = frozenset()
-    operands: tuple[int, ...] | None = None
-    opsets: range = ALL_OPSETS
-    applies: Callable[[ir.Node], bool] | None = None
-    link: str = ""
-    domain: str = ""
+    operators: tuple[str, ...]  # operator names in `domain`
+    write: Write  # writes the replacement of one node; it gives one value, or one for each of the node's outputs
+    instead: str  # the replacement in words, for the report
+    reason: str = NO_KERNEL  # what goes wrong without it
+    dtypes: frozenset[ir.DataType] = frozenset()  # the element types concerned; empty for any
+    operands: tuple[int, ...] | None = None  # which inputs are looked at; None for all, and for the outputs too
+    opsets: range = ALL_OPSETS  # the opsets concerned
+    applies: Callable[[ir.Node], bool] | None = None  # a further condition on the node
+    link: str = ""  # where the defect is written down in public
+    domain: str = ""  # the operators' domain
+    # The operator is loaded and gives other results than its definition: a source with it can't be run there.
     misread: bool = False
 
     def concerns(self, node: ir.Node, opset: int) -> bool:

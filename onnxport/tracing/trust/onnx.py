@@ -59,21 +59,14 @@ def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Calla
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where nodes stand.
+    """Where nodes stand."""
 
-    Attributes:
-        opsets: versions by domain.
-        values: names of the values that are given so far, of each graph around and of the graph itself.
-        place: the graphs around, for errors.
-        attributes: of the function around; None outside of one.
-        depth: how many graphs lie around the nodes, their own included.
-    """
-
-    opsets: dict[str, int]
+    opsets: dict[str, int]  # versions by domain
+    # Names of the values that are given so far, of each graph around and of the graph itself.
     values: tuple[set[str], ...] = ()
-    place: str = ""
-    attributes: frozenset[str] | None = None
-    depth: int = 0
+    place: str = ""  # the graphs around, for errors
+    attributes: frozenset[str] | None = None  # of the function around; None outside of one
+    depth: int = 0  # how many graphs lie around the nodes, their own included
 
     def knows(self, name: str) -> bool:
         """Whether a value is given."""

@@ -13,19 +13,12 @@ from onnxport.graph.schema import any_schema
 
 @dataclass(frozen=True)
 class Signature:
-    """What a schema asks of a node.
+    """What a schema asks of a node."""
 
-    Attributes:
-        inputs: the least and the greatest number of operands.
-        outputs: the least and the greatest number of results.
-        single: for each operand whether it must be there.
-        attributes: by name their type and whether they must be there.
-    """
-
-    inputs: tuple[int, int]
-    outputs: tuple[int, int]
-    single: tuple[bool, ...]
-    attributes: dict[str, tuple[int, bool]]
+    inputs: tuple[int, int]  # the least and the greatest number of operands
+    outputs: tuple[int, int]  # the least and the greatest number of results
+    single: tuple[bool, ...]  # for each operand whether it must be there
+    attributes: dict[str, tuple[int, bool]]  # by name their type and whether they must be there
 
 
 @cache

@@ -37,15 +37,11 @@ _LONGEST, _MOST_DIGITS = 4096, 18
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Where a model's data files may lie.
+    """Where a model's data files may lie."""
 
-    Attributes:
-        path: the folder that locations are relative to.
-        real: folders, symbolic links resolved, in which they must lie in the end: the model's, and the one where the model
-            really lies if it is a link itself.
-    """
-
-    path: Path
+    path: Path  # the folder that locations are relative to
+    # Folders, symbolic links resolved, in which they must lie in the end: the model's, and the one where the model
+    # really lies if it is a link itself.
     real: tuple[Path, ...]
 
     @classmethod

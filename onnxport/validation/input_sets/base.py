@@ -16,23 +16,14 @@ Kind = Literal["ordinary", "edges", "not finite"]
 
 @dataclass(frozen=True)
 class InputSet:
-    """Leaves in the order of the graph's inputs, and what kind of set they are.
+    """Leaves in the order of the graph's inputs, and what kind of set they are."""
 
-    Attributes:
-        name: ``"given"``, ``"other sizes"``, ...
-        leaves: arrays; lists, dicts and None where the input is a sequence, map or absent optional.
-        optional: a source that can't run on it has not failed: the set is then left out.
-        cheap: a row costs next to nothing, so that many of them cost little more than one.
-        attempt: which of several ways to draw the set it is.
-        certain: random operators have no choice on it, so that their outputs can be compared by value.
-    """
-
-    name: str
-    leaves: tuple[Any, ...]
-    optional: bool = True
-    cheap: bool = False
-    attempt: int = 0
-    certain: bool = False
+    name: str  # "given", "other sizes", ...
+    leaves: tuple[Any, ...]  # arrays; lists, dicts and None where the input is a sequence, map or absent optional
+    optional: bool = True  # a source that can't run on it has not failed: the set is then left out
+    cheap: bool = False  # a row costs next to nothing, so that many of them cost little more than one
+    attempt: int = 0  # which of several ways to draw the set it is
+    certain: bool = False  # random operators have no choice on it, so that their outputs can be compared by value
 
     @property
     def drawn_empty(self) -> bool:

@@ -138,17 +138,11 @@ def consumers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What is computed from an input.
+    """What is computed from an input."""
 
-    Attributes:
-        sizes: the size of something depends on it.
-        divides: whole numbers are divided by something that depends on it.
-        floats: floating-point numbers depend on it.
-    """
-
-    sizes: bool = False
-    divides: bool = False
-    floats: bool = False
+    sizes: bool = False  # the size of something depends on it
+    divides: bool = False  # whole numbers are divided by something that depends on it
+    floats: bool = False  # floating-point numbers depend on it
 
 
 def owners_of(graph: ir.Graph) -> dict[int, ir.Node]:

@@ -45,21 +45,14 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class Attempt:
-    """How a set is drawn where earlier ones are such that the source can't run.
+    """How a set is drawn where earlier ones are such that the source can't run."""
 
-    Attributes:
-        spread: free dimensions all differ, so that a confusion of two shows; else they are equal.
-        whole: integers of unknown meaning are of any size, small indices, or sizes that occur in the graph.
-        positive: floating-point numbers are positive.
-        known: words and categories are such as the graph knows.
-        seed: of the draw.
-    """
-
-    spread: bool = True
+    spread: bool = True  # free dimensions all differ, so that a confusion of two shows; else they are equal
+    # Integers of unknown meaning are of any size, small indices, or sizes that occur in the graph.
     whole: Literal["any", "indices", "sizes"] = "any"
-    positive: bool = False
-    known: bool = False
-    seed: int = 0
+    positive: bool = False  # floating-point numbers are positive
+    known: bool = False  # words and categories are such as the graph knows
+    seed: int = 0  # of the draw
 
 
 def attempts() -> Iterator[Attempt]:

@@ -28,20 +28,13 @@ Reader = Callable[[Sequence[Any]], np.ndarray]
 
 @dataclass(frozen=True)
 class Column:
-    """Where a column that trees read comes from: ``slope * input[:, place] + shift``.
+    """Where a column that trees read comes from: ``slope * input[:, place] + shift``."""
 
-    Attributes:
-        leaf: which input.
-        place: which column of it.
-        slope: of the line.
-        shift: of the line.
-        copied_as: where the column is a copy, the type whose numbers come through as they are; None where it is computed.
-    """
-
-    leaf: int
-    place: int
-    slope: float = 1.0
-    shift: float = 0.0
+    leaf: int  # which input
+    place: int  # which column of it
+    slope: float = 1.0  # of the line
+    shift: float = 0.0  # of the line
+    # Where the column is a copy, the type whose numbers come through as they are; None where it is computed.
     copied_as: np.dtype | None = None
 
 

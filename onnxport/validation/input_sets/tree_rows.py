@@ -99,19 +99,13 @@ def _features_of(leaves: Sequence[Any], features: Reader | None) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Route:
-    """How rows come to a split.
+    """How rows come to a split."""
 
-    Attributes:
-        target: the column that it compares.
-        level: the threshold that it compares it with.
-        starts: which of the given rows the one below the threshold, the one on it and the one above it are made of.
-        box: between which numbers the columns lie that can be traced to inputs.
-    """
-
-    target: int
-    level: float
+    target: int  # the column that it compares
+    level: float  # the threshold that it compares it with
+    # Which of the given rows the one below the threshold, the one on it and the one above it are made of.
     starts: tuple[int, int, int]
-    box: dict[int, tuple[float, float]]
+    box: dict[int, tuple[float, float]]  # between which numbers the columns lie that can be traced to inputs
 
 
 def _route(

@@ -17,23 +17,14 @@ _LEVELS = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The splits of one node's trees.
+    """The splits of one node's trees."""
 
-    Attributes:
-        features: the value that the trees read.
-        column: the column that each split compares.
-        level: the threshold that it compares it with.
-        upper: whether "true" means numbers up to the threshold (else from it on).
-        parent: the split above each one; -1 at a root.
-        taken: whether a split hangs on the true branch of the one above.
-    """
-
-    features: ir.Value
-    column: np.ndarray
-    level: np.ndarray
-    upper: np.ndarray
-    parent: np.ndarray
-    taken: np.ndarray
+    features: ir.Value  # the value that the trees read
+    column: np.ndarray  # the column that each split compares
+    level: np.ndarray  # the threshold that it compares it with
+    upper: np.ndarray  # whether "true" means numbers up to the threshold (else from it on)
+    parent: np.ndarray  # the split above each one; -1 at a root
+    taken: np.ndarray  # whether a split hangs on the true branch of the one above
 
 
 def ensembles(graph: ir.Graph) -> list[Ensemble]:

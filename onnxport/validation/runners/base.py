@@ -23,19 +23,13 @@ Outputs = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input of a graph.
-
-    Attributes:
-        name: its name.
-        dtype: element type; None for a sequence, map or optional of unknown element type.
-        dims: sizes, symbolic ones by name, unknown ones None; None where the rank is unknown.
-        kind: ``"tensor"``, ``"sequence"``, ``"optional"`` or ``"map"``.
-    """
+    """One input of a graph."""
 
     name: str
-    dtype: np.dtype | None
+    dtype: np.dtype | None  # element type; None for a sequence, map or optional of unknown element type
+    # Sizes, symbolic ones by name, unknown ones None; None where the rank is unknown.
     dims: tuple[int | str | None, ...] | None
-    kind: str = "tensor"
+    kind: str = "tensor"  # "tensor", "sequence", "optional" or "map"
 
 
 @dataclass(frozen=True)
@@ -78,15 +72,10 @@ class Binding:
 
 @dataclass(frozen=True)
 class Example:
-    """The user's inputs as flat leaves in the order of the framework's pytrees.
+    """The user's inputs as flat leaves in the order of the framework's pytrees."""
 
-    Attributes:
-        names: path of each leaf (``ids``, ``past.0.key``).
-        leaves: NumPy arrays; lists, dicts and None where the input is a sequence, map or absent.
-    """
-
-    names: tuple[str, ...] = ()
-    leaves: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()  # path of each leaf (`ids`, `past.0.key`)
+    leaves: tuple[Any, ...] = ()  # NumPy arrays; lists, dicts and None where the input is a sequence, map or absent
 
 
 class Runner(ABC):
