@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
@@ -243,6 +244,9 @@ class Lowering:
         complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results) or holds_complex(
             args, kwargs
         )
+        if (empty := _without_elements(op, results)) is not None:
+            with op.at(source, results):
+                return _checked(op, name, empty, results, value, source)
         entry = aten.find(name, accepts_complex=complex_valued)
         refusal: UnsupportedOperator | None = None
         if entry is not None:
@@ -353,6 +357,16 @@ def _defects_placed(name: str, source: Source) -> Iterator[None]:
         raise MapEntryError(f"{name} (at {source.where}): {error}") from error
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, AssertionError) as error:
         raise MapEntryError(f"{name} (at {source.where}): {type(error).__name__}: {error}") from error
+
+
+def _without_elements(op: OpBuilder, results: Sequence[Expected | None]) -> list[ir.Value] | None:
+    """Results of known shapes that hold no element, whatever the operator; None where one may hold some."""
+    empty = []
+    for dtype, shape in (stored(item) for item in results if item is not None):
+        if shape is None or 0 not in shape or not all(isinstance(size, int) for size in shape):
+            return None
+        empty.append(op.Identity(op.const(np.zeros(shape), dtype)))
+    return empty if empty and len(empty) == len(results) else None
 
 
 def _checked(

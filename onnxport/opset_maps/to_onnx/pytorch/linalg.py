@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +19,7 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
 Values = tuple[ir.Value, ...]
+Entry = Callable[..., ir.Value | Values]
 
 
 def _matrices(*shape: int, seed: int = 0) -> np.ndarray:
@@ -44,9 +46,40 @@ def _info(op: OpBuilder, a: ir.Value) -> ir.Value:
     return op.Expand(op.const(0, ir.DataType.INT32), batch)
 
 
-def _square(a: ir.Value) -> None:
-    if a.shape is not None and 0 in a.shape:
-        raise UnsupportedOperator("matrices without elements")
+Fill = Callable[[list[int]], np.ndarray]
+
+
+def _ones(shape: list[int]) -> np.ndarray:
+    return np.ones(shape)
+
+
+def _zeros(shape: list[int]) -> np.ndarray:
+    return np.zeros(shape)
+
+
+def _identities(shape: list[int]) -> np.ndarray:
+    return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape) if len(shape) > 1 else np.zeros(shape)
+
+
+def _of_nothing(first: Fill = _zeros) -> Callable[[Entry], Entry]:
+    """An entry whose results of matrices without elements are constants: zeros, but for the first."""
+
+    def decorator(entry: Entry) -> Entry:
+        @functools.wraps(entry)
+        def lowered(op: OpBuilder, a: ir.Value, *args: object, **kwargs: object) -> ir.Value | Values:
+            if a.shape is None or 0 not in list(a.shape)[-2:]:
+                return entry(op, a, *args, **kwargs)
+            values = []
+            for i, item in enumerate(op.results):
+                shape = [size for size in (item.shape if item is not None else None) or () if isinstance(size, int)]
+                if item is None or item.shape is None or len(shape) < len(item.shape):
+                    raise UnsupportedOperator("matrices without elements in a batch of dynamic size")
+                values.append(op.const((_zeros if i else first)(shape), item.dtype))
+            return tuple(values) if len(values) > 1 else values[0]
+
+        return lowered
+
+    return decorator
 
 
 # -- determinants ------------------------------------------------------------------------------------------------------
@@ -56,11 +89,15 @@ def _square(a: ir.Value) -> None:
     "aten::linalg_det",
     "aten::det",
     "aten::_linalg_det",
-    cases=[case(torch.linalg.det, f32(3, 4, 4), dynamic=True), case(torch.det, f64(5, 5))],
+    cases=[
+        case(torch.linalg.det, f32(3, 4, 4), dynamic=True),
+        case(torch.det, f64(5, 5)),
+        case(torch.det, f32(2, 0, 0)),
+    ],
 )
+@_of_nothing(_ones)
 def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     """The product of U's diagonal."""
-    _square(a)
     value = op.cast_like(linear_algebra.determinant(op, a)[0], a)
     return (value, *_factored(op, a)) if len(op.results) > 1 else value
 
@@ -71,18 +108,18 @@ def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     "aten::_linalg_slogdet",
     cases=[case(torch.linalg.slogdet, f32(3, 4, 4), dynamic=True)],
 )
+@_of_nothing(_ones)
 def slogdet(op: OpBuilder, a: ir.Value) -> Values:
     """Sign and logarithm of the product of U's diagonal."""
-    _square(a)
     _, sign, logarithm = linear_algebra.determinant(op, a)
     result = op.cast_like(sign, a), op.cast_like(logarithm, a)
     return (*result, *_factored(op, a)) if len(op.results) > 2 else result
 
 
 @aten.lower("aten::logdet", cases=[case(torch.logdet, _positive(3, 4, 4))])
+@_of_nothing()
 def logdet(op: OpBuilder, a: ir.Value) -> ir.Value:
     """The logarithm of the determinant, NaN where that is negative."""
-    _square(a)
     _, sign, logarithm = linear_algebra.determinant(op, a)
     return op.cast_like(op.Where(op.Less(sign, 0.0), op.const(np.nan, ir.DataType.DOUBLE), logarithm), a)
 
@@ -106,9 +143,9 @@ def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Val
         case(torch.linalg.lu_factor_ex, f32(3, 5)),
     ],
 )
+@_of_nothing()
 def lu_factor(op: OpBuilder, a: ir.Value, pivot: bool = True, check_errors: bool = False) -> Values:
     """Gaussian elimination with row exchange."""
-    _square(a)
     return (*_factored(op, a, pivot=pivot), _info(op, a))
 
 
@@ -151,9 +188,9 @@ def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value
     "aten::linalg_lu",
     cases=[case(torch.linalg.lu, f32(2, 4, 4)), case(torch.linalg.lu, f32(5, 3)), case(torch.linalg.lu, f32(3, 5))],
 )
+@_of_nothing(_identities)
 def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     """Permutation, lower and upper triangle."""
-    _square(a)
     factors, _, order = linear_algebra.lu(op, a, pivot=pivot)
     lower, upper = _triangles(op, op.cast_like(factors, a))
     empty = op.const(np.zeros(0, np.float32), a.dtype)
@@ -164,11 +201,11 @@ def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     "aten::lu_unpack",
     cases=[case(lambda a: torch.lu_unpack(*torch.linalg.lu_factor(a)), f32(2, 4, 4))],
 )
+@_of_nothing(_identities)
 def lu_unpack(
     op: OpBuilder, LU_data: ir.Value, LU_pivots: ir.Value, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Values:
     """Permutation, lower and upper triangle of compact factors."""
-    _square(LU_data)
     empty = op.const(np.zeros(0, np.float32), LU_data.dtype)
     lower, upper = _triangles(op, LU_data) if unpack_data else (empty, empty)
     if not unpack_pivots:
@@ -191,7 +228,6 @@ def lu_solve(
     op: OpBuilder, LU: ir.Value, pivots: ir.Value, B: ir.Value, *, left: bool = True, adjoint: bool = False
 ) -> ir.Value:
     """The matrix put together again, and solved with."""
-    _square(LU)
     lower, upper = _triangles(op, op.cast(LU, ir.DataType.DOUBLE))
     order = _order_of_swaps(op, pivots, size(op, LU, -2))
     a = op.MatMul(_permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
@@ -237,11 +273,11 @@ def _is_vector(a: ir.Value, b: ir.Value) -> bool:
         case(lambda a, b: torch.linalg.solve(a, b, left=False), _matrices(4, 4), f32(2, 3, 4)),
     ],
 )
+@_of_nothing()
 def solve(
     op: OpBuilder, A: ir.Value, B: ir.Value, *, left: bool = True, check_errors: bool = False
 ) -> ir.Value | Values:
     """Gauss and Jordan's elimination with row exchange."""
-    _square(A)
     vector = _is_vector(A, B)
     b = op.Unsqueeze(B, op.axes(-1)) if vector else B
     result = _solved(op, A, b, left=left or vector)
@@ -257,9 +293,9 @@ def solve(
     "aten::linalg_inv_ex",
     cases=[case(torch.linalg.inv, _matrices(2, 4, 4), dynamic=True), case(torch.linalg.inv_ex, _matrices(3, 3))],
 )
+@_of_nothing()
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
-    _square(A)
     result = op.cast_like(linear_algebra.inverse(op, A), A)
     return (result, _info(op, A)) if len(op.results) > 1 else result
 
@@ -280,7 +316,6 @@ def solve_triangular(
     op: OpBuilder, x: ir.Value, B: ir.Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> ir.Value:
     """Substitution."""
-    _square(x)
     if left:
         return op.cast_like(linear_algebra.solve_triangular(op, x, B, upper=upper, unit=unitriangular), x)
     a, b = transposed(op, x), transposed(op, B)
@@ -296,7 +331,6 @@ def triangular_solve(
     op: OpBuilder, x: ir.Value, A: ir.Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Values:
     """Substitution, and the coefficients as they were."""
-    _square(A)
     a = transposed(op, A) if transpose else A
     result = linear_algebra.solve_triangular(op, a, x, upper=upper != transpose, unit=unitriangular)
     return op.cast_like(result, x), op.Expand(
@@ -316,9 +350,9 @@ def triangular_solve(
         case(lambda a: torch.linalg.cholesky_ex(a, upper=True), _positive(4, 4)),
     ],
 )
+@_of_nothing()
 def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool = False) -> ir.Value | Values:
     """The lower triangle, turned on request."""
-    _square(x)
     result = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
     result = transposed(op, result) if upper else result
     return (result, _info(op, x)) if len(op.results) > 1 else result
@@ -333,7 +367,6 @@ def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool
 )
 def cholesky_solve(op: OpBuilder, x: ir.Value, input2: ir.Value, upper: bool = False) -> ir.Value:
     """Two substitutions."""
-    _square(input2)
     lower = transposed(op, input2) if upper else input2
     half = linear_algebra.solve_triangular(op, lower, x, upper=False)
     return op.cast_like(linear_algebra.solve_triangular(op, transposed(op, lower), half, upper=True), x)
@@ -361,14 +394,14 @@ def cholesky_inverse(op: OpBuilder, x: ir.Value, upper: bool = False) -> ir.Valu
     cases=[
         case(torch.linalg.qr, f32(2, 5, 3), dynamic=True),
         case(torch.linalg.qr, f32(3, 5)),
+        case(lambda a: torch.linalg.qr(a, "complete"), f32(2, 3, 0)),
         case(lambda a: torch.linalg.qr(a, "complete"), f32(5, 3)),
         case(lambda a: torch.linalg.qr(a, "r")[1], f32(5, 3)),
     ],
 )
+@_of_nothing(_identities)
 def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
     """Householder's reflections."""
-    if A.shape is None or 0 in list(A.shape)[-2:]:
-        raise UnsupportedOperator("matrices without elements")
     q, r = linear_algebra.householder(op, A)
     if mode in ("reduced", "r", True):
         smaller = op.Reshape(op.Min(size(op, A, -2), size(op, A, -1)), [1])
