@@ -59,13 +59,7 @@ def takes(name: str, source: Framework, target: Framework | None = None) -> bool
 
 
 def check(given: Iterable[str], kind: SourceKind, target: Framework, spelled: Spelling = _as_argument) -> None:
-    """Refuses options that mean nothing for the source and target, all at once.
-
-    Args:
-        given: names of the options that the user set.
-        kind: the kind of the source.
-        target: the framework to convert to.
-        spelled: how the user wrote an option.
+    """Refuses options that the user set and that mean nothing for the source and target, all at once, as the user spelled them.
 
     Raises:
         InvalidInputError: an option means nothing here.

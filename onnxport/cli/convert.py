@@ -83,13 +83,7 @@ class Order:
 
 
 def command(expected: str | None = None, target: str | None = None, *, about: str = "") -> Callable[..., None]:
-    """A conversion as a command: its options are the fields of `Order`; an alias has its two frameworks fixed.
-
-    Args:
-        expected: the framework that the source has to be of.
-        target: the framework to convert to; then there is no option ``--to``.
-        about: the command's help.
-    """
+    """A conversion as a command: its options are the fields of `Order`; an alias has one or both frameworks fixed."""
     fixed: dict[str, Any] = {"expected": expected, **({"to": target} if target else {})}
 
     def convert(**given: Any) -> None:

@@ -21,11 +21,7 @@ def read_inputs(path: Path, *, table: bool) -> Any:
     """Example inputs from a file.
 
     ``.npz``: inputs by name, or in order where they are called arr_0, arr_1 ...; ``.npy``: one input; ``.csv`` and
-    ``.parquet``: a DataFrame; ``.txt``: a list of strings, one a line.
-
-    Args:
-        path: the file.
-        table: the model takes a table of samples: an array, a DataFrame or a list instead of a tuple of inputs.
+    ``.parquet``: a DataFrame; ``.txt``: a list of strings, one a line. For a `table` of samples an array is not put into a tuple.
 
     Raises:
         InvalidInputError: the file is missing or can't be read.

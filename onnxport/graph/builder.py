@@ -49,8 +49,6 @@ class OpBuilder:
         self.inputs: list[ir.Value] = []
         self.ml = _Domain(self, schemas.ML_DOMAIN)
 
-    # -- nodes ---------------------------------------------------------------------------------------------------------
-
     def __getattr__(self, op_type: str) -> Callable[..., Result]:
         if not op_type[:1].isupper():
             raise AttributeError(f"OpBuilder has no attribute {op_type!r}")
@@ -178,8 +176,6 @@ class OpBuilder:
         values = tuple(self.const(item) for item in results)
         return values[0] if len(values) == 1 else values
 
-    # -- constants and parameters --------------------------------------------------------------------------------------
-
     def const(self, value: Constant, dtype: ir.DataType | None = None, *, name: str = CONSTANT) -> ir.Value:
         """A constant, shared by all equal constants of the model.
 
@@ -220,8 +216,6 @@ class OpBuilder:
     def constant(self, value: Operand) -> np.ndarray | None:
         """The array behind a constant of this builder, else None (parameters are not constants)."""
         return self._state.arrays.get(value) if isinstance(value, ir.Value) else None
-
-    # -- shapes --------------------------------------------------------------------------------------------------------
 
     def shape(self, x: ir.Value) -> ir.Value:
         """The shape of `x` as an INT64 vector: a constant where it is static."""
@@ -303,8 +297,6 @@ class OpBuilder:
             value.shape = refined_shape(value, ir.Shape(shape))
         return value
 
-    # -- subgraphs -----------------------------------------------------------------------------------------------------
-
     def subgraph(self) -> OpBuilder:
         """A builder for a body of If, Loop or Scan: it sees this graph's values and shares names and constants."""
         return OpBuilder(self.opset, _state=self._state, _is_main=False)
@@ -378,8 +370,6 @@ class OpBuilder:
     def initializers(self) -> list[ir.Value]:
         """The model's constants and parameters so far."""
         return self._state.initializers
-
-    # -- provenance and names ------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> NameAuthority:

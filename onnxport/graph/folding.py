@@ -79,13 +79,9 @@ _FAST: dict[str, Callable[..., np.ndarray | None]] = {
 
 
 def fold(node: ir.Node, inputs: list[np.ndarray | None], opset: int, most: int = MAX_ELEMENTS) -> Arrays | None:
-    """The node's outputs on constant `inputs`, or None where it should not or can not be evaluated here.
+    """The node's outputs on constant `inputs`, None for one left out; None where it should or can not be evaluated here.
 
-    Args:
-        node: the node.
-        inputs: an array for each of its operands; None for one that is left out.
-        opset: version of ai.onnx.
-        most: elements of all outputs together; a node that would have more is not evaluated.
+    A node whose outputs would together have more than `most` elements is not evaluated.
     """
     if node.op_type in _NEVER or node.domain or elements(node, inputs, opset) > most:
         return None

@@ -146,11 +146,8 @@ def infer_outputs(
 ) -> None:
     """Sets type and shape of the node's outputs by the schema's own inference function.
 
-    Args:
-        schema: the operator's schema.
-        node: a node whose values are named and whose inputs are typed; nodes with subgraphs are left alone.
-        opsets: pairs of domain and version in force.
-        known: constant values of inputs by name, as far as they are small.
+    The node's values are named, its inputs typed; nodes with subgraphs are left alone. `opsets` are pairs of domain and
+    version in force, `known` the constant values of inputs by name, as far as they are small.
 
     Raises:
         UnsupportedOperator: the operator does not take the inputs' element types at this version.

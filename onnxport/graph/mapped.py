@@ -52,9 +52,7 @@ def tensors_in(model: ir.Model) -> Iterator[Slot]:
 def map_weights(model: ir.Model, folder: str | os.PathLike[str] | None = None) -> None:
     """Puts tensors in memory, mapped from their files, in the place of those that name a data file.
 
-    Args:
-        model: the model to change.
-        folder: where the data files stand; by default the folder of each tensor.
+    The files stand in `folder`, by default in the folder of each tensor.
 
     Raises:
         InvalidModelError: a data file is missing, too short, or not a file.

@@ -103,12 +103,7 @@ def sweep_before(target: Path) -> None:
 
 
 def sweep(target: Path, keep: Collection[str] = ()) -> None:
-    """Removes what earlier saves of `target` left: parts of dead writers, and data files that no model names.
-
-    Args:
-        target: the file or folder that was saved.
-        keep: names of data files that are in use.
-    """
+    """Removes what earlier saves of `target` left: parts of dead writers, and data files that no model names, but for `keep`."""
     if any(True for _ in _data_files(target, keep)):
         time.sleep(_GRACE)
     with folder_locked(target.parent) as locked:

@@ -29,12 +29,7 @@ for text in order["models"]:
 
 
 def convert_versions(models: Sequence[onnx.ModelProto], opset: int) -> list[onnx.ModelProto | str]:
-    """Each model at another opset, or why the converter does not bring it there.
-
-    Args:
-        models: small models; they are passed between processes.
-        opset: the version of ai.onnx to convert to.
-    """
+    """Each of some small models, which pass between processes, at another opset of ai.onnx; or why it can't be brought there."""
     results: list[onnx.ModelProto | str] = []
     while len(results) < len(models):
         answers, reason = _run(models[len(results) :], opset)

@@ -13,10 +13,8 @@ _EXAMPLE = '{"x": {0: "batch"}}'
 def by_path(given: object, roots: Sequence[str]) -> dict[str, Any]:
     """The description of each tensor by its path (``x``, ``past.0.key``), not looked into yet.
 
-    Args:
-        given: by name or in order, nested as the inputs are; of a tensor a dict from axis to dimension, or a list with one
-            dimension an axis.
-        roots: names of the inputs, for what is given in order.
+    It is given by name or in the order of `roots`, the inputs' names, and nested as the inputs are; of a tensor it is a dict from
+    axis to dimension, or a list with one dimension an axis.
 
     Raises:
         InvalidInputError: it is neither, or describes more inputs than there are.
@@ -50,12 +48,7 @@ def _leaves(path: str, item: object) -> Iterator[tuple[str, Any]]:
 
 
 def axes(path: str, item: object, rank: int) -> dict[int, Any]:
-    """The description of a tensor by axis, counted from the front: a name, a size, or an object of the framework's.
-
-    Args:
-        path: the tensor's.
-        item: what `by_path` gives for it.
-        rank: of the tensor.
+    """A tensor's description, as `by_path` gives it, by axis from the front: a name, a size, or an object of the framework's.
 
     Raises:
         InvalidInputError: it has no such axis, or a list is too long or too short.
@@ -120,10 +113,7 @@ def check_size(path: str, axis: int, dim: object, size: int | None) -> None:
 
 
 def check_names(named: Iterable[tuple[str, int, str, int | None]]) -> None:
-    """Refuses one name for dimensions of different sizes.
-
-    Args:
-        named: path, axis, name and example size of each dimension.
+    """Refuses one name for dimensions of different sizes, each given as its path, axis, name and example size.
 
     Raises:
         InvalidInputError: the example inputs contradict a name.

@@ -44,12 +44,7 @@ class Call:
 
 
 def bind(module: torch.nn.Module, inputs: object, kwargs: Mapping[str, Any] | None) -> Call:
-    """The call that `inputs` and `kwargs` mean; arrays become tensors.
-
-    Args:
-        module: the module to call.
-        inputs: a tuple or list of positional inputs, a dict by parameter name, or one tensor.
-        kwargs: keyword inputs.
+    """The call that `inputs` (a tuple or list, a dict by parameter name, or one tensor) and `kwargs` mean; arrays become tensors.
 
     Raises:
         InvalidInputError: they do not fit the signature of ``forward``.
@@ -181,10 +176,7 @@ def default_dims(call: Call) -> Dims:
 def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) -> Dims:
     """The dynamic dimensions that the user gave in torch.export's notation; a plain string names a dimension.
 
-    Args:
-        call: the call.
-        notation: by parameter (or by one of the user's input names), or positional.
-        input_names: the user's names of the graph's inputs.
+    The notation is positional, or by parameter or by one of the user's names of the graph's inputs.
 
     Raises:
         InvalidInputError: it names a parameter or an axis that is not there, or contradicts the example inputs.
@@ -350,11 +342,7 @@ def is_dynamic(size: object) -> bool:
 
 
 def check_apart(placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[tuple[str, int], str]) -> None:
-    """Refuses two of the user's names for dimensions that the model needs to be of one size.
-
-    Args:
-        placeholders: path and traced tensor of each graph input.
-        dims: the user's names by path and axis.
+    """Refuses two of the user's names for dimensions that the model needs to be of one size; operands as in `symbol_names`.
 
     Raises:
         InvalidInputError: it does.
@@ -383,9 +371,7 @@ def symbol_names(
 ) -> dict[str, str]:
     """Name of each symbol of the trace: the user's where the dimension has one, ``<input>_dim_<axis>`` otherwise.
 
-    Args:
-        placeholders: path and traced tensor of each graph input.
-        dims: the user's names by path and axis.
+    `placeholders` has path and traced tensor of each graph input, `dims` the user's names by path and axis.
     """
     names: dict[str, str] = {}
     unnamed: dict[str, str] = {}

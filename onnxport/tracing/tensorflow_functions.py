@@ -70,15 +70,10 @@ def of_concrete(
     variable_names: Mapping[int, str] | None = None,
     shared_batch: bool = False,
 ) -> Program:
-    """The program of a concrete function.
+    """The program of a concrete function, its None dimensions named after `dynamic_shapes`.
 
-    Args:
-        function: the concrete function.
-        dynamic_shapes: names for its None dimensions.
-        names: the inputs' names, in the order of the function's inputs.
-        output_names: the outputs' names, flattened.
-        variable_names: the name of a variable by the id of its handle, before the variable's own.
-        shared_batch: dimension 0 of all inputs is the same size.
+    Names are those given, in the order of the function's inputs and of its flattened outputs; a variable's by the id of its
+    handle, before its own. With `shared_batch` dimension 0 of all inputs is the same size.
     """
     graph = function.graph
     count = len(function.inputs) - len(function.captured_inputs)

@@ -19,13 +19,7 @@ def of_graph_def(
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
 ) -> Program:
-    """The program of a frozen graph.
-
-    Args:
-        definition: the `GraphDef`.
-        dynamic_shapes: names of dimensions, by input name or position.
-        input_names: the tensors to feed; None are all placeholders.
-        output_names: the tensors to fetch; None are those that nothing consumes.
+    """The program of a frozen graph: by default all placeholders are fed, and the tensors fetched that nothing consumes.
 
     Raises:
         InvalidModelError: TensorFlow can't import it, or every tensor is consumed.

@@ -36,11 +36,9 @@ def parameters_of(function: Any) -> list[str]:
 
 
 class Dynamic:
-    """Which dimensions vary, and their names, from the user's `dynamic_shapes`.
+    """Which dimensions vary, and their names, from the user's `dynamic_shapes`, which `onnxport.tracing.dimensions` understands.
 
-    Args:
-        asked: None, or by name or position what `onnxport.tracing.dimensions` understands.
-        roots: names of the inputs, for what is asked by position.
+    `roots` are the names of the inputs, for what is asked by position.
     """
 
     def __init__(self, asked: object, roots: Sequence[str] = ()) -> None:
@@ -58,11 +56,7 @@ class Dynamic:
                 raise dimensions.unknown(path, paths)
 
     def axes(self, path: str, sizes: Sequence[int | None]) -> dict[int, str | None]:
-        """The dimensions of an input that vary, with their names where they have one.
-
-        Args:
-            path: the input's name.
-            sizes: its dimensions as they are known, those that vary None.
+        """The dimensions of an input that vary, None in `sizes`, with their names where they have one.
 
         Raises:
             InvalidInputError: it has no such dimension, or one that is given as fixed is another.

@@ -67,12 +67,7 @@ class Program:
         return self.graph._get_function(name) is not None
 
     def function(self, name: str, shapes: Sequence[Any] | None = None) -> Any:
-        """The graph of a library function, with `inputs` and `outputs`.
-
-        Args:
-            name: the function's name.
-            shapes: static shapes of the arguments, for functions that were loaded without them.
-        """
+        """The graph of a library function; the `shapes` of its arguments are for one that was loaded without them."""
         atomic = self.graph._get_function(name)
         own = getattr(atomic, "graph", None)
         if own is not None and getattr(own, "outputs", None) is not None and not _restored(own):

@@ -29,13 +29,8 @@ _SEGMENT_FACTOR = 16.0
 def first_divergence(model: ir.Model, feeds: Mapping[str, Any], reference: Mapping[str, Any]) -> Divergence | None:
     """The first node, in graph order, that differs from the reference when it is fed with the reference's own values.
 
-    Args:
-        model: the converted model.
-        feeds: its inputs by name.
-        reference: what values of the main graph should be, by name; the more there are, the closer the answer.
-
-    Returns:
-        None where every part that could be run agrees.
+    `reference` has values of the main graph by name; the more there are, the closer the answer. None where every part agrees
+    that could be run.
     """
     known = {name: value for name, value in {**reference, **feeds}.items() if isinstance(value, np.ndarray)}
     for node in model.graph:

@@ -59,10 +59,7 @@ class Evidence:
 def gather(parties: Comparison, item: InputSet, own: Sequence[object]) -> Evidence:
     """The source's further runs, with which an output is judged that rounding of the last place alone does not explain.
 
-    Args:
-        parties: both sides.
-        item: the set of inputs, in graph order.
-        own: the same in the source's order.
+    `own` has the inputs in the source's order.
     """
     coarse = parties.source.coarse(own)
     truth, moved = parties.source.run_float64(own), tuple(_moved(parties, item, coarse))

@@ -145,9 +145,6 @@ def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
     )
 
 
-# -- one set ---------------------------------------------------------------------------------------------------------------
-
-
 def run_converted(
     parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str]
 ) -> SetReport | None:
@@ -230,9 +227,6 @@ def _described(item: InputSet, specs: Sequence[InputSpec] | None) -> tuple[tuple
 
 def _names(outputs: Outputs) -> str:
     return ", ".join(name or f"output_{i}" for i, (name, _) in enumerate(outputs))
-
-
-# -- where to look ---------------------------------------------------------------------------------------------------------
 
 
 def runtime_is_to_blame(parties: Comparison, failed: Sequence[InputSet]) -> bool:

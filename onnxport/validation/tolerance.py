@@ -223,9 +223,7 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
     array([[2.e+00, 1.e+09],
            [2.e+00, 2.e+09]])
 
-    Args:
-        values: magnitudes, not negative.
-        axes: the axes along which slices are taken; by default all those whose slices hold at least two elements.
+    The values are not negative. Slices are along `axes`; by default along all whose slices hold at least two elements.
     """
     if values.ndim == 0 or not values.size:
         return values
@@ -241,15 +239,10 @@ def local_max(values: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarr
 
 
 def nudge(array: object, units: int, rng: np.random.Generator, coarse: float = 0.0) -> Any:
-    """`array` with each floating-point element moved up or down by some units in the last place; others as they are.
+    """An array with each floating-point element moved up or down by some units in the last place; anything else as it is.
 
     A number of few digits, a whole number or a half, say, stays: it is exact, and what counts or rounds it gives one answer.
-
-    Args:
-        array: an array of any type; anything else comes back as it is.
-        units: how many.
-        rng: draws up or down.
-        coarse: epsilon of the type whose last place counts, where that is coarser than the array's.
+    `coarse` is the epsilon of the type whose last place counts, where that is coarser than the array's.
     """
     if not isinstance(array, np.ndarray) or not (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
         return array

@@ -72,15 +72,8 @@ def attributed(doing: str) -> Iterator[None]:
 def bounded(node: ir.Node, operands: Sequence[Operand], opset: int, place: str, spare: int) -> int:
     """Bytes that a node takes which is computed here and now, on constants; 0 for any other.
 
-    Args:
-        node: the node.
-        operands: its operands.
-        opset: version of ai.onnx.
-        place: where the node stands, for errors.
-        spare: bytes that may still be computed while the model is read.
-
     Raises:
-        InvalidModelError: it takes more than that.
+        InvalidModelError: it takes more than `spare`, what may still be computed while the model is read.
     """
     if not operands or any(item.is_ref() for item in node.attributes.values()):
         return 0

@@ -68,16 +68,10 @@ class _GraphBody(Body):
 
 
 class Walk:
-    """One import of a model.
+    """One import of a model: `model` is a copy with the types that ONNX's inference finds.
 
-    Args:
-        model: the model; it is not changed.
-        xp: the framework's namespace.
-        native: operators that the framework has natively, asked before the shared semantics.
-
-    Attributes:
-        model: a copy with the types that ONNX's inference finds.
-        inputs: the graph's inputs, without those that have an initializer.
+    `native` has the operators that the framework has natively, asked before the shared semantics. `inputs` are the graph's,
+    without those that have an initializer.
     """
 
     def __init__(self, model: ir.Model, xp: Namespace, native: Semantics) -> None:

@@ -24,10 +24,6 @@ def export(model: Any, request: Request) -> OnnxModel:
     Inputs that the model writes to come out as further outputs, ``<input>.updated``; buffers that it writes to are
     refused by name, since an ONNX graph has no state.
 
-    Args:
-        model: `torch.nn.Module`, `torch.export.ExportedProgram` or a callable of tensors.
-        request: example inputs and options.
-
     Raises:
         TracingError: torch.export can't trace the model.
         UnsupportedOperator: operators without an ONNX form, all of them.

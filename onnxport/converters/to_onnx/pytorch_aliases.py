@@ -64,12 +64,7 @@ class Ref:
         self._seen = -1
 
     def view(self, forward: Callable[[ir.Value], ir.Value], write: Callable[[ir.Value, ir.Value], ir.Value]) -> Ref:
-        """A view on this tensor.
-
-        Args:
-            forward: gives the view's value of this tensor's value.
-            write: gives this tensor's value of its old value and the view's new one.
-        """
+        """A view: `forward` gives its value of this tensor's, `write` this tensor's of its old value and the view's new one."""
         result = Ref(self.cell)
         result._parent, result._forward, result._write = self, forward, write
         result._value, result._seen = forward(self.read()), self.cell.version
@@ -169,14 +164,8 @@ def write_back(
 ) -> ir.Value:
     """The value of `base` after its view was set to `new`.
 
-    Args:
-        op: the builder.
-        name: the operator that gave the view.
-        base: what it is a view on, as it was.
-        new: the view's new value.
-        args: the view operator's arguments after the first.
-        kwargs: its keyword arguments.
-        index: which of the views, where the operator makes several.
+    `name` is the operator that gave the view, called with `args` after the first and `kwargs`; `index` says which of the views,
+    where it makes several.
 
     Raises:
         Inexpressible: the view has no inverse here.

@@ -24,10 +24,8 @@ NUMPY = frozenset(getattr(torch, name) for name in "bool uint8 int8 int16 int32 
 class Boundary:
     """Inputs and initializers of the main graph.
 
-    Attributes:
-        arguments: what each placeholder of the main graph stands for, in order.
-        input_names: name of the graph input by placeholder.
-        buffers: name of a buffer by the id of its initializer.
+    `arguments` has what each placeholder stands for, in order; `input_names` the graph's input by placeholder, `buffers` the
+    name of a buffer by the id of its initializer.
     """
 
     def __init__(self, op: OpBuilder, program: torch.export.ExportedProgram, types: Types) -> None:

@@ -22,14 +22,10 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Leaves] | None:
-    """The graph that `node` decomposes into, and what picks its inputs out of the node's arguments.
+    """The graph that a call of an ATen operator decomposes into, and what picks its inputs out of the node's arguments.
 
-    Args:
-        node: a call of an ATen operator whose arguments carry traced (fake) tensors.
-        name: the operator to decompose: the node's own, or the functional form of an in-place one.
-
-    Returns:
-        None where torch has no decomposition of it.
+    The arguments carry traced (fake) tensors; `name` is the node's own operator or the functional form of an in-place one.
+    None where torch has no decomposition of it.
     """
     target = _overload(name)
     if target is None:

@@ -50,12 +50,7 @@ _STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_str
 
 
 class Lowering:
-    """The lowering of one traced program into one builder.
-
-    Attributes:
-        boundary: the graph's inputs and initializers.
-        refused: operators and buffers without a form.
-    """
+    """The lowering of one traced program into one builder; `refused` has the operators and buffers without a form."""
 
     def __init__(self, op: OpBuilder, traced: Traced) -> None:
         self._op = op
@@ -71,16 +66,12 @@ class Lowering:
         """Graph inputs that were written to, by name."""
         return [(self.boundary.input_names[key], ref) for key, ref in self._input_cells.items() if ref.cell.version]
 
-    # -- what was refused ----------------------------------------------------------------------------------------------
-
     def refuse_buffer(self, name: str, source: Source | None = None, reason: str = "") -> None:
         """Records that the model writes to one of its buffers."""
         stateless = (
             "the model writes to it, an ONNX graph has no state: make it an input, written inputs come out as outputs"
         )
         self.refused.add(f"buffer {name!r}", reason or stateless, source.where if source else "")
-
-    # -- walking -------------------------------------------------------------------------------------------------------
 
     def run(self, op: OpBuilder, module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Lowers a graph into `op` and gives its results; `arguments` stand for its placeholders in order."""
@@ -233,8 +224,6 @@ class Lowering:
             self.refuse_buffer(
                 buffer, source, "training updates these statistics and an ONNX graph has no state; call model.eval()"
             )
-
-    # -- one node ------------------------------------------------------------------------------------------------------
 
     def _lower(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], source: Source

@@ -16,11 +16,7 @@ from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, is_complex
 
 
 class Types:
-    """Types and shapes of the values that torch traced.
-
-    Args:
-        symbols: the user's names of torch's symbolic sizes.
-    """
+    """Types and shapes of the values that torch traced; `symbols` has the user's names of torch's symbolic sizes."""
 
     def __init__(self, symbols: Mapping[str, str]) -> None:
         self._symbols = symbols

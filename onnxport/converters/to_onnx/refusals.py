@@ -8,16 +8,12 @@ from onnxport.errors import Unsupported, UnsupportedOperator
 
 
 class Refusals:
-    """The operators of one model that have no ONNX form.
+    """The operators of one model that have no ONNX form; `subject` is what a mapping is of, as a refusal's way out shows it.
 
     >>> refusals = Refusals("tensorflow")
     >>> refusals.add("Foo", "Foo: no form", "model.py:3")
     >>> refusals.since(0)[0].reason
     'no form'
-
-    Args:
-        framework: the source framework's name.
-        subject: what a mapping is of, as a refusal's way out shows it.
     """
 
     def __init__(self, framework: str, subject: str = "<operator>") -> None:

@@ -215,9 +215,6 @@ def _lists_of_classes(model: BaseEstimator) -> int:
     return 0
 
 
-# -- in the graph ------------------------------------------------------------------------------------------------------------
-
-
 def formed(op: OpBuilder, model: BaseEstimator, output: Output, value: ir.Value) -> ir.Value:
     """What a method gives, in the form that the output has."""
     if output.form == "array":

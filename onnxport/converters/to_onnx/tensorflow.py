@@ -221,8 +221,6 @@ class _Lowering:
             return Entry(node.type, lambda op, *operands, **_: op.call(self._function(node.type), operands))
         return result
 
-    # -- captured values -----------------------------------------------------------------------------------------------
-
     def _capture(self, node: Any) -> Any:
         name = node.outputs[0].name
         if name not in self.program.captured:

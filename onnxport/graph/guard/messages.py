@@ -27,11 +27,7 @@ def send(stream: IO[bytes], head: dict[str, Any], blocks: list[bytes]) -> None:
 
 
 def receive(stream: IO[bytes], is_late: Callable[[], bool] | None = None) -> Message:
-    """The next message.
-
-    Args:
-        stream: where it comes from.
-        is_late: asked while the message is waited for; None waits for ever.
+    """The next message; `is_late` is asked while it is waited for, None waits for ever.
 
     Raises:
         TimeoutError: it is late.

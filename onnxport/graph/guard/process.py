@@ -49,14 +49,7 @@ class Helper:
     def answer(
         self, request: dict[str, Any], blocks: list[bytes], guard: Guard, size: int, kind: type[Exception]
     ) -> Message:
-        """The answer to a request.
-
-        Args:
-            request: what is asked, JSON.
-            blocks: the bytes that it refers to.
-            guard: what bounds it.
-            size: bytes of its inputs.
-            kind: the error to raise.
+        """The answer to a request in JSON, which refers to `blocks` of bytes; `size` are the bytes of its inputs.
 
         Raises:
             kind: the helper refused, was ended for its time, or died.

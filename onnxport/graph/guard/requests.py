@@ -18,15 +18,11 @@ from onnxport.graph.guard.process import helper
 
 
 class RemoteModel:
-    """A model that the helper process holds.
+    """A model that the helper process holds; `about` has its names, element types and backend.
 
-    Args:
-        path: the model's file; it is removed, with its folder, when this object goes.
-        options: arguments of `Session`; or ``opener``, ``"module:function"`` of onnxport, which makes another object of the
-            file's path that has `Session.about` and `Session.run_prepared`.
-
-    Attributes:
-        about: the model's names, element types and backend.
+    Its file is removed, with its folder, when this object goes. `options` are arguments of `Session`; or ``opener``,
+    ``"module:function"`` of onnxport, which makes another object of the file's path that has `Session.about` and
+    `Session.run_prepared`.
 
     Raises:
         InvalidModelError: no runtime loads it, or loading takes more memory or time than the guard allows.
@@ -69,11 +65,7 @@ def _bounds(guard: Guard, input_bytes: int) -> dict[str, int]:
 def with_shapes(proto: onnx.ModelProto, *, contents: bool = False) -> onnx.ModelProto:
     """The model with the types and shapes of ONNX's shape inference; under a guard that runs in the helper process.
 
-    onnx 1.20 ends its process on a LabelEncoder of a value without a type, for one.
-
-    Args:
-        proto: the model.
-        contents: follow the contents of vectors too.
+    onnx 1.20 ends its process on a LabelEncoder of a value without a type, for one. `contents` follows those of vectors too.
 
     Raises:
         InvalidModelError: inference takes more memory or time than the guard allows, or ends the helper.

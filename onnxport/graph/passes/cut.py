@@ -13,10 +13,8 @@ from onnxport.errors import InvalidInputError
 def cut(model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Makes values of the main graph its inputs and outputs, and leaves out what no output needs any more; in place.
 
-    Args:
-        model: its values have types, as far as ONNX's inference finds them.
-        inputs: values to begin at; inputs that are needed beside them stay.
-        outputs: values to end at, in order; all outputs as they are where it is empty.
+    Its values have types, as far as ONNX's inference finds them. Inputs that are needed beside the new ones stay; without
+    `outputs` all of them do.
 
     Raises:
         InvalidInputError: there is no such value, its type is unknown, or no output depends on it.

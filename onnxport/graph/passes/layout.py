@@ -36,9 +36,6 @@ class PushTransposesPass(InPlacePass):
 
     A transpose that nothing reads any more is left to the removal of unused nodes. Weights are not changed: where one has to be
     seen in another order, a Reshape of it stands in the graph, which runtimes evaluate when they load the model.
-
-    Args:
-        names: the model's naming authority.
     """
 
     def __init__(self, names: NameAuthority) -> None:
@@ -78,8 +75,6 @@ class _Walk:
             return self._broadcast(node)
         rewrite, transposed = _REWRITES.get(node.op_type), _transposed(node.inputs[0])
         return rewrite is not None and transposed is not None and rewrite(self, node, *transposed)
-
-    # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def _compose(self, node: ir.Node, source: ir.Value, inner: list[int]) -> bool:
         perm = [inner[i] for i in _perm(node)]

@@ -44,11 +44,8 @@ class _Lone:
 def convert_opset(model: ir.Model, opset: int) -> None:
     """The model at version `opset` of ai.onnx, in place; other domains stay at theirs.
 
-    Functions with a node that has to be rewritten are inlined, since their values have no types.
-
-    Args:
-        model: its values have types, as far as ONNX's inference finds them.
-        opset: the version to convert to.
+    Its values have types, as far as ONNX's inference finds them. Functions with a node that has to be rewritten are inlined,
+    since their values have no types.
 
     Raises:
         UnsupportedOperator: operators without a form there, all of them at once.

@@ -38,11 +38,7 @@ _BY_OPERATOR = _by_operator()
 
 
 def fit(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
-    """Rewrites the nodes that onnxruntime lacks or gets wrong, in place.
-
-    Args:
-        model: the model, its values typed.
-        op: a builder that knows the model's names and opset.
+    """Rewrites the nodes of a typed model that onnxruntime lacks or gets wrong, in place; `op` knows the model's names and opset.
 
     Returns:
         A sentence a kind of rewriting, with the operators and their count.

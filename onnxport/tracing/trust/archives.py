@@ -16,10 +16,7 @@ _RECORDS = 200_000
 def check_zip(title: str, source: Path | bytes, *, packed: int = 1) -> None:
     """Refuses an archive that unpacks to more than its size allows, or whose names lead out of it or repeat.
 
-    Args:
-        title: what the error calls it.
-        source: the file or its bytes; what is no archive passes.
-        packed: how many times its size it may unpack to, beyond 1 MB where that is 1 and 300 MB where it is more.
+    What is no archive passes. It may unpack to `packed` times its size, beyond 1 MB where that is 1 and 300 MB where it is more.
 
     Raises:
         InvalidModelError: it does, or its directory is damaged.

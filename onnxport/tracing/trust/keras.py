@@ -50,11 +50,7 @@ _FILES = frozenset(("vocabulary", "filepath", "file_path", "idf_weights"))
 
 
 def check_file(path: Path, *, allow_pickle: bool) -> None:
-    """Looks through a ``.keras`` or HDF5 file before Keras loads it.
-
-    Args:
-        path: the file.
-        allow_pickle: the code of Lambda layers is allowed.
+    """Looks through a ``.keras`` or HDF5 file before Keras loads it; `allow_pickle` allows the code of Lambda layers.
 
     Raises:
         UntrustedFileError: loading or running it would do more than compute.

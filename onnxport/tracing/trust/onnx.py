@@ -39,11 +39,7 @@ _Summary = tuple[int, int, list[tuple[_Key, int]]]
 
 
 def check_model(proto: onnx.ModelProto, folder: DataFolder | None) -> list[Callable[[], None]]:
-    """Checks a model.
-
-    Args:
-        proto: the message.
-        folder: where external data may lie; None for a message that came from no file.
+    """Checks a model; `folder` is where external data may lie, None for a message that came from no file.
 
     Returns:
         What to do to the message before it is read: sparse initializers become dense ones, dimensions below 0, which some
@@ -102,8 +98,6 @@ class _Check:
             summaries[key] = self._function(function, opsets)
         own = self._counted(lambda: self._graph(self.proto.graph, _Scope(opsets)))
         self._expansion(summaries, own)
-
-    # -- graphs --------------------------------------------------------------------------------------------------------
 
     def _counted(self, check: Callable[[], None]) -> _Summary:
         before, self.calls, self.deepest = self.nodes, [], 0
@@ -262,8 +256,6 @@ class _Check:
             if dim.HasField("dim_value") and dim.dim_value < 0:
                 self.changes.append(partial(dim.ClearField, "dim_value"))
 
-    # -- functions -----------------------------------------------------------------------------------------------------
-
     def _expansion(self, summaries: dict[_Key, _Summary], own: _Summary) -> None:
         """How many nodes the functions' calls come to, and how deep they nest."""
         totals: dict[_Key, tuple[int, int]] = {}
@@ -289,9 +281,6 @@ def _total(summary: _Summary, totals: dict[_Key, tuple[int, int]]) -> tuple[int,
         count += totals[key][0]
         deepest = max(deepest, depth + totals[key][1])
     return count, deepest
-
-
-# -- parts -----------------------------------------------------------------------------------------------------------------
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], place: str) -> dict[str, int]:

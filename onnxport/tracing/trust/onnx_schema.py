@@ -70,13 +70,7 @@ def check_operands(node: NodeProto, signature: Signature, place: str) -> None:
 
 
 def check_attributes(node: NodeProto, kinds: dict[str, int], signature: Signature, place: str) -> None:
-    """Checks which attributes a node has, and of which type.
-
-    Args:
-        node: the node.
-        kinds: the types of its attributes by name.
-        signature: of its operator.
-        place: the graphs that it stands in.
+    """Checks which attributes a node has, `kinds` being their types by name.
 
     Raises:
         InvalidModelError: one is missing, of another type, or a count that is not positive.

@@ -52,12 +52,7 @@ class DataFolder:
 
 
 def check_tensor(tensor: TensorProto, place: str, folder: DataFolder | None) -> None:
-    """Checks one tensor.
-
-    Args:
-        tensor: the message.
-        place: what errors call it.
-        folder: where external data may lie; None where there is no folder.
+    """Checks one tensor, which errors call `place`; external data may lie in `folder` alone.
 
     Raises:
         InvalidModelError: its element type is unknown, its dimensions and its data contradict each other, or its data lie

@@ -47,11 +47,7 @@ _CONTAINERS = frozenset(
 
 
 def check_program(title: str, program: Any) -> None:
-    """Looks through the parsed JSON of an exported program.
-
-    Args:
-        title: the file and the record.
-        program: the JSON.
+    """Looks through the parsed JSON of an exported program; `title` names the file and the record.
 
     Raises:
         UntrustedFileError: something in it would be run as Python, or is an operator that does more than compute.

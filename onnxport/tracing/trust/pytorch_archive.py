@@ -22,11 +22,7 @@ _WIDTHS |= dict.fromkeys((4, 7, 9, 34), 4) | dict.fromkeys((5, 8, 10, 35), 8) | 
 
 
 def check_archive(path: str, *, allow_pickle: bool) -> None:
-    """Looks through a ``.pt2`` file before torch loads it.
-
-    Args:
-        path: the file.
-        allow_pickle: pickled parts are allowed.
+    """Looks through a ``.pt2`` file before torch loads it; `allow_pickle` allows pickled parts.
 
     Raises:
         UntrustedFileError: loading or running it would run code of its own.

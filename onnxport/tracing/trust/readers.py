@@ -21,11 +21,7 @@ Reader = Literal["hdf5", "lightgbm", "xgboost"]
 def check_reader(reader: Reader, path: Path, title: str, *, library: str = "") -> None:
     """Reads a file in a process that ends with it, within a bound of time and memory.
 
-    Args:
-        reader: who reads: HDF5 (also inside of a ``.keras`` archive), or a booster's library.
-        path: the file.
-        title: what the error calls it.
-        library: the booster's shared library.
+    HDF5 reads also inside of a ``.keras`` archive; a booster's reader is in its shared `library`.
 
     Raises:
         InvalidModelError: the reader refuses the file, crashes, or takes too long.

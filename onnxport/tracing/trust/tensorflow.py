@@ -53,11 +53,7 @@ _NODES = 1_000_000
 
 
 def check_saved_model(folder: Path, saved: Any) -> None:
-    """Looks through a parsed ``SavedModel`` before TensorFlow loads it.
-
-    Args:
-        folder: where it stands.
-        saved: the parsed ``saved_model.pb``.
+    """Looks through a parsed ``SavedModel`` before TensorFlow loads it from its folder.
 
     Raises:
         UntrustedFileError: loading or running it would do more than compute.

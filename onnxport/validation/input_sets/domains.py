@@ -255,12 +255,7 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
 
 
 def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
-    """Whether it is settled what a graph gives on NaN and infinities.
-
-    Args:
-        graph: the graph.
-        products: count convolutions and matrix products among what is settled.
-    """
+    """Whether it is settled what a graph gives on NaN and infinities; `products` counts convolutions and products as settled."""
     still_open = _OPEN_ON_NAN if products else _OPEN_ON_NAN | _PRODUCTS
     return all(
         not node.domain
@@ -271,12 +266,7 @@ def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
 
 
 def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:
-    """Whether runtimes are known to run a graph's operators on tensors without rows.
-
-    Args:
-        graph: the graph.
-        windows: count convolutions and pools among such operators.
-    """
+    """Whether runtimes are known to run a graph's operators without rows; `windows` counts convolutions and pools among these."""
     known = RUN_WITHOUT_ROWS if windows else RUN_WITHOUT_ROWS - _WINDOWS
     return all(not node.domain and node.op_type in known for node in graph.all_nodes())
 

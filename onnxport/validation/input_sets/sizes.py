@@ -88,8 +88,6 @@ def _evaluated(node: ast.expr, sizes: Mapping[str, int]) -> int:
     raise ValueError(f"not arithmetic of dimensions: {ast.dump(node)}")
 
 
-# -- which other sizes -----------------------------------------------------------------------------------------------------
-
 # More rows than a test usually has, and more than any width of vector instructions that hides what is done a row at a time.
 MANY_ROWS = 11
 

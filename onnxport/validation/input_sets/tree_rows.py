@@ -181,9 +181,6 @@ def _place(
         leaf[row, column.place] = (number + move * beside - column.shift) / column.slope
 
 
-# -- computed columns ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Goal:
     """A row whose computed column `feature` shall come to a threshold."""

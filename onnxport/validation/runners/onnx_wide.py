@@ -39,11 +39,9 @@ _BITS = frozenset({"BitCast"})
 
 
 class WideGraph:
-    """The graph of a source in float64, ready to run.
+    """The graph of a source in float64, ready to run; its weights are copied.
 
-    Args:
-        proto: the source; its weights are copied.
-        threads: of each piece; 0 leaves it to the runtime.
+    `threads` are those of each piece; 0 leaves it to the runtime.
 
     Raises:
         InvalidModelError: the graph has no float64 form.
@@ -73,10 +71,6 @@ class WideGraph:
 
 class RemoteWideGraph:
     """The same in the process in which the guard runs the source: what its pieces hand on stays there.
-
-    Args:
-        proto: the source.
-        guard: the guard in force.
 
     Raises:
         InvalidModelError: the graph has no float64 form, or none within the guard's bounds.

@@ -91,13 +91,7 @@ class GraphDefRunner(TracedRunner):
 
 
 class Arguments:
-    """A call's arguments taken apart in tf.nest's order (mappings sorted by key), and put together again.
-
-    Args:
-        args: positional arguments.
-        kwargs: keyword arguments.
-        parameters: names of the positional parameters.
-    """
+    """A call's arguments taken apart in tf.nest's order (mappings sorted by key), and put together again."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str]) -> None:
         self._args, self._kwargs = args, dict(kwargs)

@@ -25,11 +25,7 @@ _BATCH_NORM = "FusedBatchNormV3"
 
 
 class FrozenTwin:
-    """A function of tensors as a graph of its own.
-
-    Args:
-        call: takes the tensors in order.
-        tensors: an example of them.
+    """A function of a list of tensors, traced on an example of them, as a graph of its own.
 
     Raises:
         ValueError: the variables are too large for a frozen graph.
@@ -152,12 +148,7 @@ class FrozenTwin:
 
 
 class Twins:
-    """The frozen twin of a function, made on first use; what a graph can't be made of has none.
-
-    Args:
-        call: takes a list of tensors.
-        to_tensor: makes one of an array.
-    """
+    """The frozen twin of a function of a list of tensors, made on first use; what a graph can't be made of has none."""
 
     def __init__(self, call: Callable[[Sequence[Any]], Any], to_tensor: Callable[[object], Any]) -> None:
         self._call, self._to_tensor = call, to_tensor
