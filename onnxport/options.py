@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Framework, SourceKind
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a conversion that does not mean something everywhere; which sources take it, their descriptors say.
-
-    Attributes:
-        name: the argument of `onnxport.convert`.
-        advice: what to do where it means nothing.
-    """
-
-    name: str
-    advice: str
-
-    def instead(self, kind: SourceKind) -> str:
-        """What to do for a source of this kind."""
-        return kind.instead.get(self.name, self.advice)
-
 
 # How an option reads where the user wrote it.
 Spelling = Callable[[str], str]
@@ -35,27 +16,33 @@ def _as_argument(name: str) -> str:
     return f"{name}="
 
 
-# Options that are not here (inputs, input_names, output, validate, rtol, atol, optimize) mean something everywhere.
-OPTIONS: tuple[Option, ...] = (
-    Option("kwargs", "its inputs have no names: pass them as inputs"),
-    Option("dynamic_shapes", "which of its dimensions vary can't be chosen"),
-    Option("target_opset", "the graph is read at its own opset; convert it to ONNX at another one first"),
-    Option("output_names", "its results have no names: they come in the order of the graph's outputs"),
-    Option("runtime", "its graph is there already, and no runtime's defects are written around in it"),
-    Option("cut_inputs", "convert to ONNX first, then cut the ONNX model"),
-    Option("cut_outputs", "convert to ONNX first, then cut the ONNX model"),
-    Option("signature", "only SavedModels and modules of TensorFlow have several"),
-    Option("methods", "only estimators of scikit-learn have several inference methods"),
-    Option("options", "they say which outputs an estimator of scikit-learn has"),
+# Options of a conversion that do not mean something everywhere, which a source's descriptor says, and what to do instead.
+# Those that are not here (inputs, input_names, output, validate, rtol, atol, optimize) mean something everywhere.
+OPTIONS = {
+    "kwargs": "its inputs have no names: pass them as inputs",
+    "dynamic_shapes": "which of its dimensions vary can't be chosen",
+    "target_opset": "the graph is read at its own opset; convert it to ONNX at another one first",
+    "output_names": "its results have no names: they come in the order of the graph's outputs",
+    "runtime": "its graph is there already, and no runtime's defects are written around in it",
+    "cut_inputs": "convert to ONNX first, then cut the ONNX model",
+    "cut_outputs": "convert to ONNX first, then cut the ONNX model",
+    "signature": "only SavedModels and modules of TensorFlow have several",
+    "methods": "only estimators of scikit-learn have several inference methods",
+    "options": "they say which outputs an estimator of scikit-learn has",
     # Consents: of a framework's files, some can hold what they allow.
-    Option("allow_pickle", "nothing in such a file is a pickle: leave it out"),
-    Option("allow_code", "nothing in such a file runs: leave it out"),
-)
+    "allow_pickle": "nothing in such a file is a pickle: leave it out",
+    "allow_code": "nothing in such a file runs: leave it out",
+}
+
+
+def instead(name: str, kind: SourceKind) -> str:
+    """What to do for a source of this kind where an option means nothing."""
+    return kind.instead.get(name, OPTIONS[name])
 
 
 def takes(name: str, source: Framework, target: Framework | None = None) -> bool:
     """Whether some model of the framework takes the option on the way to `target`; to any, where that is None."""
-    return all(option.name != name for option in OPTIONS) or any(kind.takes(name, target) for kind in source.kinds)
+    return name not in OPTIONS or any(kind.takes(name, target) for kind in source.kinds)
 
 
 def check(given: Iterable[str], kind: SourceKind, target: Framework, spelled: Spelling = _as_argument) -> None:
@@ -65,10 +52,10 @@ def check(given: Iterable[str], kind: SourceKind, target: Framework, spelled: Sp
         InvalidInputError: an option means nothing here.
     """
     names = set(given)
-    refused = [option for option in OPTIONS if option.name in names and not kind.takes(option.name, target)]
+    refused = [option for option in OPTIONS if option in names and not kind.takes(option, target)]
     if refused:
         route = f"{kind.title} to {target.title}"
-        lines = [f"{spelled(option.name)} means nothing for {route}: {option.instead(kind)}" for option in refused]
+        lines = [f"{spelled(option)} means nothing for {route}: {instead(option, kind)}" for option in refused]
         raise InvalidInputError("\n".join(lines))
 
 
@@ -83,10 +70,10 @@ def check_sides(
     names = set(given)
     lines = []
     for option in OPTIONS:
-        sides = (source,) if option.name == "kwargs" else (source, converted)
-        if option.name in names and not any(side.takes(option.name) for side in sides):
-            shown, titles = spelled(option.name), " and ".join(side.title for side in sides)
-            lines.append(f"{shown} means nothing for {titles}: {option.instead(source)}")
+        sides = (source,) if option == "kwargs" else (source, converted)
+        if option in names and not any(side.takes(option) for side in sides):
+            shown, titles = spelled(option), " and ".join(side.title for side in sides)
+            lines.append(f"{shown} means nothing for {titles}: {instead(option, source)}")
     if lines:
         raise InvalidInputError("\n".join(lines))
 

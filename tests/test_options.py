@@ -10,7 +10,7 @@ import pytest
 import onnxport
 from onnxport import frameworks
 from onnxport.errors import InvalidInputError
-from onnxport.options import OPTIONS, check, check_sides
+from onnxport.options import OPTIONS, check, check_sides, instead
 
 TARGETS = frameworks.BUILT_IN
 KINDS = [kind for framework in frameworks.BUILT_IN for kind in framework.kinds]
@@ -29,11 +29,11 @@ def linear() -> onnx.ModelProto:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda item: item.title)
 def test_every_option_is_taken_or_refused_by_name(kind, target):
     for option in OPTIONS:
-        if kind.takes(option.name, target):
-            check([option.name], kind, target)
+        if kind.takes(option, target):
+            check([option], kind, target)
             continue
-        with pytest.raises(InvalidInputError, match=f"^{option.name}= means nothing for .*: {option.instead(kind)}"):
-            check([option.name], kind, target)
+        with pytest.raises(InvalidInputError, match=f"^{option}= means nothing for .*: {instead(option, kind)}"):
+            check([option], kind, target)
 
 
 def test_all_options_that_mean_nothing_are_named_at_once():

@@ -13,23 +13,9 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import describe
+from onnxport.cli import options as shared
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
-from onnxport.cli.options import (
-    ARGUMENTS,
-    Atol,
-    Inputs,
-    InputShape,
-    Methods,
-    Opset,
-    Rtol,
-    Signature,
-    SourceArgument,
-    Weights,
-    dynamic_shapes,
-    estimator_options,
-    refuse,
-    shown,
-)
+from onnxport.cli.options import ARGUMENTS, dynamic_shapes, estimator_options, refuse, shown
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
@@ -41,10 +27,10 @@ _NAMES = [item.name for item in frameworks.registered()]
 class Order:
     """The command line of a conversion: each field is an argument or option as it reads there."""
 
-    source: SourceArgument
+    source: shared.SourceArgument
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or directory to write.")] = None
     to: Annotated[str | None, typer.Option(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.")] = None
-    opset: Opset = None
+    opset: shared.Opset = None
     input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
     dynamic: Annotated[
@@ -57,11 +43,11 @@ class Order:
     cut_outputs: Annotated[
         list[str] | None, typer.Option(help="Values of an ONNX graph to end at: they become its outputs.")
     ] = None
-    inputs: Inputs = None
-    input_shape: InputShape = None
-    weights: Weights = None
-    signature: Signature = None
-    methods: Methods = None
+    inputs: shared.Inputs = None
+    input_shape: shared.InputShape = None
+    weights: shared.Weights = None
+    signature: shared.Signature = None
+    methods: shared.Methods = None
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,8 +55,8 @@ class Order:
         ),
     ] = None
     validate: Annotated[bool, typer.Option(help="Run both sides and compare.")] = True
-    rtol: Rtol = None
-    atol: Atol = None
+    rtol: shared.Rtol = None
+    atol: shared.Atol = None
     optimize: Annotated[bool, typer.Option(help="Bake batch norms and transposes into the weights.")] = False
     runtime: Annotated[
         str, typer.Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")

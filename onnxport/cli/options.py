@@ -19,8 +19,7 @@ SourceArgument = Annotated[
 ]
 Weights = Annotated[Path | None, typer.Option(help="Weights for a factory: .safetensors, .pt or .weights.h5.")]
 Inputs = Annotated[
-    str | None,
-    typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs."),
+    str | None, typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs.")
 ]
 InputShape = Annotated[
     list[str] | None, typer.Option(help="Draw an example input of this shape: x=1x3x224x224:float32. Repeatable.")

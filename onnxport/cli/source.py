@@ -37,11 +37,7 @@ class Source:
 
 
 def resolve(
-    text: str,
-    *,
-    weights: Path | None = None,
-    inputs: str | None = None,
-    input_shapes: Sequence[str] = (),
+    text: str, *, weights: Path | None = None, inputs: str | None = None, input_shapes: Sequence[str] = ()
 ) -> Source:
     """The model that `text` names.
 

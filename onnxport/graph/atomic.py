@@ -20,16 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from onnxport.errors import SavingError
-from onnxport.graph.parts import (
-    folder_locked,
-    fresh_name,
-    new_file,
-    new_folder,
-    opened,
-    sweep,
-    sweep_before,
-    sync_folder,
-)
+from onnxport.graph import parts
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -84,16 +75,16 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     check_target(path)
     target = _resolved(path)
-    with _errors_named(path), new_folder(target, 0o700) as folder:
-        sweep_before(target)
+    with _errors_named(path), parts.new_folder(target, 0o700) as folder:
+        parts.sweep_before(target)
         written = folder / target.name
         yield written
         _sync_file(written)
         _keep_permissions(written, target)
-        with folder_locked(target.parent):
+        with parts.folder_locked(target.parent):
             os.replace(written, target)
-            sync_folder(target.parent)
-        sweep(target)
+            parts.sync_folder(target.parent)
+        parts.sweep(target)
 
 
 @contextmanager
@@ -111,18 +102,18 @@ def atomic_folder(path: str | os.PathLike[str], *, marks: Collection[str], own: 
     check_folder(path, marks=marks)
     target = _resolved(path)
     mode = _mode(target)
-    with _errors_named(path), new_folder(target, 0o777 if mode is None else mode | 0o700) as folder:
-        sweep_before(target)
+    with _errors_named(path), parts.new_folder(target, 0o777 if mode is None else mode | 0o700) as folder:
+        parts.sweep_before(target)
         yield folder
         if mode is not None:
             _carry_over(target, folder, own)
             _keep_permissions(folder, target)
         for file in folder.rglob("*"):
             _sync_file(file)
-        with folder_locked(target.parent):
+        with parts.folder_locked(target.parent):
             _exchange(folder, target)
-            sync_folder(target.parent)
-        sweep(target)
+            parts.sync_folder(target.parent)
+        parts.sweep(target)
 
 
 def check_folder(path: str | os.PathLike[str], *, marks: Collection[str]) -> None:
@@ -150,7 +141,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Save]:
     check_target(path)
     save = Save(_resolved(path))
     with _errors_named(path):
-        sweep_before(save.target)
+        parts.sweep_before(save.target)
         try:
             yield save
             save.commit()
@@ -179,7 +170,7 @@ class Save:
     def part(self) -> BinaryIO:
         """A new file to write, which can be read back; the save closes it."""
         mode = _mode(self.target)
-        handle, path = new_file(self.target, 0o666 if mode is None else mode)
+        handle, path = parts.new_file(self.target, 0o666 if mode is None else mode)
         file = os.fdopen(handle, "w+b")
         self._parts.append(_Part(file, path))
         return file
@@ -195,13 +186,13 @@ class Save:
             part.file.flush()
             os.fsync(part.file.fileno())
             _keep_permissions(part.path, self.target)
-        with folder_locked(folder):
+        with parts.folder_locked(folder):
             for part, name in self._places:
                 if os.name == "nt":  # which renames no file that is open
                     part.file.close()
                 os.replace(part.path, folder / name)
-                sync_folder(folder)
-        sweep(self.target, [name for _, name in self._places])
+                parts.sync_folder(folder)
+        parts.sweep(self.target, [name for _, name in self._places])
 
     def close(self) -> None:
         """Removes the parts that were not renamed, and lets go of all."""
@@ -242,7 +233,7 @@ def _keep_permissions(part: Path, target: Path) -> None:
 def _sync_file(path: Path) -> None:
     if path.is_symlink() or not path.is_file():
         return
-    with opened(path) as handle:
+    with parts.opened(path) as handle:
         os.fsync(handle)
 
 
@@ -271,7 +262,7 @@ def _exchange(new: Path, target: Path) -> None:
         return
     if _renameat2() is not None and _renameat2()(_CWD, os.fsencode(new), _CWD, os.fsencode(target), _SWAP) == 0:
         return
-    aside = fresh_name(target)
+    aside = parts.fresh_name(target)
     os.rename(target, aside)
     try:
         os.rename(new, target)

@@ -139,10 +139,7 @@ _INFERRED_AS = {"LessOrEqual": "Less", "GreaterOrEqual": "Greater"}
 
 
 def infer_outputs(
-    schema: defs.OpSchema,
-    node: ir.Node,
-    opsets: tuple[tuple[str, int], ...],
-    known: dict[str, onnx.TensorProto],
+    schema: defs.OpSchema, node: ir.Node, opsets: tuple[tuple[str, int], ...], known: dict[str, onnx.TensorProto]
 ) -> None:
     """Sets type and shape of the node's outputs by the schema's own inference function.
 

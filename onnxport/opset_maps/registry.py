@@ -96,11 +96,7 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
         self.framework = framework
 
     def lower(
-        self,
-        *names: str,
-        cases: Sequence[Case] = (),
-        accepts_complex: bool = False,
-        min_opset: int = 13,
+        self, *names: str, cases: Sequence[Case] = (), accepts_complex: bool = False, min_opset: int = 13
     ) -> Callable[[Function], Function]:
         """Registers the decorated function for operators of the source.
 

@@ -21,24 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.graph.names import positional
-from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes
-from onnxport.tracing.pytorch_inputs import (
-    Call,
-    Dims,
-    apart,
-    bind,
-    check_apart,
-    default_dims,
-    differing_dims,
-    doubled_ones,
-    given_dims,
-    has_ones,
-    input_paths,
-    is_dynamic,
-    output_paths,
-    positional_names,
-    symbol_names,
-)
+from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_inputs import Call, Dims, is_dynamic
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import recorded, recorded_inputs
@@ -122,17 +106,19 @@ def trace(
         return _of_program(model, dynamic_shapes)
     call = _call(model, inputs, kwargs)
     if dynamic_shapes is not None or examples:
-        others = [_call(model, item, kwargs) for item in examples]
-        dims = differing_dims(call, others) if examples else given_dims(call, dynamic_shapes, input_names)
+        if examples:
+            dims = pytorch_inputs.differing_dims(call, [_call(model, item, kwargs) for item in examples])
+        else:
+            dims = pytorch_inputs.given_dims(call, dynamic_shapes, input_names)
         program, notes = _first(_attempts(call, dims), model, call)
-        paths = input_paths(program.call_spec.in_spec, _positional(call))
-        check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
+        paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
+        pytorch_inputs.check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
-    dims = default_dims(call)
+    dims = pytorch_inputs.default_dims(call)
     reason = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
     attempts = _attempts(call, dims) if dims.names else []
     program, notes = _first([*attempts, (call, None, reason)], model, call)
-    if has_ones(call, dims) and _drops_ones(program):
+    if pytorch_inputs.has_ones(call, dims) and _drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     return _traced(program, call, dims, notes)
 
@@ -154,7 +140,7 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )
-    return _spelled_out(bind(as_module(model), inputs, kwargs))
+    return _spelled_out(pytorch_inputs.bind(as_module(model), inputs, kwargs))
 
 
 Attempt = tuple[Call, Any, str]
@@ -162,7 +148,7 @@ Attempt = tuple[Call, Any, str]
 
 def _attempts(call: Call, dims: Dims) -> list[Attempt]:
     """With dimensions of size 1 doubled, then as they are."""
-    calls = [doubled_ones(call, dims), *([call] if has_ones(call, dims) else [])]
+    calls = [pytorch_inputs.doubled_ones(call, dims), *([call] if pytorch_inputs.has_ones(call, dims) else [])]
     return [(item, dims.shapes, "") for item in calls]
 
 
@@ -196,7 +182,7 @@ def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[Expor
 def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The traced program, and notes on what tracing left out."""
     pytorch_fakes.register()
-    call = apart(call)
+    call = pytorch_inputs.apart(call)
     with (
         torch.no_grad(),
         _no_fastpath(),
@@ -335,7 +321,7 @@ def _of_program(program: ExportedProgram, dynamic_shapes: object) -> Traced:
     in_spec = program.call_spec.in_spec
     count = in_spec.children()[0].num_children
     roots = positional(list(getattr(names, "forward_arg_names", None) or ()), count)
-    paths = input_paths(in_spec, roots)
+    paths = pytorch_inputs.input_paths(in_spec, roots)
     dims = _program_dims(program, paths, roots, dynamic_shapes) if dynamic_shapes is not None else {}
     return _with_names(program, paths, dims, ("an exported program as it is",))
 
@@ -359,14 +345,14 @@ def _program_dims(
                 )
             if isinstance(dim, str):
                 dims[path, axis] = dim
-    check_apart(list(tensors.items()), dims)
+    pytorch_inputs.check_apart(list(tensors.items()), dims)
     return dims
 
 
 def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, ...]) -> Traced:
     trained = call.module.training and any(True for _ in call.module.children())
     notes = ("the model is traced in training mode", *notes) if trained else notes
-    paths = input_paths(program.call_spec.in_spec, _positional(call))
+    paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
     values = recorded_inputs(program)
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
@@ -379,15 +365,15 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
 
 
 def _positional(call: Call) -> list[str]:
-    return positional_names(inspect.signature(call.module.forward), len(call.args))
+    return pytorch_inputs.positional_names(inspect.signature(call.module.forward), len(call.args))
 
 
 def _with_names(
     program: ExportedProgram, paths: list[str], dims: dict[tuple[str, int], str], notes: tuple[str, ...]
 ) -> Traced:
     inputs = _tensor_inputs(program, paths)
-    symbols = symbol_names([(path, value) for _, path, value in inputs], dims)
-    outputs = tuple(output_paths(program.call_spec.out_spec))
+    symbols = pytorch_inputs.symbol_names([(path, value) for _, path, value in inputs], dims)
+    outputs = tuple(pytorch_inputs.output_paths(program.call_spec.out_spec))
     return Traced(program, tuple((name, path) for name, path, _ in inputs), outputs, symbols, notes)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -19,13 +18,7 @@ class masks_as_given(TorchFunctionMode):
     which a trace, having no values, can't; the answer "no" is right for every mask.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Collection[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Passes every call on, but for the truth of that comparison."""
         if func is torch.Tensor.__bool__ and _within(_DETECTION):
             return False

@@ -7,7 +7,7 @@ batch, in a check; there they are computed from their formulas (torch.nn.LSTMCel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -87,13 +87,7 @@ def is_recurrent(module: torch.nn.Module) -> bool:
 class kept_whole(TorchFunctionMode):
     """While it is active, recurrent layers on padded tensors are traced as one operator each, cells as their formulas."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Collection[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Passes every call on; a recurrent one to what stands in for it."""
         kind = getattr(func, "__name__", "")
         if kind == "_pack_padded_sequence":

@@ -15,10 +15,7 @@ from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_o
 
 
 def concrete(
-    function: Callable[..., Any],
-    inputs: object,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: object,
+    function: Callable[..., Any], inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object
 ) -> Any:
     """The concrete function of a callable on example inputs, its dynamic dimensions None.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from onnxport.validation.records import ProofRecord, SetReport
-from onnxport.validation.text import HEADINGS, because, rows
+from onnxport.validation.text import HEADINGS, SHOWN, because, rows
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --open: #b9770e; --soft: #8881; }
@@ -86,14 +86,13 @@ def _set_row(item: SetReport) -> tuple[str, ...]:
 
 def _table(headings: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
-    lines = ["".join(f"<td{_mark(text)}>{escape(text)}</td>" for text in row) for row in body]
+    lines = ["".join(f"<td{_MARKS.get(text, '')}>{escape(text)}</td>" for text in row) for row in body]
     trs = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{trs}</tbody></table></div>'
 
 
-def _mark(text: str) -> str:
-    kind = {"pass": "pass", "FAIL": "fail", "unproved": "unproved"}.get(text)
-    return f' class="{kind}"' if kind else ""
+# What sets the cells of verdicts apart.
+_MARKS = {shown: f' class="{verdict}"' for verdict, shown in SHOWN.items()}
 
 
 def _pairs(pairs: dict[str, str]) -> str:

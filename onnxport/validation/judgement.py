@@ -133,7 +133,9 @@ class Trial:
     def _undecided(self, pair: Pair) -> np.ndarray | None:
         """Labels that the source itself can't tell within the rounding of its scores."""
         length = self.parties.source.numerics.length
-        slack = 2 * (tolerance.ULPS + 2 * np.sqrt(length)) * _input_epsilon(self.item)
+        arrays = (leaf for leaf in self.item.leaves if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype))
+        eps = max((tolerance.epsilon(leaf.dtype) for leaf in arrays), default=2.0**-23)
+        slack = 2 * (tolerance.ULPS + 2 * np.sqrt(length)) * eps
         return self.parties.source.undecided(self.own, pair.name, slack)
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
@@ -224,8 +226,3 @@ def _as_array(value: object) -> Any:
     if isinstance(value, np.generic):
         return np.asarray(value)
     return np.asarray(value, np.float32) if isinstance(value, float) else value
-
-
-def _input_epsilon(item: InputSet) -> float:
-    arrays = (leaf for leaf in item.leaves if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype))
-    return max((tolerance.epsilon(leaf.dtype) for leaf in arrays), default=2.0**-23)

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError, first_line
+from onnxport.graph.bodies import bodies
 from onnxport.graph.guard.bounds import current
 from onnxport.graph.runtime import Session
 from onnxport.opset_maps.from_onnx.operands import Operand, Weight
@@ -28,7 +29,7 @@ def refusal_of_runtime(node: ir.Node, operands: Sequence[Operand], opsets: Mappi
 
     It runs in the helper process that a guard has opened, and only there.
     """
-    if current() is None or any(item.is_ref() or _is_graph(item) for item in node.attributes.values()):
+    if current() is None or bodies(node) or any(item.is_ref() for item in node.attributes.values()):
         return None
     given = [_operand(item, value) for item, value in zip(operands, node.inputs, strict=True)]
     if any(array is None and item is not None for array, item in zip(given, operands, strict=True)):
@@ -45,10 +46,6 @@ def refusal_of_runtime(node: ir.Node, operands: Sequence[Operand], opsets: Mappi
     except InvalidInputError as error:
         return first_line(error)[:300]
     return None
-
-
-def _is_graph(item: ir.Attr) -> bool:
-    return item.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def _operand(item: Operand, value: ir.Value | None) -> np.ndarray | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from onnxport.errors import InvalidInputError, SavingError, UnsupportedOperator
 from onnxport.frameworks.tensorflow import SAVED_MODEL_FILES
 from onnxport.graph.atomic import atomic_folder, check_folder
 from onnxport.graph.bodies import all_initializers
-from onnxport.graph.names import NameAuthority
+from onnxport.graph.names import NameAuthority, numbered
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.elements import held_array, held_in, tensor_of
@@ -64,7 +63,7 @@ class OnnxModule(tf.Module):
         name = value.name or "unnamed"
         variable = tf.Variable(held_array(array, dtype), trainable=True, name=names.unique(_identifier(name)))
         # The initializers of two branches may have one name.
-        key = next(key for key in _numbered(name) if key not in self.variables_by_name)
+        key = numbered(name, {*self.variables_by_name}) if name in self.variables_by_name else name
         self.variables_by_name[key] = variable
         return variable
 
@@ -220,11 +219,6 @@ def _argument_names(names: Sequence[str]) -> list[str]:
     for name in kept:
         given.reserve(name)
     return [name if name in kept else given.unique(_identifier(name or "input")) for name in names]
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}_{i}" for i in count(1))
 
 
 def _identifier(name: str) -> str:

@@ -15,12 +15,7 @@ from onnxport.version import __version__
 
 # Runtimes lag behind ONNX's IR versions, and nothing beyond 10 is needed but for element types that came later.
 _MAX_IR_VERSION = 10
-_IR_OF_DTYPE = {
-    ir.DataType.FLOAT4E2M1: 11,
-    ir.DataType.FLOAT8E8M0: 12,
-    ir.DataType.INT2: 13,
-    ir.DataType.UINT2: 13,
-}
+_IR_OF_DTYPE = {ir.DataType.FLOAT4E2M1: 11, ir.DataType.FLOAT8E8M0: 12, ir.DataType.INT2: 13, ir.DataType.UINT2: 13}
 
 
 def finish(

@@ -45,13 +45,10 @@ def _check_part(whole: OnnxModel, part: OnnxModel) -> None:
         session = Session(part.model, optimize=False)
         results = session.run({name: inner[name] for name in part.input_names})
         for name, value in zip(part.output_names, results, strict=True):
-            if not np.array_equal(np.asarray(value), np.asarray(inner[name]), equal_nan=_may_be_nan(value)):
+            own, other = np.asarray(value), np.asarray(inner[name])
+            if not np.array_equal(own, other, equal_nan=own.dtype.kind in "fc"):
                 raise InvalidModelError(f"cut at {name!r}: the part gives other values there than the whole graph")
         return
-
-
-def _may_be_nan(value: Any) -> bool:
-    return np.asarray(value).dtype.kind in "fc"
 
 
 def _drawn(model: OnnxModel) -> Iterator[dict[str, Any]]:

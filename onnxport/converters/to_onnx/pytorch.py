@@ -68,9 +68,11 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     inputs = chosen_names("input_names", [path for _, path in traced.inputs], request.input_names)
     program = traced.program
     signature = program.graph_signature
-    leaves = dict(zip(_user_outputs(program), traced.outputs, strict=True))
+    kinds = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
+    places = [i for i, spec in enumerate(signature.output_specs) if spec.kind in kinds]
+    leaves = dict(zip(places, traced.outputs, strict=True))
     finals = list(program.graph.output_node().args[0])
-    kept = [i for i in leaves if _is_output(finals[i])]
+    kept = [i for i in leaves if isinstance(finals[i], (torch.fx.Node, bool, int, float))]
     dropped = [leaves[i] for i in leaves if i not in kept]
     if dropped:
         notes.append(f"outputs that are no tensors are left out: {', '.join(dropped)}")
@@ -97,15 +99,6 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
     model = finish(op, values, outputs, runtime=request.runtime, notes=notes)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
-
-
-def _user_outputs(program: torch.export.ExportedProgram) -> list[int]:
-    specs = program.graph_signature.output_specs
-    return [i for i, spec in enumerate(specs) if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)]
-
-
-def _is_output(item: Any) -> bool:
-    return isinstance(item, (torch.fx.Node, bool, int, float))
 
 
 def _reserved(op: OpBuilder, outputs: list[str], inputs: list[str], notes: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ read after its cell was written is computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -32,43 +33,33 @@ class Inexpressible(Exception):
     """The alias map can't follow a write; the program has to be functionalised first."""
 
 
+@dataclass(eq=False, slots=True)
 class Cell:
-    """A tensor that owns its memory.
+    """A tensor that owns its memory."""
 
-    Attributes:
-        value: its present value.
-        first: its value before anything was written.
-        version: how often it was written.
-        writer: the operator that wrote last.
-    """
+    value: ir.Value  # its present value
+    version: int = 0  # how often it was written
+    writer: Source | None = None  # the operator that wrote last
+    first: ir.Value = field(init=False)  # its value before anything was written
 
-    __slots__ = ("first", "value", "version", "writer")
-
-    def __init__(self, value: ir.Value) -> None:
-        self.value = self.first = value
-        self.version = 0
-        self.writer: Source | None = None
+    def __post_init__(self) -> None:
+        self.first = self.value
 
 
+@dataclass(eq=False, slots=True)
 class Ref:
     """A tensor of the graph: a cell, or a view on one."""
 
-    __slots__ = ("_forward", "_parent", "_seen", "_value", "_write", "cell")
-
-    def __init__(self, cell: Cell) -> None:
-        self.cell = cell
-        self._parent: Ref | None = None
-        self._forward: Callable[[ir.Value], ir.Value] | None = None
-        self._write: Callable[[ir.Value, ir.Value], ir.Value] | None = None
-        self._value: ir.Value | None = None
-        self._seen = -1
+    cell: Cell
+    _parent: Ref | None = None
+    _forward: Callable[[ir.Value], ir.Value] | None = None
+    _write: Callable[[ir.Value, ir.Value], ir.Value] | None = None
+    _value: ir.Value | None = None
+    _seen: int = -1
 
     def view(self, forward: Callable[[ir.Value], ir.Value], write: Callable[[ir.Value, ir.Value], ir.Value]) -> Ref:
         """A view: `forward` gives its value of this tensor's, `write` this tensor's of its old value and the view's new one."""
-        result = Ref(self.cell)
-        result._parent, result._forward, result._write = self, forward, write
-        result._value, result._seen = forward(self.read()), self.cell.version
-        return result
+        return Ref(self.cell, self, forward, write, forward(self.read()), self.cell.version)
 
     def read(self) -> ir.Value:
         """The present value."""

@@ -12,17 +12,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
 
-from onnxport.converters.to_onnx.pytorch_aliases import (
-    HIDDEN_STATE,
-    Cell,
-    Inexpressible,
-    Ref,
-    functional_name,
-    is_view,
-    mutates,
-    write_back,
-    written_arguments,
-)
+from onnxport.converters.to_onnx import pytorch_aliases as aliases
+from onnxport.converters.to_onnx.pytorch_aliases import Cell, Inexpressible, Ref
 from onnxport.converters.to_onnx.pytorch_boundary import NUMPY, Boundary
 from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
@@ -76,7 +67,7 @@ class Lowering:
     def run(self, op: OpBuilder, module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Lowers a graph into `op` and gives its results; `arguments` stand for its placeholders in order."""
         graph = module.graph
-        tracked = any(node.op == "call_function" and mutates(node.target) for node in graph.nodes)
+        tracked = any(node.op == "call_function" and aliases.mutates(node.target) for node in graph.nodes)
         main = module is self._program.graph_module
         env: dict[torch.fx.Node, Any] = {}
         given = iter(arguments)
@@ -144,15 +135,15 @@ class Lowering:
             raise Inexpressible("a region under torch.autocast")
         source = source_of(node, name)
         if tracked and isinstance(target, torch._ops.OpOverload):
-            written = written_arguments(target)
+            written = aliases.written_arguments(target)
             if written:
                 return self._in_place(op, node, name, env, source, written)
-            if is_view(node):
+            if aliases.is_view(node):
                 parent = env[node.args[0]]
                 if isinstance(parent, Ref) and not isinstance(recorded(node), (list, tuple)):
                     relower = self._relower(op, node, name, env, source)
                     return parent.view(relower, self._writer(op, node, env, source))
-        if name in HIDDEN_STATE:
+        if name in aliases.HIDDEN_STATE:
             self._check_hidden_state(node, env, source)
         args, kwargs = _arguments(node, env)
         result = self._lower(op, node, name, args, kwargs, source)
@@ -161,7 +152,7 @@ class Lowering:
     def _item(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
         origin, index = node.args
         item = env[origin][index]
-        if not tracked or not is_view(origin):
+        if not tracked or not aliases.is_view(origin):
             return item
         parent = env[origin.args[0]]
         name = operator_name(origin.target)
@@ -190,7 +181,7 @@ class Lowering:
             args, kwargs = _arguments(node, env)
             origin = recorded(node.args[0])
             with op.at(source, [self._types.expected(origin)]):
-                result = write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
+                result = aliases.write_back(op, operator_name(node.target), base, new, args[1:], kwargs, index)
                 return op.typed(result, base.dtype, tuple(base.shape) if base.shape is not None else None)
 
         return write
@@ -210,7 +201,7 @@ class Lowering:
         if not isinstance(ref, Ref):
             raise Inexpressible(f"{name} writes to a value that is not tracked")
         args, kwargs = _arguments(node, env)
-        result = self._lower(op, node, functional_name(name), args, kwargs, source)
+        result = self._lower(op, node, aliases.functional_name(name), args, kwargs, source)
         ref.write(result, source)
         return ref
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 from onnx_ir.passes import Sequential
-from onnx_ir.passes.common import (
-    CommonSubexpressionEliminationPass,
-    RemoveUnusedNodesPass,
-    RemoveUnusedOpsetsPass,
-)
+from onnx_ir.passes.common import CommonSubexpressionEliminationPass, RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 
 from onnxport.graph.passes.identity import RemoveIdentityPass
 from onnxport.graph.passes.unused import ReleaseUnusedBodiesPass

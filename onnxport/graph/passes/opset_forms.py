@@ -13,15 +13,7 @@ _SINGLE, _OPTIONAL = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.F
 
 # Operators whose result changed at a version though a node of theirs may read the same.
 _MEANING_CHANGED = frozenset(
-    {
-        ("Softmax", 13),
-        ("LogSoftmax", 13),
-        ("Hardmax", 13),
-        ("BatchNormalization", 14),
-        ("RoiAlign", 16),
-        ("Split", 18),
-        ("GridSample", 20),
-    }
+    "Softmax-13 LogSoftmax-13 Hardmax-13 BatchNormalization-14 RoiAlign-16 Split-18 GridSample-20".split()
 )
 # Forms that the version converter leaves as they are, though an operand has another layout.
 _MISCONVERTED = {
@@ -43,7 +35,7 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
     if old.since_version == new.since_version:
         return True
     later = max(old.since_version, new.since_version)
-    changed = (node.op_type, later) in _MEANING_CHANGED and not _has_sizes(node)
+    changed = f"{node.op_type}-{later}" in _MEANING_CHANGED and not _has_sizes(node)
     if new.deprecated or changed or (node.op_type, later) in _MISCONVERTED:
         return False
     return (

@@ -7,13 +7,11 @@ import numpy as np
 # Operators whose kernels run on tensors without rows. Those of others fail there, or end the process with a division by zero
 # (CumSum and Einsum of 1.31).
 RUN_WITHOUT_ROWS = frozenset(
-    (
-        "Abs Add And AveragePool BatchNormalization Cast Ceil Celu Clip Concat Constant Conv Cos Div Elu Equal Erf Exp "
-        "Expand Flatten Floor Gather Gelu Gemm GlobalAveragePool Greater GreaterOrEqual HardSigmoid HardSwish Identity "
-        "IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mish Mul Neg Not Or Pow "
-        "Reciprocal ReduceSum Relu Reshape Round Selu Shape Sigmoid Sign Sin Slice Softplus Softsign Split Sqrt Squeeze "
-        "Sub Tanh Tile Transpose Unsqueeze Where Xor"
-    ).split()
+    "Abs Add And AveragePool BatchNormalization Cast Ceil Celu Clip Concat Constant Conv Cos Div Elu Equal Erf Exp "
+    "Expand Flatten Floor Gather Gelu Gemm GlobalAveragePool Greater GreaterOrEqual HardSigmoid HardSwish Identity "
+    "IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mish Mul Neg Not Or Pow "
+    "Reciprocal ReduceSum Relu Reshape Round Selu Shape Sigmoid Sign Sin Slice Softplus Softsign Split Sqrt Squeeze "
+    "Sub Tanh Tile Transpose Unsqueeze Where Xor".split()
 )
 # Reductions of a tensor without elements leave axes that are computed and count from the last as they are (1.31).
 REDUCES_EMPTY_FROM_THE_LAST = False

@@ -21,17 +21,8 @@ from keras.src.legacy.saving import saving_options, saving_utils
 from keras.src.saving import serialization_lib
 
 from onnxport.errors import InvalidModelError, UntrustedFileError
+from onnxport.tracing.trust import faults
 from onnxport.tracing.trust.archives import check_zip
-from onnxport.tracing.trust.faults import (
-    ALLOW_CODE,
-    ALLOW_PICKLE,
-    check_bytes,
-    damaged,
-    hostile,
-    most_bytes,
-    reading,
-    untrusted,
-)
 from onnxport.tracing.trust.readers import check_reader
 
 # Parts of Keras whose classes and functions only compute.
@@ -70,7 +61,7 @@ def check_file(path: Path, *, allow_pickle: bool) -> None:
         raise InvalidModelError(f"{title} is truncated or no .keras file: it is no zip archive")
     check_zip(title, path, packed=4)
     check_reader("hdf5", path, title)
-    with reading(f"{title} is damaged"), zipfile.ZipFile(path) as archive:
+    with faults.reading(f"{title} is damaged"), zipfile.ZipFile(path) as archive:
         config = archive.read("config.json")
         weights = "model.weights.h5"
         if weights in archive.namelist():
@@ -93,7 +84,7 @@ def check_weights(path: Path) -> None:
 
 
 def _opened(title: str, source: object) -> Any:
-    with reading(f"{title} is truncated or no HDF5 file"):
+    with faults.reading(f"{title} is truncated or no HDF5 file"):
         return h5py.File(source, "r")
 
 
@@ -101,7 +92,7 @@ def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
     """Links stay inside of the file, and its arrays within what it can hold."""
     total = 0
     waiting, seen = [store["/"]], set[int]()
-    with reading(f"{title} is damaged"):
+    with faults.reading(f"{title} is damaged"):
         while waiting:
             group = waiting.pop()
             address = h5py.h5o.get_info(group.id).addr
@@ -111,7 +102,7 @@ def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
             for name in group:
                 link = group.get(name, getlink=True)
                 if isinstance(link, h5py.ExternalLink):
-                    raise untrusted(title, f"{group.name}/{name} is a link to another file, {link.filename!r}")
+                    raise faults.untrusted(title, f"{group.name}/{name} is a link to another file, {link.filename!r}")
                 if isinstance(link, h5py.SoftLink):
                     raise InvalidModelError(f"{title} is no file of Keras: {group.name}/{name} is a link")
                 item = group[name]
@@ -119,16 +110,16 @@ def _check_store(title: str, store: h5py.File, file_bytes: int) -> None:
                     waiting.append(item)
                 elif isinstance(item, h5py.Dataset):
                     if item.external or item.is_virtual:
-                        raise untrusted(title, f"the data of {item.name!r} stands in another file")
+                        raise faults.untrusted(title, f"the data of {item.name!r} stands in another file")
                     total += math.prod(item.shape or ()) * item.dtype.itemsize
-                    check_bytes(title, f"with {item.name!r} its arrays take", total, file_bytes)
+                    faults.check_bytes(title, f"with {item.name!r} its arrays take", total, file_bytes)
 
 
 def _parsed(title: str, text: Any) -> Any:
-    with reading(f"{title} is damaged: its configuration is no JSON"):
+    with faults.reading(f"{title} is damaged: its configuration is no JSON"):
         config = json.loads(text)
     if not isinstance(config, dict) or "class_name" not in config:
-        raise damaged(title, "its configuration names no class")
+        raise faults.damaged(title, "its configuration names no class")
     return config
 
 
@@ -138,8 +129,8 @@ def _check_config(title: str, path: Path, config: Mapping[str, Any], allow_pickl
             _check_class(title, where, item, allow_pickle)
         for key in _FILES & item.keys():
             if isinstance(item[key], str) and item[key]:
-                raise untrusted(title, f"{key} of {where} is read from the file {item[key]!r}")
-    limit = most_bytes(path.stat().st_size)
+                raise faults.untrusted(title, f"{key} of {where} is read from the file {item[key]!r}")
+    limit = faults.most_bytes(path.stat().st_size)
     if 4 * _most_numbers(config) > limit:
         _check_size(title, config, limit, legacy, safe_mode=not allow_pickle)
 
@@ -167,14 +158,14 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
         if allow_pickle:
             return
         raise UntrustedFileError(
-            f"{title} holds the code of a Lambda layer ({where}), which loading would run; {ALLOW_PICKLE}"
+            f"{title} holds the code of a Lambda layer ({where}), which loading would run; {faults.ALLOW_PICKLE}"
         )
     if name in _MARKERS:
         return
     if name == "function":
         name = inner
     if not isinstance(name, str) or not (module is None or isinstance(module, str)):
-        raise damaged(title, f"{where} names the class {name!r} of the module {module!r}")
+        raise faults.damaged(title, f"{where} names the class {name!r} of the module {module!r}")
     registered = item.get("registered_name") or name
     if (
         keras.saving.get_registered_object(str(registered)) is not None
@@ -187,10 +178,10 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
     if known and name not in _NOT_COMPUTING:
         return
     if name in _NOT_COMPUTING or parts[0] == "keras":
-        raise untrusted(title, f"{module or 'keras'}.{name} (in {where}) does more than compute")
+        raise faults.untrusted(title, f"{module or 'keras'}.{name} (in {where}) does more than compute")
     raise UntrustedFileError(
         f"{title}: {where} is of the class {module}.{name}, which is not Keras's own: import what registers it with "
-        f"keras.saving.register_keras_serializable, or {ALLOW_CODE}"
+        f"keras.saving.register_keras_serializable, or {faults.ALLOW_CODE}"
     )
 
 
@@ -220,7 +211,7 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
     before = list(waiting)
     try:
         with (
-            reading(f"{title} can't be loaded as a Keras model"),
+            faults.reading(f"{title} can't be loaded as a Keras model"),
             keras.StatelessScope(initialize_variables=False),
             saving_options.keras_option_scope(use_legacy_config=True) if legacy else nullcontext(),
             serialization_lib.SafeModeScope(safe_mode),
@@ -234,4 +225,4 @@ def _check_size(title: str, config: Any, limit: int, legacy: bool, *, safe_mode:
         waiting[:] = before
     if sum(sizes.values()) > limit:
         name = max(sizes, key=sizes.__getitem__)
-        raise hostile(title, f"its variable {name!r} takes {sizes[name]:,} bytes, more than the file can hold")
+        raise faults.hostile(title, f"its variable {name!r} takes {sizes[name]:,} bytes, more than the file can hold")

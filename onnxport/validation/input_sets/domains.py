@@ -107,14 +107,12 @@ _SIZES = {
 # Operators whose results on NaN or infinities ONNX leaves open, so that runtimes differ there: a choice by order, a saturation,
 # an approximation, a step of an algorithm.
 _OPEN_ON_NAN = frozenset(
-    (
-        "ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Celu Clip Cos DFT Det DynamicQuantizeLinear Elu "
-        "FlexAttention GRU Gelu GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish Hardmax "
-        "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax Loop LpNormalization LpPool MaxPool MaxUnpool "
-        "MeanVarianceNormalization Mish Mod Multinomial NonMaxSuppression Pow QuantizeLinear RMSNormalization RNN "
-        "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMin Resize RoiAlign STFT Scan Scatter ScatterElements Selu Shrink "
-        "Sign Sin Softmax Softplus Softsign Swish Tan ThresholdedRelu TopK Unique Upsample"
-    ).split()
+    "ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Celu Clip Cos DFT Det DynamicQuantizeLinear Elu "
+    "FlexAttention GRU Gelu GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish Hardmax "
+    "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax Loop LpNormalization LpPool MaxPool MaxUnpool "
+    "MeanVarianceNormalization Mish Mod Multinomial NonMaxSuppression Pow QuantizeLinear RMSNormalization RNN "
+    "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMin Resize RoiAlign STFT Scan Scatter ScatterElements Selu Shrink "
+    "Sign Sin Softmax Softplus Softsign Swish Tan ThresholdedRelu TopK Unique Upsample".split()
 )
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _WINDOWS = frozenset({"AveragePool", "Conv", "GlobalAveragePool", "MaxPool"})

@@ -15,21 +15,8 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.limits import MAX_DRAWN_ELEMENTS
-from onnxport.validation.input_sets import edges
+from onnxport.validation.input_sets import domains, edges
 from onnxport.validation.input_sets.base import InputSet, Kind, dims_of, own_inputs, spec_of
-from onnxport.validation.input_sets.domains import (
-    UNKNOWN,
-    Range,
-    Reach,
-    index_limit,
-    known_numbers,
-    limits,
-    number_range,
-    open_on_ties,
-    owners_of,
-    reach,
-    vocabulary,
-)
 from onnxport.validation.input_sets.operands.scene import SEQUENCE_LENGTH, Scene
 from onnxport.validation.input_sets.operands.table import RULES
 from onnxport.validation.input_sets.sizes import ARITHMETIC, dimension, labelled
@@ -72,19 +59,19 @@ class Signature:
         self.values = own_inputs(model)
         self.specs = [spec_of(value) for value in self.values]
         self._model = model
-        self._owners = owners_of(model.graph)
-        self._reach: dict[ir.Value, Reach] = {}
+        self._owners = domains.owners_of(model.graph)
+        self._reach: dict[ir.Value, domains.Reach] = {}
 
-    def reach(self, value: ir.Value) -> Reach:
+    def reach(self, value: ir.Value) -> domains.Reach:
         """What depends on an input."""
         if value not in self._reach:
-            self._reach[value] = reach(value, self._owners)
+            self._reach[value] = domains.reach(value, self._owners)
         return self._reach[value]
 
     @cached_property
     def ties(self) -> bool:
         """Whether equal numbers leave nothing open."""
-        return not open_on_ties(self._model.graph)
+        return not domains.open_on_ties(self._model.graph)
 
     @cached_property
     def declared(self) -> list[tuple[int | str | None, ...]]:
@@ -195,13 +182,15 @@ class Drawing:
     def _array(self, value: ir.Value, spec: InputSpec, shape: tuple[int, ...]) -> np.ndarray:
         dtype = spec.dtype if spec.dtype is not None else np.dtype(np.float32)
         if dtype.kind == "O":
-            words = [word for word in vocabulary(value) if word != UNKNOWN or not self._attempt.known] or [UNKNOWN]
+            words = [
+                word for word in domains.vocabulary(value) if word != domains.UNKNOWN or not self._attempt.known
+            ] or [domains.UNKNOWN]
             return np.asarray(self.rng.choice(np.asarray(words, object), shape), object).reshape(shape)
         if dtype.kind == "b":
             return np.asarray(self.rng.random(shape) < 0.5)
         if is_whole(dtype):
             return self._whole(value, dtype, shape)
-        allowed = number_range(value, dtype)
+        allowed = domains.number_range(value, dtype)
         if dtype.kind == "c":
             return (self.rng.standard_normal(shape) + 1j * self.rng.standard_normal(shape)).astype(dtype)
         if self._kind == "edges":
@@ -209,7 +198,7 @@ class Drawing:
         drawn = self._numbers(value, shape, allowed).astype(dtype)
         return edges.with_not_finite(drawn, self.rng) if self._kind == "not finite" and allowed is None else drawn
 
-    def _numbers(self, value: ir.Value, shape: tuple[int, ...], allowed: Range | None) -> np.ndarray:
+    def _numbers(self, value: ir.Value, shape: tuple[int, ...], allowed: domains.Range | None) -> np.ndarray:
         if allowed is not None:
             return self.rng.uniform(allowed.low, allowed.high, shape)
         noise = np.asarray(self.rng.standard_normal(shape))
@@ -225,17 +214,17 @@ class Drawing:
         return noise
 
     def _whole(self, value: ir.Value, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        least, most = limits(dtype)
-        known = known_numbers(value)
+        least, most = domains.limits(dtype)
+        known = domains.known_numbers(value)
         if known:
             others = [] if self._attempt.known else [max(known) + 1]
             return self.rng.choice(np.asarray([*known, *others]), shape).astype(dtype)
-        allowed = number_range(value, dtype)
+        allowed = domains.number_range(value, dtype)
         if allowed is not None:
             low, high = max(int(allowed.low), least), min(int(allowed.high), most)
             drawn = self.rng.integers(low, high, shape, endpoint=True)
             return (np.where(drawn == 0, high, drawn) if allowed.nonzero else drawn).astype(dtype)
-        limit = index_limit(value)
+        limit = domains.index_limit(value)
         if limit is not None:
             low = -limit if self._kind == "edges" and self._attempt.whole == "any" else 0
             return self.rng.integers(low, limit, shape).astype(dtype)

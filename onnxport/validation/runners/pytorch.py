@@ -17,18 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
-from onnxport.validation.runners.base import (
-    DEFAULT_LENGTH,
-    Binding,
-    Example,
-    Outputs,
-    Runner,
-    arguments_in_order,
-    nested,
-    parameter_names,
-    top_level,
-    travelled,
-)
+from onnxport.validation.runners import base
+from onnxport.validation.runners.base import DEFAULT_LENGTH, Binding, Example, Outputs, Runner
 
 # A float64 twin of more weights than this costs more memory than a validation is worth.
 _TWIN_LIMIT = 1 << 30
@@ -62,7 +52,7 @@ class PytorchRunner(Runner):
         try:
             self._twin = self._twin or _double(self._call)
             if self._twin is not None:
-                return self._run(self._twin, [nested(to_tensor(leaf), _widened) for leaf in leaves])
+                return self._run(self._twin, [base.nested(to_tensor(leaf), _widened) for leaf in leaves])
         except Exception:  # a type named in the user's code clashes with float64: any error at all
             self._twin = None
         self._has_twin = False
@@ -153,7 +143,7 @@ class PytorchRunner(Runner):
         with torch.no_grad(), _unchanged(call):
             result = call(*args, **kwargs)
             if self._structured:
-                return top_level(result, to_numpy)
+                return base.top_level(result, to_numpy)
             results = [(path, leaf) for path, leaf in leaves_of(result) if isinstance(leaf, _RESULTS)]
             outputs = [(".".join(path), to_numpy(leaf)) for path, leaf in results]
         names = self.example.names if self.example is not None else [f"input_{i}" for i in range(len(tensors))]
@@ -201,8 +191,8 @@ class Arguments:
 
     def __init__(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         target = call.forward if isinstance(call, torch.nn.Module) else call
-        parameters = parameter_names(target)
-        ordered = arguments_in_order(target, args, kwargs)
+        parameters = base.parameter_names(target)
+        ordered = base.arguments_in_order(target, args, kwargs)
         pairs, self._spec = pytree.tree_flatten_with_path((args, ordered))
         self._flat = [leaf for _, leaf in pairs]
         self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
@@ -253,10 +243,10 @@ def to_numpy(value: object) -> Any:
 def to_tensor(leaf: object) -> Any:
     """An array as a tensor of its own memory; strings as they are, arrays in lists and dicts as tensors."""
     if isinstance(leaf, (list, dict)):
-        return nested(leaf, to_tensor)
+        return base.nested(leaf, to_tensor)
     if not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind in "OUS":
         return leaf
-    array = travelled(np.array(leaf, copy=True))
+    array = base.travelled(np.array(leaf, copy=True))
     if array.dtype.isbuiltin != 1:  # bfloat16 and float8
         bits = torch.from_numpy(array.view({1: np.uint8, 2: np.int16}[array.dtype.itemsize]))
         return bits.view(getattr(torch, array.dtype.name))

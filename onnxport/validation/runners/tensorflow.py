@@ -10,15 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, InvalidModelError, first_line
-from onnxport.validation.runners.base import (
-    Binding,
-    Example,
-    Outputs,
-    Runner,
-    arguments_in_order,
-    parameter_names,
-    top_level,
-)
+from onnxport.graph.names import positional
+from onnxport.validation.runners import base
+from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 from onnxport.validation.runners.tensorflow_wide import Twins
@@ -95,7 +89,7 @@ class Arguments:
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[str]) -> None:
         self._args, self._kwargs = args, dict(kwargs)
-        roots = [parameters[i] if i < len(parameters) else f"input_{i}" for i in range(len(args))]
+        roots = positional(parameters, len(args))
         leaves = [pair for root, item in zip(roots, args, strict=True) for pair in paths(item, (root,))]
         leaves += [pair for key, item in self._kwargs.items() for pair in paths(item, (key,))]
         tensors = [(path, leaf) for path, leaf in leaves if _varies(leaf)]
@@ -129,7 +123,7 @@ def bind(model: object, binding: Binding) -> Runner:
                 f"the signature takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
             )
         args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
-    arguments = Arguments(args, arguments_in_order(function, args, kwargs), parameter_names(function))
+    arguments = Arguments(args, base.arguments_in_order(function, args, kwargs), base.parameter_names(function))
     return TensorflowRunner(call, title, arguments, (), binding.structured)
 
 
@@ -187,7 +181,7 @@ def to_tensor(leaf: object) -> Any:
 def outputs_of(result: object, structured: bool) -> Outputs:
     """The tensors of a result, in tf.nest's order."""
     if structured:
-        return top_level(result, to_numpy)
+        return base.top_level(result, to_numpy)
     return [(".".join(path), to_numpy(leaf)) for path, leaf in paths(result) if leaf is not None]
 
 
