@@ -67,8 +67,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         self.op = op
         self.value = value
 
-    # -- what it is ----------------------------------------------------------------------------------------------------
-
     @property
     def dtype(self) -> np.dtype:
         """Its element type."""
@@ -119,8 +117,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
             "a function that is not built of NumPy's ufuncs and functions can't be traced; in place of np.c_ and np.r_ write "
             "np.column_stack and np.concatenate"
         )
-
-    # -- NumPy's protocols ---------------------------------------------------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Numbers, out: tuple[object, ...] | None = None, **kwargs: DTypeLike
@@ -186,8 +182,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def lowering(self, function: Function) -> Callable[..., Any] | None:
         """The implementation of a function of NumPy's, if there is one."""
         return FUNCTIONS.get(function)
-
-    # -- methods of an array -------------------------------------------------------------------------------------------
 
     def astype(self, dtype: DTypeLike, **_: object) -> Array:
         """In another element type."""

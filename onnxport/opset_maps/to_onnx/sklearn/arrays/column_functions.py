@@ -29,9 +29,6 @@ def size_of(x: Array, axis: int) -> int:
     return int(size)
 
 
-# -- missing values ----------------------------------------------------------------------------------------------------------
-
-
 def _present(x: Array) -> Array:
     return ~np.isnan(x)
 
@@ -81,9 +78,6 @@ FUNCTIONS[np.nanmax] = _extreme_of_those_there(np.max, -np.inf)
 FUNCTIONS[np.nanmin] = _extreme_of_those_there(np.min, np.inf)
 
 
-# -- order -------------------------------------------------------------------------------------------------------------------
-
-
 def _quantile_at(ordered: Array, share: float, axis: int, dtype: np.dtype) -> Array:
     """Between the two neighbours in order, from the nearer one, as NumPy's linear method goes."""
     place = share * (size_of(ordered, axis) - 1)
@@ -129,9 +123,6 @@ def _median(x: Array, axis: Axis = None, *, keepdims: bool = False) -> Array:
 @implements(np.ptp)
 def _ptp(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     return np.max(x, axis=axis, keepdims=keepdims) - np.min(x, axis=axis, keepdims=keepdims)
-
-
-# -- columns -----------------------------------------------------------------------------------------------------------------
 
 
 @implements(np.flip)
@@ -186,9 +177,6 @@ FUNCTIONS[np.hsplit] = lambda x, parts: _split(x, parts, 1)
 def _moveaxis(x: Array, source: Axis, destination: Axis) -> Array:
     shape = np.moveaxis(np.empty(tuple(range(1, x.ndim + 1))), source, destination).shape
     return np.transpose(x, [size - 1 for size in shape])
-
-
-# -- sums and curves ---------------------------------------------------------------------------------------------------------
 
 
 @implements(np.count_nonzero)

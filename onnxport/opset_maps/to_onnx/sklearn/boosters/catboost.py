@@ -78,9 +78,6 @@ def _read(model: BaseEstimator) -> dict[str, Any]:
     return read
 
 
-# -- trees -----------------------------------------------------------------------------------------------------------------
-
-
 @cache
 def _symmetric(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The full binary tree whose leaves stand in order: split of each node (the root's is the last), children, leaves."""
@@ -142,8 +139,6 @@ def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[flo
         to_left.append(said_number is not None and not features.right[said_number])
     return column, border, to_left
 
-
-# -- estimators ------------------------------------------------------------------------------------------------------------
 
 _FITTED = Examples(
     "catboost", "CatBoost", {"iterations": 6, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}

@@ -84,9 +84,6 @@ def _numbers(tree: dict[str, str], name: str, dtype: DTypeLike = np.float64) -> 
     return np.array(tree.get(name, "").split(), dtype)
 
 
-# -- trees -----------------------------------------------------------------------------------------------------------------
-
-
 def _kinds(tree: dict[str, str]) -> np.ndarray:
     """How each node looks at its column."""
     decision = _numbers(tree, "decision_type", np.int64)
@@ -195,9 +192,6 @@ def _is_linear(tree: dict[str, str]) -> bool:
     return tree.get("is_linear") == "1"
 
 
-# -- rows ------------------------------------------------------------------------------------------------------------------
-
-
 def _rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The table as LightGBM makes it: floats as they are, an array of integers as float32, a frame in its common type."""
     if not isinstance(x, Frame):
@@ -234,8 +228,6 @@ def _categories(op: OpBuilder, model: BaseEstimator, x: Frame) -> dict[int, list
         )
     return dict(zip(columns, categories, strict=True))
 
-
-# -- estimators ------------------------------------------------------------------------------------------------------------
 
 _FITTED = Examples("lightgbm", "LGBM", {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "verbose": -1})
 _FOREST: dict[str, Any] = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}

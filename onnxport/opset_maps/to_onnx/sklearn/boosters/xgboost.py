@@ -119,9 +119,6 @@ def _categories(encoding: dict[str, Any]) -> dict[int, np.ndarray]:
     return categories
 
 
-# -- trees -----------------------------------------------------------------------------------------------------------------
-
-
 def _tree(tree: dict[str, Any], weight: float) -> tree_ensemble.Tree:
     left = np.asarray(tree["left_children"])
     right = np.asarray(tree["right_children"])
@@ -210,8 +207,6 @@ def _expit(raw: Array) -> Array:
     # XGBoost keeps the exponential finite
     return 1 / (np.exp(np.minimum(-raw, np.float32(88.7))) + np.float32(1))
 
-
-# -- estimators ------------------------------------------------------------------------------------------------------------
 
 _FITTED = Examples("xgboost", "XGB", {"n_estimators": 8, "max_depth": 3})
 

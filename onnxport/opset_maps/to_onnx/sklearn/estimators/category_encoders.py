@@ -36,9 +36,6 @@ Cells = Mapping[Label, Sequence[Any]]
 Names = dict[Label, list[str]]
 
 
-# -- asking a fitted encoder -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Probe:
     """A fitted encoder that is asked what it gives for cells.
@@ -167,9 +164,6 @@ def _unknown(items: Sequence[Any], text: bool) -> Any:
     return float(number) if any(isinstance(item, float) for item in items) else number
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Block:
     """What an encoder makes of a column.
@@ -243,9 +237,6 @@ def _blocks(probe: Probe) -> dict[Label, Block]:
 
 def _row(rows: np.ndarray | None, size: int) -> np.ndarray:
     return np.full(size, np.nan) if rows is None else rows[0]
-
-
-# -- the encoders --------------------------------------------------------------------------------------------------------------
 
 
 def _labels(model: BaseEstimator, x: Table) -> list[Label]:

@@ -97,8 +97,6 @@ def nearest_of_many(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return nearest(rows, centres)
 
 
-# -- clusters of features --------------------------------------------------------------------------------------------------
-
 _POOLED = (np.mean, np.max, np.min, np.sum)
 
 

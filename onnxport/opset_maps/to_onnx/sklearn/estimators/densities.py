@@ -100,9 +100,6 @@ def log_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return logsumexp(weighted_log_densities(op, model, x))
 
 
-# -- covariances -------------------------------------------------------------------------------------------------------------
-
-
 @sklearn.lower(
     "EmpiricalCovariance.mahalanobis",
     cases=[*cases(transformer, "EmpiricalCovariance"), *cases(transformer, "MinCovDet")],

@@ -53,8 +53,6 @@ def transformed(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     return result
 
 
-# -- classifiers -------------------------------------------------------------------------------------------------------------
-
 _ROWS = f64(20, 4)
 
 
@@ -85,8 +83,6 @@ def lower_label(names: Sequence[str], method: str, cases: Sequence[Case]) -> Non
         """The class of the greatest score, the first among equals; of a vector of scores by the sign."""
         return label_of_scores(model.classes_, called(op, model, method, x))
 
-
-# -- outlier detectors -------------------------------------------------------------------------------------------------------
 
 _ENVELOPE = cases(transformer, "EllipticEnvelope")
 _FACTOR = cases(regressor, "LocalOutlierFactor", {"novelty": True})

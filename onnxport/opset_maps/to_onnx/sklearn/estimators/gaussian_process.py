@@ -26,8 +26,6 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
-# -- kernels -----------------------------------------------------------------------------------------------------------------
-
 
 def covariance(kernel: kernels.Kernel, rows: Array, fitted: np.ndarray) -> Array:
     """The kernel of new rows and fitted ones, [N, M]."""
@@ -122,9 +120,6 @@ def _against_fitted(model: BaseEstimator, rows: Array, function: Callable[[Array
     """What a function gives of the kernel between the rows and the fitted ones."""
     fitted = model.X_train_
     return in_blocks(rows, len(fitted), lambda block: [function(covariance(model.kernel_, block, fitted))])[0]
-
-
-# -- regression ------------------------------------------------------------------------------------------------------------------
 
 
 def _options(name: str) -> dict[str, Any]:
@@ -225,9 +220,6 @@ def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     result -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
     result = np.maximum(result, 0.0)
     return np.sqrt(_denormalized(model, result, model._y_train_std**2))
-
-
-# -- classification --------------------------------------------------------------------------------------------------------------
 
 
 lower_inner(

@@ -30,8 +30,6 @@ def _pipeline(last: BaseEstimator) -> Any:
     return unfitted("imblearn.pipeline.Pipeline", steps=steps).fit(data(), target())
 
 
-# -- the pipeline ------------------------------------------------------------------------------------------------------------
-
 _LAST = {**dict.fromkeys(METHODS[:4], "LogisticRegression"), "score_samples": "GaussianMixture", "transform": "PCA"}
 
 
@@ -47,8 +45,6 @@ for _method in (*_LAST, "raw_scores"):
         _cases.append(built(lambda: _pipeline("passthrough"), _ROWS))
     lower_pipeline("imblearn.Pipeline", _method, _cases)
 
-
-# -- the ensembles -----------------------------------------------------------------------------------------------------------
 
 _FOREST: dict[str, Any] = {"n_estimators": 8, "sampling_strategy": "all", "replacement": True, "bootstrap": False}
 # Shallow trees: every leaf holds a share of each class, so that no logarithm is of 0.

@@ -136,9 +136,6 @@ def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return missing if len(model.features_) == model.n_features_in_ else missing[:, model.features_]
 
 
-# -- neighbours --------------------------------------------------------------------------------------------------------------
-
-
 def _present_distances(rows: Array, fitted: np.ndarray) -> Array:
     """Euclidean distances over the features that both rows have, scaled up to all; infinite where there is none, [N, M].
 
@@ -201,9 +198,6 @@ def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if not (valid.all() or model.keep_empty_features):
         result = result[:, valid]
     return joined_indicator(model, result, missing)
-
-
-# -- in rounds ---------------------------------------------------------------------------------------------------------------
 
 
 def _forest() -> Any:

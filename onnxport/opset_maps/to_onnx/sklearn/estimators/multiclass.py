@@ -47,9 +47,6 @@ def _scores(op: OpBuilder, model: BaseEstimator, x: Table) -> list[Array]:
     return [_binary_score(op, part, x, f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
 
 
-# -- one against the rest --------------------------------------------------------------------------------------------------
-
-
 def _labelled() -> Any:
     x = data()
     y = np.stack([target(2), (x[:, 1] > 0).astype(int)], axis=1)
@@ -114,9 +111,6 @@ def constant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return full(Array(op, matrix(op, x)), (None, 1), 1.0, np.float64) * np.array([[1 - share, share]])
 
 
-# -- one against one -------------------------------------------------------------------------------------------------------
-
-
 _PAIRS = [
     *(built(partial(_made, "OneVsOneClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
     built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS, dynamic=True),
@@ -154,9 +148,6 @@ def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
     return take_class(model.classes_, np.argmin(product_squares(result, model.code_book_), axis=1))
-
-
-# -- several outputs -------------------------------------------------------------------------------------------------------
 
 
 def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
@@ -224,8 +215,6 @@ _lower_chain("predict_proba", "ClassifierChain")
 _lower_chain("decision_function", "ClassifierChain")
 
 
-# -- one inner estimator -----------------------------------------------------------------------------------------------------
-
 _THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 
 
@@ -274,9 +263,6 @@ def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         bound = (0.5 if method == "predict_proba" else 0.0) if model.threshold == "auto" else model.threshold
     above = (result >= float(bound)).astype(np.int64)
     return take_class(np.asarray(model.classes_)[::-1] if first else model.classes_, above)
-
-
-# -- transformed targets -----------------------------------------------------------------------------------------------------
 
 
 def _transformed(**options: object) -> Any:

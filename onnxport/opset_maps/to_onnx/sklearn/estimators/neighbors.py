@@ -195,9 +195,6 @@ def neighbour_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result if y.ndim > 1 else result.reshape(-1)
 
 
-# -- within a radius -------------------------------------------------------------------------------------------------------
-
-
 def _within(model: BaseEstimator, rows: Array, *, sparse: bool) -> tuple[Array, Array]:
     """Distances to all fitted rows and which of them lie within the radius, [N, M]."""
     metric, parameters = _metric(model, rows)
@@ -297,9 +294,6 @@ def radius_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
     (result,) = in_blocks(_given(op, model, x), len(y), of_block)
     return result if y.ndim > 1 else result.reshape(-1)
-
-
-# -- graphs and outliers ------------------------------------------------------------------------------------------------------
 
 
 @sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, "KNeighborsTransformer"))

@@ -68,9 +68,6 @@ def _kernel_sum(op: OpBuilder, model: BaseEstimator, x: Table, weights: np.ndarr
     return in_blocks(rows, len(vectors), of_block, least=_LARGE)[0]
 
 
-# -- classification ----------------------------------------------------------------------------------------------------------
-
-
 def _pairs(model: BaseEstimator) -> list[tuple[int, int]]:
     return list(combinations(range(len(model.classes_)), 2))
 
@@ -184,9 +181,6 @@ def coupled(first: Array, count: int) -> Array:
 
     states = [full(first, (None, count), 1.0 / count, np.float64), full(first, (None, 1), True, bool)]
     return iterate(first.op, max(100, count), states, [q], step)[0]
-
-
-# -- regression and outliers -------------------------------------------------------------------------------------------------
 
 
 @sklearn.lower(

@@ -47,9 +47,6 @@ _LOW = 0xFFFFFFFF
 _NONE = chr(0xFDEE)  # a noncharacter of Unicode
 
 
-# -- the hash ----------------------------------------------------------------------------------------------------------------
-
-
 def _times(op: OpBuilder, x: ir.Value, factor: int) -> ir.Value:
     """x times a number modulo 2**32, in steps that stay below 2**63."""
     high, low = divmod(factor, 1 << 16)  # of x times the high half only the low half of x stays
@@ -151,9 +148,6 @@ def _sign(model: BaseEstimator, code: Array | np.ndarray) -> Any:
     return np.where(code < 1 << 31, 1.0, -1.0) if model.alternate_sign else code * 0 + 1.0
 
 
-# -- documents ---------------------------------------------------------------------------------------------------------------
-
-
 def _terms(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> tuple[ir.Value, str]:
     """The terms of documents [N], as [N, T], "" where there is none; and the characters that they can have."""
     low, high = model.ngram_range
@@ -224,9 +218,6 @@ def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [symbol(matrix(op, x)), None]))
     counts = normalized_rows(np.minimum(counts, 1.0) if model.binary else counts, model.norm)
     return dense(Array(op, columns), counts, model, model.n_features)
-
-
-# -- named features ----------------------------------------------------------------------------------------------------------
 
 
 def _hasher(**options: object) -> Any:

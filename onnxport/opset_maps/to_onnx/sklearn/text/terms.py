@@ -33,9 +33,6 @@ _SCATTERED = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.int64))
 _UNKNOWN, _STOP = -1, -2
 
 
-# -- terms as strings --------------------------------------------------------------------------------------------------------
-
-
 def joined_terms(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: str) -> list[ir.Value]:
     """Terms of `low` to `high` tokens that stand side by side, each [N, K], "" where there is none."""
     nothing, terms, term = blank(op), [], tokens
@@ -56,9 +53,6 @@ def joined_terms(op: OpBuilder, tokens: ir.Value, low: int, high: int, between: 
 def side_by_side(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     """Matrices as one."""
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=1)
-
-
-# -- terms of words, as numbers ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -151,9 +145,6 @@ def _are_tokens(terms: Sequence[str], rule: TokenRule) -> bool:
     if rule.is_inside("\n") or rule.is_inside(" ") or lines.count("\n") != len(terms):
         return False
     return re.fullmatch(f"(?:(?:{rule.whole})\n)*", lines) is not None
-
-
-# -- counts ------------------------------------------------------------------------------------------------------------------
 
 
 def _counted(

@@ -27,8 +27,6 @@ def dense(columns: Array, values: Array, model: BaseEstimator, width: int) -> Ar
     return values.of(rows.dense(values.op))
 
 
-# -- vectorizers -------------------------------------------------------------------------------------------------------------
-
 _DOCUMENTS = [
     "The quick brown fox; the lazy dog. Isn't it QUICK?",
     "A na\u00efve caf\u00e9-owner paid 3.50 \u20ac for the \u201cfox\u201d",

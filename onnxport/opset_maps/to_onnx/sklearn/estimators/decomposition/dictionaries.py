@@ -154,8 +154,6 @@ def decoded(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return code @ atoms
 
 
-# -- the lasso of each row, by cyclic coordinate descent -----------------------------------------------------------------------
-
 # What scikit-learn's sparse_encode asks of its Lasso: the share of the row's square below which the duality gap must lie.
 _TOLERANCE = 1e-8
 

@@ -158,9 +158,6 @@ def factorized_in_batches(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return iterate(op, int(model._transform_max_iter), [start], [rows], step)[0]
 
 
-# -- topics ------------------------------------------------------------------------------------------------------------------
-
-
 def _digamma(x: Array) -> Array:
     """scikit-learn's approximation (sklearn/decomposition/_online_lda_fast.pyx): eight digits, and its results have no more."""
     least = x <= 1e-6

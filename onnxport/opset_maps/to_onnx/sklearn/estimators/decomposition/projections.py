@@ -183,9 +183,6 @@ def random_back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return floats(op, x) @ dense(inverse).T
 
 
-# -- partial least squares -----------------------------------------------------------------------------------------------------
-
-
 def _centred(model: BaseEstimator, rows: Array) -> Array:
     rows = rows.copy()
     rows -= model._x_mean

@@ -48,9 +48,6 @@ def loss_probabilities(model: BaseEstimator, raw: Array, farthest: float) -> Arr
     return logistic_classes(zero_and_minus(raw), farthest)
 
 
-# -- gradient boosting -----------------------------------------------------------------------------------------------------
-
-
 def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The raw prediction of the first estimator (sklearn.ensemble._gb._init_raw_predictions)."""
     if isinstance(model.init_, str):
@@ -157,9 +154,6 @@ def gradient_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if not hasattr(model, "classes_"):
         return result
     return result.reshape(-1, *model.estimators_.shape)
-
-
-# -- histogram gradient boosting ---------------------------------------------------------------------------------------------
 
 
 def _histogram_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -290,9 +284,6 @@ lower_label(["HistGradientBoostingClassifier"], "decision_function", _HISTOGRAM_
 def histogram_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
     return link_inverse(model, _histogram_raw(op, model, x).reshape(-1))
-
-
-# -- AdaBoost --------------------------------------------------------------------------------------------------------------
 
 
 @sklearn.lower(

@@ -183,9 +183,6 @@ def trees_embedding(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return called(op, model.one_hot_encoder_, "transform", called(op, model, "apply", x).value)
 
 
-# -- isolation forests -----------------------------------------------------------------------------------------------------
-
-
 @sklearn.lower(
     "IsolationForest.score_samples",
     cases=cases(regressor, "IsolationForest", {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS),

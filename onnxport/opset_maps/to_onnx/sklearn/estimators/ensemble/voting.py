@@ -47,9 +47,6 @@ def _predictions(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> 
     return [called(op, part, method, x, step=name) for name, part in zip(_names(model), model.estimators_, strict=True)]
 
 
-# -- voting ------------------------------------------------------------------------------------------------------------------
-
-
 _VOTES = [
     built(lambda: _voting(voting="soft"), _ROWS, dynamic=True),
     built(lambda: _voting(voting="soft", weights=[2, 1, 1]), _ROWS),
@@ -94,9 +91,6 @@ def ballots(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted mean of the estimators' values."""
     return np.average(np.stack(_predictions(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
-
-
-# -- stacking ----------------------------------------------------------------------------------------------------------------
 
 
 def _stacking(kind: str = "StackingClassifier", **options: object) -> Any:
@@ -166,9 +160,6 @@ lower_inner(
     [built(lambda: _stacking("StackingRegressor"), _ROWS)],
     transformed,
 )
-
-
-# -- bagging -----------------------------------------------------------------------------------------------------------------
 
 
 def _bagged(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> list[Array]:

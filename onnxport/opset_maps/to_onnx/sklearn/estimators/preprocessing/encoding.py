@@ -37,9 +37,6 @@ def _fitted_column(op: OpBuilder, model: BaseEstimator, x: Table, index: int) ->
     return value
 
 
-# -- one-hot ---------------------------------------------------------------------------------------------------------------
-
-
 def shown_columns(model: BaseEstimator, index: int) -> tuple[np.ndarray, int, int]:
     """For each category the output column within its block (-1: none), the same for unknown values, and the block's width."""
     count = len(model.categories_[index])
@@ -136,9 +133,6 @@ def _spelled(labels: list[Any]) -> np.ndarray:
     return np.asarray([np.nan if item is None else item for item in labels])
 
 
-# -- ordinal and target encoders ---------------------------------------------------------------------------------------------
-
-
 @sklearn.lower(
     "OrdinalEncoder.transform",
     cases=[
@@ -233,9 +227,6 @@ def target_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
             table = np.append(np.asarray(model.encodings_[index * size + inner], np.float64), mean)
             parts.append(take(table, code))
     return np.concatenate(parts, axis=1)
-
-
-# -- labels ----------------------------------------------------------------------------------------------------------------
 
 
 def _column(op: OpBuilder, x: Table) -> ir.Value:
