@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-from onnxport.opset_maps.cases import Array, Case, built, f32, f64
 
 
 def data(features: int = 4, rows: int = 120, seed: int = 0) -> np.ndarray:
@@ -84,14 +80,3 @@ def unfitted(name: str, **options: object) -> Any:
     except TypeError:  # it needs an estimator
         seeded = {}
     return kind(**{**seeded, **options})
-
-
-def cases(maker: Callable[..., object], name: str, *variants: dict[str, Any], rows: Array | None = None) -> list[Case]:
-    """Cases of an estimator in several configurations, on float64 rows and the first also on float32."""
-    examples = []
-    for index, options in enumerate(variants or ({},)):
-        make = partial(maker, name, **options)
-        examples.append(built(make, rows or f64(7, 4), dynamic=index == 0, name=str(options)))
-        if index == 0:
-            examples.append(built(make, replace(rows, dtype="float32") if rows else f32(7, 4)))
-    return examples

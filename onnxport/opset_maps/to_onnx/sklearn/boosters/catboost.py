@@ -20,12 +20,12 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, logsumexp, softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -178,8 +178,8 @@ def _kind_of_classes(model: BaseEstimator) -> Literal["two", "several", "one by 
 
 
 class _CatBoost(Library):
-    predictors = ("catboost.CatBoostRegressor", "catboost.CatBoostRanker", "catboost.CatBoost")
-    classifiers = ("catboost.CatBoostClassifier",)
+    predictors = "catboost.CatBoostRegressor catboost.CatBoostRanker catboost.CatBoost"
+    classifiers = "catboost.CatBoostClassifier"
     fitted = _FITTED
 
     def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -273,11 +273,9 @@ _LIBRARY.register(
         built(_TWO_LABELS, ROWS),
     ],
 )
-sklearn.lower(
+lower(
     "catboost.CatBoostClassifier.predict_log_proba",
-    cases=[
-        built(_classifier, ROWS, dynamic=True),
-        built(lambda: _classifier(classes=2), ROWS),
-        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
-    ],
+    built(_classifier, ROWS, dynamic=True),
+    built(lambda: _classifier(classes=2), ROWS),
+    built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
 )(_LIBRARY.log_probabilities)

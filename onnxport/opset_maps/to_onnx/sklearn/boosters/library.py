@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f32
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
 
@@ -20,14 +20,14 @@ class Library(ABC):
     """One library: how its fitted estimators are read, and what follows from their raw scores.
 
     Attributes:
-        predictors: the classes that predict numbers, qualified by their package.
-        classifiers: the classes that predict labels.
+        predictors: the classes that predict numbers, qualified by their package, in one line.
+        classifiers: the classes that predict labels, likewise.
         fitted: makes small fitted estimators of the library.
         raw_method: the map's name for `raw`, by which the raw scores are written once for all that follows from them.
     """
 
-    predictors: tuple[str, ...]
-    classifiers: tuple[str, ...]
+    predictors: str
+    classifiers: str
     fitted: Examples
     raw_method = "predict_raw"
 
@@ -78,17 +78,14 @@ class Library(ABC):
         scores = scores or [built(classifier, ROWS)]
         predictions = [built(regressor, ROWS, dynamic=True), built(regressor, f32(20, 4)), *predictions]
         probabilities = [built(classifier, ROWS, dynamic=True), built(classifier, f32(20, 4)), *probabilities]
-        every = (*self.predictors, *self.classifiers)
-        estimators = [name for name in every if not name.startswith("onnxport.")]  # a bare booster has no `raw_scores`
-        sklearn.lower(*_methods(every, self.raw_method), cases=raw)(self.raw)
-        sklearn.lower(*_methods(estimators, "raw_scores"), cases=scores)(self.scores)
-        sklearn.lower(*_methods(self.predictors, "predict"), cases=predictions)(self.prediction)
-        sklearn.lower(*_methods(self.classifiers, "predict_proba"), cases=probabilities)(self.probabilities)
-        sklearn.lower(*_methods(self.classifiers, "predict"), cases=labels)(self.label)
-
-
-def _methods(names: Sequence[str], method: str) -> list[str]:
-    return [f"{name}.{method}" for name in names]
+        every = f"{self.predictors} {self.classifiers}"
+        # a bare booster has no `raw_scores`
+        estimators = " ".join(name for name in every.split() if not name.startswith("onnxport."))
+        lower(f"{every}.{self.raw_method}", raw)(self.raw)
+        lower(f"{estimators}.raw_scores", scores)(self.scores)
+        lower(f"{self.predictors}.predict", predictions)(self.prediction)
+        lower(f"{self.classifiers}.predict_proba", probabilities)(self.probabilities)
+        lower(f"{self.classifiers}.predict", labels)(self.label)
 
 
 def as_vector(scores: Array) -> Array:

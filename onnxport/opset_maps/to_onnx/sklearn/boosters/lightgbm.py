@@ -18,12 +18,12 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library, as_vector
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax, take_class
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
@@ -247,8 +247,8 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 
 
 class _LightGBM(Library):
-    predictors = ("lightgbm.LGBMRegressor", "lightgbm.LGBMRanker", "onnxport.LightGBMBooster")
-    classifiers = ("lightgbm.LGBMClassifier",)
+    predictors = "lightgbm.LGBMRegressor lightgbm.LGBMRanker onnxport.LightGBMBooster"
+    classifiers = "lightgbm.LGBMClassifier"
     fitted = _FITTED
 
     def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -334,4 +334,4 @@ _LIBRARY.register(
     ],
     labels=[built(lambda: _classifier(text=True), ROWS, dynamic=True), built(lambda: _classifier(classes=2), _GAPS)],
 )
-sklearn.lower("lightgbm.LGBMClassifier.decision_function", cases=_SCORES)(_LIBRARY.scores)
+lower("lightgbm.LGBMClassifier.decision_function", _SCORES)(_LIBRARY.scores)

@@ -18,12 +18,12 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
@@ -225,8 +225,8 @@ _CODES = np.array([[0.5, 0.1, 1, 2], [np.nan, 0, 1, 1], [1, np.nan, 5, 8], [0, 2
 
 
 class _XGBoost(Library):
-    predictors = ("xgboost.XGBRegressor", "xgboost.XGBRFRegressor", "xgboost.XGBRanker", "onnxport.XGBoostBooster")
-    classifiers = ("xgboost.XGBClassifier", "xgboost.XGBRFClassifier")
+    predictors = "xgboost.XGBRegressor xgboost.XGBRFRegressor xgboost.XGBRanker onnxport.XGBoostBooster"
+    classifiers = "xgboost.XGBClassifier xgboost.XGBRFClassifier"
     fitted = _FITTED
     raw_method = "predict_margin"
 
@@ -299,13 +299,11 @@ _XGBoost().register(
 )
 
 
-@sklearn.lower(
-    *(f"xgboost.XGB{name}.apply" for name in ("Regressor", "RFRegressor", "Ranker", "Classifier", "RFClassifier")),
-    cases=[
-        built(_classifier, ROWS, dynamic=True),
-        built(_regressor, rows_with_gaps()),
-        built(lambda: _regressor(booster="dart"), ROWS),
-    ],
+@lower(
+    "xgboost.XGBRegressor xgboost.XGBRFRegressor xgboost.XGBRanker xgboost.XGBClassifier xgboost.XGBRFClassifier.apply",
+    built(_classifier, ROWS, dynamic=True),
+    built(_regressor, rows_with_gaps()),
+    built(lambda: _regressor(booster="dart"), ROWS),
 )
 def reached_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the leaf that each row reaches in each tree, among the tree's nodes, float32."""

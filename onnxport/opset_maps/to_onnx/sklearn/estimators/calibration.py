@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, unfitted
@@ -37,16 +37,14 @@ def _against_rest() -> Any:
     return unfitted("OneVsRestClassifier", estimator=unfitted("DecisionTreeClassifier", max_depth=3))
 
 
-@sklearn.lower(
+@lower(
     "CalibratedClassifierCV.predict_proba",
-    cases=[
-        built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS, dynamic=True),
-        built(lambda: _calibrated(classes=2), _ROWS),
-        built(lambda: _calibrated(method="isotonic"), _ROWS),
-        built(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature"), _ROWS),
-        built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
-        built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
-    ],
+    built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS, dynamic=True),
+    built(lambda: _calibrated(classes=2), _ROWS),
+    built(lambda: _calibrated(method="isotonic"), _ROWS),
+    built(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature"), _ROWS),
+    built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
+    built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
 )
 def calibrated_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the calibrated classifiers' probabilities."""
@@ -57,7 +55,7 @@ def calibrated_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return total(parts) / len(parts)
 
 
-lower_label(["CalibratedClassifierCV"], "predict_proba", [built(lambda: _calibrated(text=True), _ROWS)])
+lower_label("CalibratedClassifierCV", "predict_proba", [built(lambda: _calibrated(text=True), _ROWS)])
 
 
 def _one_calibrated(op: OpBuilder, model: _CalibratedClassifier, x: Table, step: str) -> Array:

@@ -24,9 +24,9 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select
@@ -341,6 +341,10 @@ _WORDS = np.array([["red", "s"], ["green", "m"], ["black", "l"], ["blue", "xs"],
 _NUMBERS = np.array([[1.0, 2.5], [4, np.nan], [9, 1], [np.nan, 0], [0, 7]])
 
 
+def _names(encoders: str) -> str:
+    return " ".join(f"category_encoders.{name}" for name in encoders.split()) + ".transform"
+
+
 def _cases(*variants: tuple[str, dict[str, Any]]) -> list[Case]:
     parts = []
     for place, (name, options) in enumerate(variants):
@@ -349,15 +353,12 @@ def _cases(*variants: tuple[str, dict[str, Any]]) -> list[Case]:
     return parts
 
 
-@sklearn.lower(
-    *(
-        f"category_encoders.{name}.transform"
-        for name in (
-            "CatBoostEncoder", "CountEncoder", "GLMMEncoder", "JamesSteinEncoder", "LeaveOneOutEncoder",
-            "MEstimateEncoder", "OrdinalEncoder", "QuantileEncoder", "TargetEncoder", "WOEEncoder",
-        )
+@lower(
+    _names(
+        "CatBoostEncoder CountEncoder GLMMEncoder JamesSteinEncoder LeaveOneOutEncoder MEstimateEncoder OrdinalEncoder "
+        "QuantileEncoder TargetEncoder WOEEncoder"
     ),
-    cases=_cases(
+    _cases(
         ("OrdinalEncoder", {}), ("OrdinalEncoder", {"numbers": True, "handle_missing": "return_nan"}),
         ("CountEncoder", {"normalize": True, "min_group_size": 12}), ("TargetEncoder", {}),
         ("TargetEncoder", {"numbers": True, "handle_unknown": "return_nan"}), ("LeaveOneOutEncoder", {"classes": 2}),
@@ -373,15 +374,12 @@ def column_by_column(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     return _encoded(op, model, x, _one_each(model))
 
 
-@sklearn.lower(
-    *(
-        f"category_encoders.{name}.transform"
-        for name in (
-            "BackwardDifferenceEncoder", "BaseNEncoder", "BinaryEncoder", "CountTargetEncoder", "GrayEncoder",
-            "HelmertEncoder", "OneHotEncoder", "PolynomialEncoder", "RankHotEncoder", "SumEncoder",
-        )
+@lower(
+    _names(
+        "BackwardDifferenceEncoder BaseNEncoder BinaryEncoder CountTargetEncoder GrayEncoder HelmertEncoder OneHotEncoder "
+        "PolynomialEncoder RankHotEncoder SumEncoder"
     ),
-    cases=_cases(
+    _cases(
         ("OneHotEncoder", {}), ("OneHotEncoder", {"handle_unknown": "indicator", "handle_missing": "indicator"}),
         ("OneHotEncoder", {"numbers": True, "handle_missing": "return_nan"}), ("BinaryEncoder", {}),
         ("BaseNEncoder", {"base": 3, "handle_unknown": "return_nan"}), ("GrayEncoder", {}), ("RankHotEncoder", {}),
@@ -404,12 +402,12 @@ def _nested() -> Any:
     return make_pipeline(wrapper, StandardScaler()).fit(rng.integers(0, 5, (60, 2)), rng.integers(0, 2, 60))
 
 
-lower_inner("feature_encoder", ["category_encoders.NestedCVWrapper"], ["transform"], [built(_nested, _NUMBERS)])
+lower_inner("feature_encoder", "category_encoders.NestedCVWrapper", ["transform"], [built(_nested, _NUMBERS)])
 
 
-@sklearn.lower(
+@lower(
     "category_encoders.SummaryEncoder.transform",
-    cases=_cases(("SummaryEncoder", {}), ("SummaryEncoder", {"numbers": True, "quantiles": (0.1, 0.5, 0.9)})),
+    _cases(("SummaryEncoder", {}), ("SummaryEncoder", {"numbers": True, "quantiles": (0.1, 0.5, 0.9)})),
 )
 def quantiles(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """The quantiles of the target for each category, the columns in the order of the fit."""

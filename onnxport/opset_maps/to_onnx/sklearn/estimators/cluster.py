@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, product_squares, squared_euclidean
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
+from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 if TYPE_CHECKING:
@@ -24,15 +25,7 @@ _FEW: dict[str, Any] = {"n_clusters": 3, "n_init": 1}
 _ROWS = f64(7, 4)
 
 
-@sklearn.lower(
-    "_BaseKMeans.transform",
-    "Birch.transform",
-    cases=[
-        *cases(transformer, "KMeans", _FEW),
-        *cases(transformer, "BisectingKMeans", {"n_clusters": 3}),
-        *cases(transformer, "Birch", {"n_clusters": 3}),
-    ],
-)
+@lower("_BaseKMeans Birch.transform", cases(transformer, "KMeans BisectingKMeans Birch", {"n_clusters": 3}))
 def centre_distances(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Euclidean distance to each centre."""
     rows = numbers(op, x) if hasattr(model, "subcluster_centers_") else floats(op, x)
@@ -46,20 +39,16 @@ def nearest(rows: Array, centres: np.ndarray) -> Array:
     return np.argmin(product_squares(rows.astype(np.float64), np.asarray(centres, np.float64)), axis=1)
 
 
-@sklearn.lower(
-    "_BaseKMeans.predict",
-    # scikit-learn's own fails on float32 rows after a fit on float64
-    cases=[
-        built(lambda: transformer("KMeans", **_FEW), _ROWS),
-        built(lambda: transformer("MiniBatchKMeans", **_FEW), _ROWS),
-    ],
+# scikit-learn's own fails on float32 rows after a fit on float64
+@lower(
+    "_BaseKMeans.predict", [built(partial(transformer, name, **_FEW), _ROWS) for name in ("KMeans", "MiniBatchKMeans")]
 )
 def nearest_centre(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the nearest centre, int32 as in scikit-learn."""
     return nearest(numbers(op, x), model.cluster_centers_).astype(np.int32)
 
 
-@sklearn.lower("BisectingKMeans.predict", cases=[built(lambda: transformer("BisectingKMeans", n_clusters=5), _ROWS)])
+@lower("BisectingKMeans.predict", built(lambda: transformer("BisectingKMeans", n_clusters=5), _ROWS))
 def bisected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the leaf that the nearer of two centres leads to, step by step."""
     rows = floats(op, x)
@@ -74,15 +63,11 @@ def bisected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return label(model._bisecting_tree)
 
 
-@sklearn.lower(
-    "MeanShift.predict",
-    "AffinityPropagation.predict",
-    "Birch.predict",
-    cases=[
-        *cases(transformer, "MeanShift"),
-        *cases(transformer, "AffinityPropagation", {"damping": 0.9}),
-        *cases(transformer, "Birch", {"n_clusters": 3}, {"n_clusters": None, "threshold": 3.0}),
-    ],
+@lower(
+    "MeanShift AffinityPropagation Birch.predict",
+    cases(transformer, "MeanShift"),
+    cases(transformer, "AffinityPropagation", {"damping": 0.9}),
+    cases(transformer, "Birch", {"n_clusters": 3}, {"n_clusters": None, "threshold": 3.0}),
 )
 def nearest_of_many(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the nearest centre."""
@@ -100,9 +85,9 @@ def nearest_of_many(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 _POOLED = (np.mean, np.max, np.min, np.sum)
 
 
-@sklearn.lower(
+@lower(
     "AgglomerationTransform.transform",
-    cases=cases(transformer, "FeatureAgglomeration", {"n_clusters": 2}, {"n_clusters": 2, "pooling_func": np.max}),
+    cases(transformer, "FeatureAgglomeration", {"n_clusters": 2}, {"n_clusters": 2, "pooling_func": np.max}),
 )
 def pooled_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean, or another function of NumPy's, of each cluster's columns."""
@@ -120,9 +105,9 @@ def pooled_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1)
 
 
-@sklearn.lower(
+@lower(
     "AgglomerationTransform.inverse_transform",
-    cases=[built(lambda: transformer("FeatureAgglomeration", n_clusters=2), f64(5, 2))],
+    built(lambda: transformer("FeatureAgglomeration", n_clusters=2), f64(5, 2)),
 )
 def spread_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Each cluster's value in the places of its columns."""

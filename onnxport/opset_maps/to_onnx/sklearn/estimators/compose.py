@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline, make_union
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import handed_on
@@ -60,7 +60,7 @@ _ENDINGS: dict[str, Any] = {
 def lower_pipeline(name: str, method: str, cases: Sequence[Case]) -> None:
     """Registers a method of a pipeline's class."""
 
-    @sklearn.lower(f"{name}.{method}", cases=cases)
+    @lower(f"{name}.{method}", cases)
     def pipeline(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
         """The steps one after the other, without samplers, which only fitting sees."""
         *steps, (last_name, last) = model.steps
@@ -76,7 +76,7 @@ for _method in dict.fromkeys([*METHODS, *_ENDINGS]):
     lower_pipeline("Pipeline", _method, [built(_ENDINGS.get(_method, _pipeline), f64(5, 4), dynamic=True)])
 
 
-@sklearn.lower("Pipeline.inverse_transform", cases=[built(_ENDINGS["transform"], f64(5, 2), dynamic=True)])
+@lower("Pipeline.inverse_transform", built(_ENDINGS["transform"], f64(5, 2), dynamic=True))
 def unpiped(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The inverses of the steps, the last one's first."""
     for name, step in reversed(model.steps):
@@ -89,7 +89,7 @@ def _times(op: OpBuilder, x: Table, weight: float | None) -> Table:
     return x if weight is None else (Array(op, matrix(op, x)) * weight).value
 
 
-@sklearn.lower("FeatureUnion.transform", cases=[built(_pipeline, f64(5, 4))])
+@lower("FeatureUnion.transform", built(_pipeline, f64(5, 4)))
 def feature_union(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """The transformers' results side by side, each times its weight."""
     weights = model.transformer_weights or {}
@@ -102,9 +102,7 @@ def feature_union(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     return side_by_side(op, parts)
 
 
-@sklearn.lower(
-    "ColumnTransformer.transform", cases=[built(_columns, f64(5, 4), dynamic=True), built(_weighted_columns, f64(5, 4))]
-)
+@lower("ColumnTransformer.transform", built(_columns, f64(5, 4), dynamic=True), built(_weighted_columns, f64(5, 4)))
 def column_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side, each times its weight."""
     weights = model.transformer_weights or {}
@@ -169,6 +167,6 @@ def _search_of_trees() -> Any:
     return unfitted("GridSearchCV", estimator=kind, param_grid={"max_depth": [1, 2]}, cv=2).fit(data(), target())
 
 
-_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+_SEARCHES = "GridSearchCV RandomizedSearchCV HalvingGridSearchCV HalvingRandomSearchCV"
 lower_inner("best_estimator_", _SEARCHES, METHODS, [built(_search, f64(5, 4))])
 lower_inner("best_estimator_", _SEARCHES, ["raw_scores"], [built(_search_of_trees, f64(5, 4))])

@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import distances, exact_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import logsumexp
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
 
 _TYPES: list[dict[str, Any]] = [
@@ -81,36 +81,33 @@ def weighted_log_densities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return result + np.log(model.weights_)
 
 
-@sklearn.lower("BaseMixture.predict", cases=[*_CASES, *cases(transformer, "BayesianGaussianMixture", _DIRICHLET)])
+@lower("BaseMixture.predict", _CASES, cases(transformer, "BayesianGaussianMixture", _DIRICHLET))
 def component(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The most probable component."""
     return np.argmax(weighted_log_densities(op, model, x), axis=1)
 
 
-@sklearn.lower("BaseMixture.predict_proba", cases=_CASES)
+@lower("BaseMixture.predict_proba", _CASES)
 def responsibilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The components' shares in the density."""
     logs = weighted_log_densities(op, model, x)
     return np.exp(logs - logsumexp(logs, keepdims=True))
 
 
-@sklearn.lower("BaseMixture.score_samples", cases=_CASES)
+@lower("BaseMixture.score_samples", _CASES)
 def log_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logarithm of the density."""
     return logsumexp(weighted_log_densities(op, model, x))
 
 
-@sklearn.lower(
-    "EmpiricalCovariance.mahalanobis",
-    cases=[*cases(transformer, "EmpiricalCovariance"), *cases(transformer, "MinCovDet")],
-)
+@lower("EmpiricalCovariance.mahalanobis", cases(transformer, "EmpiricalCovariance"), cases(transformer, "MinCovDet"))
 def mahalanobis(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Squared Mahalanobis distance to the fitted location."""
     gap = numbers(op, x).astype(np.float64) - model.location_
     return np.sum((gap @ model.get_precision()) * gap, axis=1)
 
 
-@sklearn.lower("EllipticEnvelope.score_samples", cases=cases(transformer, "EllipticEnvelope"))
+@lower_fitted("EllipticEnvelope.score_samples", transformer)
 def envelope_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The opposite of the squared Mahalanobis distance."""
     return -called(op, model, "mahalanobis", x)
@@ -148,12 +145,10 @@ def _log_sphere(d: int) -> float:
     return np.log(2 * np.pi) + _log_ball(d - 1)
 
 
-@sklearn.lower(
+@lower(
     "KernelDensity.score_samples",
-    cases=[
-        *cases(regressor, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
-        built(lambda: unfitted("KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
-    ],
+    cases(regressor, "KernelDensity", {}, {"kernel": "exponential"}, {"metric": "manhattan"}),
+    built(lambda: unfitted("KernelDensity", kernel="cosine", bandwidth=9.0).fit(data(3)), f64(7, 3)),
 )
 def kernel_density(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""

@@ -7,15 +7,15 @@ from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import distances, product_squares
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, numbers
 
 
-@sklearn.lower("LinearDiscriminantAnalysis.predict_log_proba", cases=cases(classifier, "LinearDiscriminantAnalysis"))
+@lower_fitted("LinearDiscriminantAnalysis.predict_log_proba", classifier)
 def linear_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logarithm of the probabilities, zeros raised to the smallest normal number."""
     result = called(op, model, "predict_proba", x)
@@ -23,10 +23,7 @@ def linear_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return np.log(np.where(result == 0.0, least, result))
 
 
-@sklearn.lower(
-    "LinearDiscriminantAnalysis.transform",
-    cases=cases(classifier, "LinearDiscriminantAnalysis", {}, {"solver": "eigen"}, {"n_components": 1}),
-)
+@lower_fitted("LinearDiscriminantAnalysis.transform", classifier, {}, {"solver": "eigen"}, {"n_components": 1})
 def linear_transform(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows on the discriminant axes."""
     rows = numbers(op, x)
@@ -54,15 +51,10 @@ def _centroid_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return -(distance**2) + 2.0 * np.log(model.class_prior_)
 
 
-@sklearn.lower(
-    *(
-        f"{name}.decision_function"
-        for name in ("DiscriminantAnalysisPredictionMixin", "QuadraticDiscriminantAnalysis", "NearestCentroid")
-    ),
-    cases=[
-        *cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
-        *cases(classifier, "NearestCentroid", {}, {"shrink_threshold": 0.2}),
-    ],
+@lower(
+    "DiscriminantAnalysisPredictionMixin QuadraticDiscriminantAnalysis NearestCentroid.decision_function",
+    cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+    cases(classifier, "NearestCentroid", {}, {"shrink_threshold": 0.2}),
 )
 def discriminant_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Scores of the classes; for two their difference."""
@@ -70,18 +62,18 @@ def discriminant_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return scores[:, 1] - scores[:, 0] if len(model.classes_) == 2 else scores
 
 
-@sklearn.lower(
+@lower(
     "DiscriminantAnalysisPredictionMixin.predict",
-    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {"text": True}, {"classes": 2}),
+    cases(classifier, "QuadraticDiscriminantAnalysis", {"text": True}, {"classes": 2}),
 )
 def discriminant_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     return label_of_scores(model.classes_, discriminant_scores(op, model, x))
 
 
-@sklearn.lower(
-    *(f"{name}.predict_log_proba" for name in ("DiscriminantAnalysisPredictionMixin", "NearestCentroid")),
-    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+@lower(
+    "DiscriminantAnalysisPredictionMixin NearestCentroid.predict_log_proba",
+    cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
 )
 def discriminant_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logarithm of the softmax of the scores."""
@@ -90,19 +82,16 @@ def discriminant_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table
     return likelihood - np.log(np.sum(np.exp(likelihood), axis=1, keepdims=True))
 
 
-@sklearn.lower(
-    *(f"{name}.predict_proba" for name in ("DiscriminantAnalysisPredictionMixin", "NearestCentroid")),
-    cases=cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
+@lower(
+    "DiscriminantAnalysisPredictionMixin NearestCentroid.predict_proba",
+    cases(classifier, "QuadraticDiscriminantAnalysis", {}, {"classes": 2}),
 )
 def discriminant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Softmax of the scores."""
     return np.exp(discriminant_log_probabilities(op, model, x))
 
 
-@sklearn.lower(
-    "NearestCentroid.predict",
-    cases=cases(classifier, "NearestCentroid", {}, {"metric": "manhattan"}, {"priors": "empirical"}),
-)
+@lower_fitted("NearestCentroid.predict", classifier, {}, {"metric": "manhattan"}, {"priors": "empirical"})
 def centroid_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the nearest centroid, or where the classes differ in size of the greatest score."""
     if not np.isclose(model.class_prior_, 1 / len(model.classes_)).all():

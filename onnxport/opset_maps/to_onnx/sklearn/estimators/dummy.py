@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 
 _ROWS = f64(7, 4)
@@ -40,9 +40,7 @@ def _shares(model: BaseEstimator) -> list[np.ndarray]:
     raise UnsupportedOperator(f"DummyClassifier: strategy={strategy!r} draws random labels")
 
 
-@sklearn.lower(
-    "DummyClassifier.predict_proba", cases=cases(classifier, "DummyClassifier", {}, {"strategy": "most_frequent"})
-)
+@lower_fitted("DummyClassifier.predict_proba", classifier, {}, {"strategy": "most_frequent"})
 def dummy_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The same probabilities for every row."""
     rows = Array(op, matrix(op, x))
@@ -50,7 +48,7 @@ def dummy_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@sklearn.lower("DummyClassifier.predict_log_proba", cases=[built(lambda: classifier("DummyClassifier"), _ROWS)])
+@lower("DummyClassifier.predict_log_proba", built(lambda: classifier("DummyClassifier"), _ROWS))
 def dummy_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The logarithm of the probabilities."""
     rows = Array(op, matrix(op, x))
@@ -61,7 +59,7 @@ def dummy_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> An
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@sklearn.lower("DummyClassifier.predict", cases=[built(lambda: classifier("DummyClassifier", text=True), _ROWS)])
+@lower("DummyClassifier.predict", built(lambda: classifier("DummyClassifier", text=True), _ROWS))
 def dummy_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same label for every row."""
     rows = Array(op, matrix(op, x))
@@ -73,12 +71,10 @@ def dummy_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1) if model.n_outputs_ > 1 else columns[0]
 
 
-@sklearn.lower(
+@lower(
     "DummyRegressor.predict",
-    cases=[
-        built(lambda: regressor("DummyRegressor"), _ROWS, dynamic=True),
-        built(lambda: regressor("DummyRegressor", outputs=2), _ROWS),
-    ],
+    built(lambda: regressor("DummyRegressor"), _ROWS, dynamic=True),
+    built(lambda: regressor("DummyRegressor", outputs=2), _ROWS),
 )
 def dummy_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same value for every row."""
@@ -87,7 +83,7 @@ def dummy_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result[:, 0] if model.n_outputs_ == 1 else result
 
 
-@sklearn.lower("DummyRegressor.predict_std", cases=[built(lambda: regressor("DummyRegressor"), _ROWS)])
+@lower("DummyRegressor.predict_std", built(lambda: regressor("DummyRegressor"), _ROWS))
 def dummy_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Zeros."""
     return np.zeros_like(dummy_value(op, model, x), np.float64)

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
@@ -26,13 +26,11 @@ def _extractor(**options: object) -> Any:
     return unfitted("PatchExtractor", **options)
 
 
-@sklearn.lower(
+@lower(
     "PatchExtractor.transform",
-    cases=[
-        built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6), dynamic=True),
-        built(lambda: _extractor(patch_size=(2, 2)), f32(2, 4, 4, 3)),
-        built(lambda: _extractor(), f64(2, 12, 20)),
-    ],
+    built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6), dynamic=True),
+    built(lambda: _extractor(patch_size=(2, 2)), f32(2, 4, 4, 3)),
+    built(lambda: _extractor(), f64(2, 12, 20)),
 )
 def patches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """All patches of all pictures [N, H, W] or [N, H, W, C], one after the other."""
@@ -64,9 +62,10 @@ def _fitted(**options: object) -> Any:
     return unfitted("DictVectorizer", **options).fit(_RECORDS)
 
 
-@sklearn.lower(
+@lower(
     "DictVectorizer.transform",
-    cases=[built(_fitted, _FRESH), built(lambda: _fitted(sparse=False, dtype=np.float32, separator="@"), _FRESH)],
+    built(_fitted, _FRESH),
+    built(lambda: _fitted(sparse=False, dtype=np.float32, separator="@"), _FRESH),
 )
 def dict_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each number's feature, and one for each value of a string's."""

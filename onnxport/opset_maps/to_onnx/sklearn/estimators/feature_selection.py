@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner, transformed
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
 
@@ -21,13 +21,11 @@ def _recursive(kind: str = "RFE", **options: object) -> Any:
     return classifier(kind, estimator=unfitted("LogisticRegression"), **options)
 
 
-@sklearn.lower(
+@lower(
     "SelectorMixin.transform",
-    cases=[
-        *cases(transformer, "VarianceThreshold", {"threshold": 0.5}),
-        *cases(classifier, "SelectKBest", {"k": 2}),
-        built(_recursive, f64(5, 4)),
-    ],
+    cases(transformer, "VarianceThreshold", {"threshold": 0.5}),
+    cases(classifier, "SelectKBest", {"k": 2}),
+    built(_recursive, f64(5, 4)),
 )
 def selected(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
     """The columns that were chosen."""
@@ -37,7 +35,7 @@ def selected(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
     return columns(op, x, indices.tolist())
 
 
-@sklearn.lower("SelectorMixin.inverse_transform", cases=[built(lambda: classifier("SelectKBest", k=2), f64(5, 2))])
+@lower("SelectorMixin.inverse_transform", built(lambda: classifier("SelectKBest", k=2), f64(5, 2)))
 def unselected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The chosen columns in their places, zeros in the others."""
     rows = numbers(op, x)
@@ -46,4 +44,4 @@ def unselected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.where(mask, rows[:, source], rows.dtype.type(0))
 
 
-lower_inner("estimator_", ["RFE"], METHODS[:4], [built(_recursive, f64(5, 4))], given=transformed)
+lower_inner("estimator_", "RFE", METHODS[:4], [built(_recursive, f64(5, 4))], given=transformed)

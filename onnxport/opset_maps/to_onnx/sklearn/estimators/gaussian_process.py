@@ -15,15 +15,15 @@ from sklearn.gaussian_process import kernels
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import exact_squares, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel as pairwise_kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 
 
@@ -151,13 +151,11 @@ def _denormalized(model: BaseEstimator, values: Array, scale: np.ndarray | float
     return values * scale if not several else values[:, None] * np.asarray(scale)
 
 
-@sklearn.lower(
+@lower(
     "GaussianProcessRegressor.predict",
-    cases=[
-        *cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")),
-        *cases(regressor, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}),
-        built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4), dynamic=True),
-    ],
+    cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")),
+    cases(regressor, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}),
+    built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4), dynamic=True),
 )
 def posterior_mean(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
@@ -200,13 +198,11 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
     return [*parts, rows]
 
 
-@sklearn.lower(
+@lower(
     "GaussianProcessRegressor.predict_std",
-    cases=[
-        *cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
-        built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
-        *(built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")),
-    ],
+    cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
+    built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+    [built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")],
 )
 def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
@@ -222,18 +218,12 @@ def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.sqrt(_denormalized(model, result, model._y_train_std**2))
 
 
-lower_inner(
-    "base_estimator_",
-    ["GaussianProcessClassifier"],
-    ["predict"],
-    cases(classifier, "GaussianProcessClassifier", {"classes": 2}, {"text": True}),
-)
+_OF_CLASSES = cases(classifier, "GaussianProcessClassifier", {"classes": 2}, {"text": True})
+lower_inner("base_estimator_", "GaussianProcessClassifier", ["predict"], _OF_CLASSES)
 _CASES = cases(classifier, "_BinaryGaussianProcessClassifierLaplace", {"classes": 2})
 
 
-@sklearn.lower(
-    "GaussianProcessClassifier.predict_proba", cases=cases(classifier, "GaussianProcessClassifier", {"classes": 2})
-)
+@lower_fitted("GaussianProcessClassifier.predict_proba", classifier, {"classes": 2})
 def process_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The probabilities of the binary estimators, or of the one there is."""
     if model.n_classes_ > 2 and model.multi_class == "one_vs_one":
@@ -247,7 +237,7 @@ def _latent_mean(base: BaseEstimator, between: Array) -> Array:
     return between @ (base.y_train_ - base.pi_)
 
 
-@sklearn.lower("_BinaryGaussianProcessClassifierLaplace.predict_proba", cases=_CASES)
+@lower("_BinaryGaussianProcessClassifierLaplace.predict_proba", _CASES)
 def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
     from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
@@ -264,7 +254,7 @@ def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return both_classes(result)
 
 
-@sklearn.lower("_BinaryGaussianProcessClassifierLaplace.predict", cases=_CASES)
+@lower("_BinaryGaussianProcessClassifierLaplace.predict", _CASES)
 def laplace_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class by the sign of the latent function's mean."""
     between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)

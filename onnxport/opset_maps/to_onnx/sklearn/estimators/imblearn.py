@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.compose import lower_pipeline
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table
 
 _ROWS = f64(7, 4)
@@ -55,15 +56,15 @@ def _lower_inherited(name: str, methods: Sequence[str], *variants: dict[str, Any
     """Registers methods that a class of imbalanced-learn inherits, with the lowerings of scikit-learn's class."""
     examples = cases(classifier, f"imblearn.ensemble.{name}", *variants)
 
-    def lower(method: str) -> None:
-        @sklearn.lower(f"imblearn.{name}.{method}", cases=examples)
+    def register(method: str) -> None:
+        @lower(f"imblearn.{name}.{method}", examples)
         def inherited(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
             """The method of scikit-learn's class, which the resampling of the fit leaves as it is."""
             entries = (sklearn.find(f"{kind.__name__}.{method}") for kind in type(model).__mro__)
             return next(filter(None, entries)).function(op, model, x)
 
     for method in methods:
-        lower(method)
+        register(method)
 
 
 def _around(inner: str, **options: object) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import least_of, product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
@@ -58,14 +58,12 @@ def _blanks(**options: object) -> Any:
     return unfitted("SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
 
 
-@sklearn.lower(
+@lower(
     "SimpleImputer.transform",
-    cases=[
-        built(_simple, _GAPS, dynamic=True),
-        built(lambda: _simple(strategy="median", add_indicator=True), _GAPS),
-        built(lambda: _simple(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
-        built(_blanks, _BLANK),
-    ],
+    built(_simple, _GAPS, dynamic=True),
+    built(lambda: _simple(strategy="median", add_indicator=True), _GAPS),
+    built(lambda: _simple(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
+    built(_blanks, _BLANK),
 )
 def simple_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the column's statistic; columns without one left out; indicator columns on request."""
@@ -91,15 +89,13 @@ def simple_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return joined_indicator(model, result, missing)
 
 
-@sklearn.lower(
+@lower(
     "SimpleImputer.inverse_transform",
-    cases=[
-        built(
-            lambda: _simple(strategy="median", add_indicator=True),
-            np.array([[1.0, 7.0, 2.0, 3.0, 1.0, 0.0], [0.5, 1.0, -1.0, 0.0, 0.0, 0.0], [2.0, 5.0, 6.0, 1.0, 1.0, 1.0]]),
-            dynamic=True,
-        )
-    ],
+    built(
+        lambda: _simple(strategy="median", add_indicator=True),
+        np.array([[1.0, 7.0, 2.0, 3.0, 1.0, 0.0], [0.5, 1.0, -1.0, 0.0, 0.0, 0.0], [2.0, 5.0, 6.0, 1.0, 1.0, 1.0]]),
+        dynamic=True,
+    ),
 )
 def simple_gaps(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values where the indicator is set; a column that is missing in every row of the batch has no imputed column."""
@@ -125,9 +121,10 @@ def joined_indicator(model: BaseEstimator, rows: Array, missing: Array) -> Array
     return np.hstack([rows, missing[:, model.indicator_.features_].astype(rows.dtype)])
 
 
-@sklearn.lower(
+@lower(
     "MissingIndicator.transform",
-    cases=[built(_indicator, _GAPS, dynamic=True), built(lambda: _indicator(features="all"), _GAPS)],
+    built(_indicator, _GAPS, dynamic=True),
+    built(lambda: _indicator(features="all"), _GAPS),
 )
 def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
@@ -173,12 +170,10 @@ def _filled_in(model: BaseEstimator, rows: Array, fitted: np.ndarray) -> Array:
     return np.stack(columns, axis=1)
 
 
-@sklearn.lower(
+@lower(
     "KNNImputer.transform",
-    cases=[
-        built(_neighbours, _GAPS, dynamic=True),
-        built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
-    ],
+    built(_neighbours, _GAPS, dynamic=True),
+    built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
 )
 def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
@@ -204,14 +199,12 @@ def _forest() -> Any:
     return unfitted("RandomForestRegressor", n_estimators=4, max_depth=3)
 
 
-@sklearn.lower(
+@lower(
     "IterativeImputer.transform",
-    cases=[
-        built(_rounds, _GAPS, dynamic=True),
-        built(lambda: _rounds(add_indicator=True, min_value=-0.5, initial_strategy="median"), _GAPS),
-        built(lambda: _rounds(max_iter=3, n_nearest_features=2, estimator=_forest(), tol=10.0), _GAPS),
-        built(_rounds, np.full((2, 4), np.nan)),
-    ],
+    built(_rounds, _GAPS, dynamic=True),
+    built(lambda: _rounds(add_indicator=True, min_value=-0.5, initial_strategy="median"), _GAPS),
+    built(lambda: _rounds(max_iter=3, n_nearest_features=2, estimator=_forest(), tol=10.0), _GAPS),
+    built(_rounds, np.full((2, 4), np.nan)),
 )
 def iterative_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values of each feature predicted from the others, round after round (van Buuren and others, MICE)."""

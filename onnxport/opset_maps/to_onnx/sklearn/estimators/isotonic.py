@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
@@ -20,13 +20,10 @@ def _isotonic(**options: object) -> Any:
     return unfitted("IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
 
 
-@sklearn.lower(
-    "IsotonicRegression.predict",
-    "IsotonicRegression.transform",
-    cases=[
-        built(lambda: _isotonic(out_of_bounds="clip"), f64(7, 1), dynamic=True),
-        built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
-    ],
+@lower(
+    "IsotonicRegression.predict transform",
+    built(lambda: _isotonic(out_of_bounds="clip"), f64(7, 1), dynamic=True),
+    built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
 )
 def isotonic(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""

@@ -10,17 +10,16 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, regressor, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import regressor, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 
-@sklearn.lower(
-    "KernelRidge.predict",
-    cases=cases(regressor, "KernelRidge", {}, {"kernel": "rbf", "gamma": 0.1, "outputs": 2}, {"kernel": "laplacian"}),
+@lower_fitted(
+    "KernelRidge.predict", regressor, {}, {"kernel": "rbf", "gamma": 0.1, "outputs": 2}, {"kernel": "laplacian"}
 )
 def kernel_ridge(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The kernel with the fitted rows times the dual coefficients."""
@@ -40,16 +39,13 @@ def _waves(model: BaseEstimator, rows: Array) -> Array:
     return np.cos(result) * (2.0 / model.n_components) ** 0.5
 
 
-@sklearn.lower("RBFSampler.transform", cases=cases(transformer, "RBFSampler", {**_SMALL, "gamma": 0.01}))
+@lower_fitted("RBFSampler.transform", transformer, {**_SMALL, "gamma": 0.01})
 def fourier_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Random Fourier features (Rahimi and Recht, 2007)."""
     return _waves(model, numbers(op, x))
 
 
-@sklearn.lower(
-    "SkewedChi2Sampler.transform",
-    cases=cases(transformer, "SkewedChi2Sampler", {**_SMALL, "positive": True}, rows=_POSITIVE),
-)
+@lower_fitted("SkewedChi2Sampler.transform", transformer, {**_SMALL, "positive": True}, rows=_POSITIVE)
 def skewed_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Random features of the logarithm (Li, Ionescu and Sminchisescu, 2010); scikit-learn refuses x <= -skewedness."""
     rows = floats(op, x).copy()
@@ -57,16 +53,13 @@ def skewed_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _waves(model, np.log(rows))
 
 
-@sklearn.lower(
+@lower_fitted(
     "AdditiveChi2Sampler.transform",
-    cases=cases(
-        transformer,
-        "AdditiveChi2Sampler",
-        {"positive": True},
-        {"positive": True, "sample_steps": 3},
-        {"positive": True, "sample_steps": 1},
-        rows=_POSITIVE,
-    ),
+    transformer,
+    {"positive": True},
+    {"positive": True, "sample_steps": 3},
+    {"positive": True, "sample_steps": 1},
+    rows=_POSITIVE,
 )
 def additive_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Samples of the kernel's spectrum (Vedaldi and Zisserman, Efficient additive kernels, 2011); 0 where x is 0."""
@@ -85,9 +78,8 @@ def additive_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.hstack([np.where(nonzero, part.astype(rows.dtype), zero) for part in parts])
 
 
-@sklearn.lower(
-    "Nystroem.transform",
-    cases=cases(transformer, "Nystroem", {**_SMALL, "gamma": 0.01}, {**_SMALL, "kernel": "polynomial", "degree": 2}),
+@lower_fitted(
+    "Nystroem.transform", transformer, {**_SMALL, "gamma": 0.01}, {**_SMALL, "kernel": "polynomial", "degree": 2}
 )
 def nystroem(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The kernel with the chosen rows, normalised (Williams and Seeger, 2001).
@@ -104,9 +96,8 @@ def nystroem(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return (result @ model.normalization_.T.astype(np.float64)).astype(np.float32 if narrow else np.float64)
 
 
-@sklearn.lower(
-    "PolynomialCountSketch.transform",
-    cases=cases(transformer, "PolynomialCountSketch", {**_SMALL}, {**_SMALL, "degree": 3, "coef0": 1, "gamma": 0.5}),
+@lower_fitted(
+    "PolynomialCountSketch.transform", transformer, {**_SMALL}, {**_SMALL, "degree": 3, "coef0": 1, "gamma": 0.5}
 )
 def count_sketch(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The convolution of count sketches, by Fourier transforms (Pham and Pagh, 2013)."""

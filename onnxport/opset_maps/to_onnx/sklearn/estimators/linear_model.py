@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import undivided, with_shorter
@@ -26,8 +25,9 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     softmax,
     zero_and_minus,
 )
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
 # So many coefficients may stand in the attributes of one operator.
@@ -40,30 +40,17 @@ def product(x: Array, model: BaseEstimator) -> Array:
     return x @ (coef if coef.ndim == 1 else coef.T) + model.intercept_
 
 
-@sklearn.lower(
-    *(
-        f"{name}.predict"
-        for name in (
-            "ARDRegression", "BaseSGDRegressor", "BayesianRidge", "LinearModel", "MultiOutputLinearModel", "Ridge", "RidgeCV",
-        )
-    ),
-    cases=[
-        *cases(regressor, "LinearRegression", {}, {"outputs": 2}),
-        *cases(regressor, "Ridge", {}, {"outputs": 2}),
-        *cases(regressor, "HuberRegressor"),
-        *cases(regressor, "SGDRegressor"),
-    ],
-)  # fmt: skip
+@lower(
+    "ARDRegression BaseSGDRegressor BayesianRidge LinearModel MultiOutputLinearModel Ridge RidgeCV.predict",
+    cases(regressor, "LinearRegression Ridge", {}, {"outputs": 2}),
+    cases(regressor, "HuberRegressor SGDRegressor"),
+)
 def linear_predict(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' + intercept."""
     return product(numbers(op, x), model)
 
 
-@sklearn.lower(
-    "BayesianRidge.predict_std",
-    "ARDRegression.predict_std",
-    cases=[*cases(regressor, "BayesianRidge"), *cases(regressor, "ARDRegression")],
-)
+@lower_fitted("BayesianRidge ARDRegression.predict_std", regressor)
 def bayesian_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """sqrt(x sigma x' + 1 / alpha) of the centred rows, for ARDRegression of their relevant columns."""
     centred = numbers(op, x) - model.X_offset_
@@ -72,29 +59,24 @@ def bayesian_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.sqrt(np.sum((centred @ model.sigma_) * centred, axis=1) + 1.0 / model.alpha_)
 
 
-@sklearn.lower(
+@lower(
     "_GeneralizedLinearRegressor.predict",
-    cases=[
-        *cases(regressor, "PoissonRegressor", {"positive": True}),
-        *cases(regressor, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
-    ],
+    cases(regressor, "PoissonRegressor", {"positive": True}),
+    cases(regressor, "TweedieRegressor", {}, {"power": 1.5, "positive": True}),
 )
 def generalized_predict(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inverse link of X coef + intercept."""
     return link_inverse(model, product(floats(op, x), model))
 
 
-lower_inner("estimator_", ["RANSACRegressor"], ["predict"], cases(regressor, "RANSACRegressor"))
+lower_inner("estimator_", "RANSACRegressor", ["predict"], cases(regressor, "RANSACRegressor"))
 
 
-@sklearn.lower(
-    "LinearClassifierMixin.decision_function",
-    "LinearDiscriminantAnalysis.decision_function",
-    cases=[
-        *cases(classifier, "LogisticRegression", {}, {"classes": 2}),
-        *cases(classifier, "RidgeClassifier", {}, {"classes": 2}),
-        *cases(classifier, "LinearSVC", {"classes": 2}),
-    ],
+@lower(
+    "LinearClassifierMixin LinearDiscriminantAnalysis.decision_function",
+    cases(classifier, "LogisticRegression", {}, {"classes": 2}),
+    cases(classifier, "RidgeClassifier", {}, {"classes": 2}),
+    cases(classifier, "LinearSVC", {"classes": 2}),
 )
 def linear_decision_function(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' + intercept, a vector for two classes."""
@@ -102,9 +84,10 @@ def linear_decision_function(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return scores.reshape(-1) if scores.ndim == 2 and scores.shape[1] == 1 else scores
 
 
-@sklearn.lower(
+@lower(
     "LinearClassifierMixin.predict",
-    cases=[*cases(classifier, "SGDClassifier", {}, {"classes": 2, "text": True}), *cases(classifier, "Perceptron")],
+    cases(classifier, "SGDClassifier", {}, {"classes": 2, "text": True}),
+    cases(classifier, "Perceptron"),
 )
 def linear_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
@@ -160,9 +143,10 @@ def _many_labels() -> Any:
     return unfitted("RidgeClassifier").fit(data(), y)
 
 
-@sklearn.lower(
+@lower(
     "_RidgeClassifierMixin.predict",
-    cases=[*cases(classifier, "RidgeClassifier", {"text": True}), built(_many_labels, f64(7, 4))],
+    cases(classifier, "RidgeClassifier", {"text": True}),
+    built(_many_labels, f64(7, 4)),
 )
 def ridge_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score; for many labels the sign of each score."""
@@ -176,14 +160,7 @@ def one_against_rest(scores: Array) -> Array:
     return logistic_classes(zero_and_minus(scores)) if scores.ndim == 1 else normalized(expit(scores))
 
 
-@sklearn.lower(
-    "LogisticRegression.predict_proba",
-    "LinearDiscriminantAnalysis.predict_proba",
-    cases=[
-        *cases(classifier, "LogisticRegression", {}, {"classes": 2}),
-        *cases(classifier, "LinearDiscriminantAnalysis", {}, {"classes": 2}),
-    ],
-)
+@lower_fitted("LogisticRegression LinearDiscriminantAnalysis.predict_proba", classifier, {}, {"classes": 2})
 def logistic_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logistic function of the score for two classes, softmax of the scores for more."""
     pair = _pair(op, model, x)
@@ -196,16 +173,13 @@ def logistic_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return with_shorter(result, short[1] if short else None)
 
 
-@sklearn.lower(
+@lower_fitted(
     "SGDClassifier.predict_proba",
-    cases=cases(
-        classifier,
-        "SGDClassifier",
-        {"loss": "log_loss"},
-        {"loss": "log_loss", "classes": 2},
-        {"loss": "modified_huber"},
-        {"loss": "modified_huber", "classes": 2},
-    ),
+    classifier,
+    {"loss": "log_loss"},
+    {"loss": "log_loss", "classes": 2},
+    {"loss": "modified_huber"},
+    {"loss": "modified_huber", "classes": 2},
 )
 def sgd_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logistic functions of the scores, or (clip(score, -1, 1) + 1) / 2, divided by their sum."""
@@ -216,7 +190,7 @@ def sgd_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
 
 
-@sklearn.lower("SGDOneClassSVM.decision_function", cases=cases(regressor, "SGDOneClassSVM"))
+@lower_fitted("SGDOneClassSVM.decision_function", regressor)
 def one_class_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X coef' - offset."""
     return (numbers(op, x) @ model.coef_.T - model.offset_).reshape(-1)

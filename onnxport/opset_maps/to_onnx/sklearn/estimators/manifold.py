@@ -9,14 +9,14 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.linear_algebra import solve
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers, results
 
 
-@sklearn.lower("Isomap.transform", cases=cases(transformer, "Isomap", {"n_neighbors": 30}))
+@lower_fitted("Isomap.transform", transformer, {"n_neighbors": 30})
 def geodesic_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The shortest ways to the fitted rows through the nearest of them, projected."""
     method = "kneighbors" if model.n_neighbors is not None else "radius_neighbors"
@@ -30,10 +30,7 @@ def geodesic_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return called(op, model.kernel_pca_, "transform", squares.value, step="kernel_pca_")
 
 
-@sklearn.lower(
-    "LocallyLinearEmbedding.transform",
-    cases=cases(transformer, "LocallyLinearEmbedding", {}, {"n_neighbors": 3, "reg": 0.01}),
-)
+@lower_fitted("LocallyLinearEmbedding.transform", transformer, {}, {"n_neighbors": 3, "reg": 0.01})
 def barycentres(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The nearest fitted rows' embeddings, with the weights whose mean of them is nearest to the row (Roweis and Saul, 2000)."""
     rows = floats(op, x)

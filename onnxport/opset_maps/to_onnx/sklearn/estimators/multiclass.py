@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
+from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, each_called, matrix
@@ -60,7 +60,7 @@ _REST = [
 ]
 
 
-@sklearn.lower("OneVsRestClassifier.predict", cases=_REST)
+@lower("OneVsRestClassifier.predict", _REST)
 def rest_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose estimator is most for it, the first among equals; for several labels, ones where one is for it."""
     result = _scores(op, model, x)
@@ -72,7 +72,7 @@ def rest_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(np.stack([item.astype(np.float64) for item in result], axis=1), axis=1))
 
 
-@sklearn.lower("OneVsRestClassifier.predict_proba", cases=_REST)
+@lower("OneVsRestClassifier.predict_proba", _REST)
 def rest_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' probabilities, divided by their sum where the labels exclude each other."""
     parts = [part[:, 1] for part in each_called(op, model.estimators_, "predict_proba", x)]
@@ -85,7 +85,7 @@ def rest_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result / np.where(total == 0, 1.0, total)
 
 
-@sklearn.lower("OneVsRestClassifier.decision_function", cases=_REST)
+@lower("OneVsRestClassifier.decision_function", _REST)
 def rest_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' scores."""
     parts = list(each_called(op, model.estimators_, "decision_function", x))
@@ -98,13 +98,13 @@ def _constant() -> Any:
     return _ConstantPredictor().fit(data(), np.array([1]))
 
 
-@sklearn.lower("_ConstantPredictor.predict", "_ConstantPredictor.decision_function", cases=[built(_constant, _ROWS)])
+@lower("_ConstantPredictor.predict decision_function", built(_constant, _ROWS))
 def constant_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The only label that was fitted."""
     return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
 
 
-@sklearn.lower("_ConstantPredictor.predict_proba", cases=[built(_constant, _ROWS)])
+@lower("_ConstantPredictor.predict_proba", built(_constant, _ROWS))
 def constant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Certainty of the only label."""
     share = np.asarray(model.y_, np.float64).ravel()[0]
@@ -117,7 +117,7 @@ _PAIRS = [
 ]
 
 
-@sklearn.lower("OneVsOneClassifier.decision_function", cases=_PAIRS)
+@lower("OneVsOneClassifier.decision_function", _PAIRS)
 def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Votes of the pairs' estimators, and a share below a half of a vote from their scores."""
     labels, scores = [], []
@@ -130,7 +130,7 @@ def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result[:, 1] if model.n_classes_ == 2 else result
 
 
-@sklearn.lower("OneVsOneClassifier.predict", cases=_PAIRS)
+@lower("OneVsOneClassifier.predict", _PAIRS)
 def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     result = called(op, model, "decision_function", x)
@@ -140,10 +140,7 @@ def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(Traced(op, result.value), axis=1))
 
 
-@sklearn.lower(
-    "OutputCodeClassifier.predict",
-    cases=[built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True)],
-)
+@lower("OutputCodeClassifier.predict", built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True))
 def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
@@ -160,9 +157,10 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
     return unfitted(kind, estimator=unfitted(_LIKELY), **options).fit(x, y.astype(int))
 
 
-@sklearn.lower(
+@lower(
     "_MultiOutputEstimator.predict",
-    cases=[built(_outputs, _ROWS, dynamic=True), built(lambda: _outputs("MultiOutputRegressor"), _ROWS)],
+    built(_outputs, _ROWS, dynamic=True),
+    built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
 )
 def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
@@ -170,7 +168,7 @@ def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack([item.T if item.ndim > 1 else item for item in parts], axis=-1)
 
 
-@sklearn.lower("MultiOutputClassifier.predict_proba", cases=[built(_outputs, _ROWS)])
+@lower("MultiOutputClassifier.predict_proba", built(_outputs, _ROWS))
 def each_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The estimators' probabilities, an array for each output."""
     return list(each_called(op, model.estimators_, "predict_proba", x))
@@ -200,22 +198,19 @@ def _chained(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> Arra
     return np.stack([parts[int(i)] for i in inverse], axis=1)
 
 
-def _lower_chain(method: str, *names: str) -> None:
-    @sklearn.lower(
-        *(f"{name}.{method}" for name in names),
-        cases=[built(partial(_outputs, name, order=[1, 0]), _ROWS) for name in names],
-    )
+def _lower_chain(names: str, method: str) -> None:
+    @lower(f"{names}.{method}", [built(partial(_outputs, name, order=[1, 0]), _ROWS) for name in names.split()])
     def chain(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """Each estimator on the rows and the predictions of those before it."""
         return _chained(op, model, method, x)
 
 
-_lower_chain("predict", "ClassifierChain", "RegressorChain")
-_lower_chain("predict_proba", "ClassifierChain")
-_lower_chain("decision_function", "ClassifierChain")
+_lower_chain("ClassifierChain RegressorChain", "predict")
+_lower_chain("ClassifierChain", "predict_proba")
+_lower_chain("ClassifierChain", "decision_function")
 
 
-_THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
+_THRESHOLDS = "FixedThresholdClassifier TunedThresholdClassifierCV"
 
 
 def _frozen(name: str, inner: str = _LIKELY, **options: object) -> Any:
@@ -229,20 +224,20 @@ def _frozen(name: str, inner: str = _LIKELY, **options: object) -> Any:
     return classifier(name, classes=2, estimator=estimator, **options)
 
 
-for _names, _methods in ((("SelfTrainingClassifier",), METHODS), (_THRESHOLDS, METHODS[1:])):
-    lower_inner("estimator_", _names, _methods, [built(partial(_frozen, name), _ROWS) for name in _names])
-lower_inner("estimator", ["FrozenEstimator"], METHODS, [built(partial(_frozen, "FrozenEstimator"), _ROWS)])
+def _frozen_cases(names: str) -> list[Case]:
+    return [built(partial(_frozen, name), _ROWS) for name in names.split()]
 
 
-@sklearn.lower(
-    "BaseThresholdClassifier.predict",
-    "FixedThresholdClassifier.predict",
-    "TunedThresholdClassifierCV.predict",
-    cases=[
-        built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS, dynamic=True),
-        built(lambda: _frozen("FixedThresholdClassifier", text=True, pos_label="low", threshold=0.3), _ROWS),
-        built(lambda: _frozen("FixedThresholdClassifier", _SCORED), _ROWS),
-    ],
+lower_inner("estimator_", "SelfTrainingClassifier", METHODS, _frozen_cases("SelfTrainingClassifier"))
+lower_inner("estimator_", _THRESHOLDS, METHODS[1:], _frozen_cases(_THRESHOLDS))
+lower_inner("estimator", "FrozenEstimator", METHODS, _frozen_cases("FrozenEstimator"))
+
+
+@lower(
+    "BaseThresholdClassifier FixedThresholdClassifier TunedThresholdClassifierCV.predict",
+    built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS, dynamic=True),
+    built(lambda: _frozen("FixedThresholdClassifier", text=True, pos_label="low", threshold=0.3), _ROWS),
+    built(lambda: _frozen("FixedThresholdClassifier", _SCORED), _ROWS),
 )
 def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The positive class from the threshold on."""
@@ -270,12 +265,10 @@ def _transformed(**options: object) -> Any:
     return model.fit(data(), quantity(positive=True))
 
 
-@sklearn.lower(
+@lower(
     "TransformedTargetRegressor.predict",
-    cases=[
-        built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
-        built(lambda: _transformed(transformer=unfitted("StandardScaler")), _ROWS),
-    ],
+    built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
+    built(lambda: _transformed(transformer=unfitted("StandardScaler")), _ROWS),
 )
 def untransformed(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Array as Drawn
 from onnxport.opset_maps.cases import built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.classes import logsumexp
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
 _COUNTS = Drawn("int64", (7, 4), 0, 3)
@@ -27,7 +27,7 @@ def _of_counts(name: str, **options: object) -> Any:
     return unfitted(name, **options).fit(counts, target())
 
 
-@sklearn.lower("GaussianNB.predict_joint_log_proba", cases=cases(classifier, "GaussianNB", {}, {"classes": 2}))
+@lower_fitted("GaussianNB.predict_joint_log_proba", classifier, {}, {"classes": 2})
 def gaussian_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """log prior - 1/2 sum log(2 pi var) - 1/2 sum (x - mean)^2 / var."""
     gaps = floats(op, x)[:, None] - model.theta_[None]
@@ -35,13 +35,10 @@ def gaussian_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return constant - 0.5 * np.sum(gaps**2 / model.var_[None], axis=2)
 
 
-@sklearn.lower(
-    "MultinomialNB.predict_joint_log_proba",
-    "ComplementNB.predict_joint_log_proba",
-    cases=[
-        built(lambda: _of_counts("MultinomialNB"), _COUNTS, dynamic=True),
-        built(lambda: _of_counts("ComplementNB", norm=True), Drawn("float32", (7, 4), 0, 3)),
-    ],
+@lower(
+    "MultinomialNB ComplementNB.predict_joint_log_proba",
+    built(lambda: _of_counts("MultinomialNB"), _COUNTS, dynamic=True),
+    built(lambda: _of_counts("ComplementNB", norm=True), Drawn("float32", (7, 4), 0, 3)),
 )
 def multinomial_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts times the features' log probabilities, plus the log prior where the model uses it."""
@@ -50,12 +47,10 @@ def multinomial_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return joint + model.class_log_prior_ if uses_prior else joint
 
 
-@sklearn.lower(
+@lower(
     "BernoulliNB.predict_joint_log_proba",
-    cases=[
-        *cases(classifier, "BernoulliNB", {}, {"binarize": 0.5}),
-        built(lambda: unfitted("BernoulliNB", binarize=None).fit(data() > 0, target()), Drawn("int64", (7, 4), 0, 1)),
-    ],
+    cases(classifier, "BernoulliNB", {}, {"binarize": 0.5}),
+    built(lambda: unfitted("BernoulliNB", binarize=None).fit(data() > 0, target()), Drawn("int64", (7, 4), 0, 1)),
 )
 def bernoulli_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The log probabilities of the features that are there, and of the others that they are not."""
@@ -66,9 +61,7 @@ def bernoulli_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows @ (model.feature_log_prob_ - absent).T + (model.class_log_prior_ + np.sum(absent, axis=1))
 
 
-@sklearn.lower(
-    "CategoricalNB.predict_joint_log_proba", cases=[built(lambda: _of_counts("CategoricalNB"), _COUNTS, dynamic=True)]
-)
+@lower("CategoricalNB.predict_joint_log_proba", built(lambda: _of_counts("CategoricalNB"), _COUNTS, dynamic=True))
 def categorical_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The categories' log probabilities; a category that was not fitted is an error, as in scikit-learn."""
     rows = numbers(op, x).astype(np.int64)
@@ -78,17 +71,17 @@ def categorical_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return joint + model.class_log_prior_
 
 
-@sklearn.lower("_BaseNB.predict_log_proba", cases=cases(classifier, "GaussianNB"))
+@lower("_BaseNB.predict_log_proba", cases(classifier, "GaussianNB"))
 def log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The joint log probabilities less the logarithm of their sum."""
     joint = called(op, model, "predict_joint_log_proba", x)
     return joint - logsumexp(joint, keepdims=True)
 
 
-@sklearn.lower("_BaseNB.predict_proba", cases=cases(classifier, "GaussianNB"))
+@lower("_BaseNB.predict_proba", cases(classifier, "GaussianNB"))
 def probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """exp of the log probabilities."""
     return np.exp(called(op, model, "predict_log_proba", x))
 
 
-lower_label(["_BaseNB"], "predict_joint_log_proba", cases(classifier, "GaussianNB", {}, {"text": True}))
+lower_label("_BaseNB", "predict_joint_log_proba", cases(classifier, "GaussianNB", {}, {"text": True}))

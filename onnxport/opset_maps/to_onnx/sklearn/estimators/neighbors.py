@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.facts import Fact
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
     dense,
@@ -28,7 +27,8 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix, numbers, results
 
@@ -98,13 +98,11 @@ def _both_sparse(model: BaseEstimator, x: Table) -> bool:
     return hasattr(model._fit_X, "toarray") and is_sparse(x)
 
 
-@sklearn.lower(
+@lower(
     "KNeighborsMixin.kneighbors",
-    cases=[
-        *cases(regressor, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
-        *cases(regressor, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
-        *cases(regressor, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
-    ],
+    cases(regressor, "KNeighborsRegressor", {}, {"metric": "manhattan"}, {"metric": "chebyshev"}),
+    cases(regressor, "NearestNeighbors", {"metric": "cosine"}, {"algorithm": "brute"}, {"p": 3}),
+    cases(regressor, "NearestNeighbors", {"metric_params": {"w": [1.0, 9.0, 0.1, 2.0]}}),
 )
 def kneighbors(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows."""
@@ -145,12 +143,10 @@ def _votes(model: BaseEstimator, distance: Array, index: Array) -> list[Array]:
     return parts
 
 
-@sklearn.lower(
+@lower(
     "KNeighborsClassifier.predict_proba",
-    cases=[
-        *cases(classifier, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
-        *cases(classifier, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
-    ],
+    cases(classifier, "KNeighborsClassifier", {}, {"weights": "distance"}, {"classes": 2}),
+    cases(classifier, "KNeighborsClassifier", {"algorithm": "brute"}, {"n_neighbors": 1}),
 )
 def neighbour_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """Shares of the classes among the neighbours."""
@@ -159,10 +155,7 @@ def neighbour_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> An
     return parts if model.outputs_2d_ else parts[0]
 
 
-@sklearn.lower(
-    "KNeighborsClassifier.predict",
-    cases=cases(classifier, "KNeighborsClassifier", {"text": True}, {"weights": "distance"}),
-)
+@lower_fitted("KNeighborsClassifier.predict", classifier, {"text": True}, {"weights": "distance"})
 def neighbour_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes, the first among equals."""
     distance, index = results(op, model, "kneighbors", x)
@@ -174,12 +167,10 @@ def neighbour_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1) if model.outputs_2d_ else columns[0]
 
 
-@sklearn.lower(
+@lower(
     "KNeighborsRegressor.predict",
-    cases=[
-        *cases(regressor, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
-        *cases(regressor, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
-    ],
+    cases(regressor, "KNeighborsRegressor", {}, {"weights": "distance"}, {"outputs": 2}),
+    cases(regressor, "KNeighborsRegressor", {"outputs": 2, "weights": "distance"}),
 )
 def neighbour_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the neighbours' values, weighted."""
@@ -223,9 +214,8 @@ def _radius_weights(distance: Array, inside: Array, weights: str | Callable[...,
     return np.where(np.any(zero, axis=1, keepdims=True), zero.astype(np.float64), weight)
 
 
-@sklearn.lower(
-    "RadiusNeighborsClassifier.predict_proba",
-    cases=cases(classifier, "RadiusNeighborsClassifier", {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}),
+@lower_fitted(
+    "RadiusNeighborsClassifier.predict_proba", classifier, {"radius": 3.0, "outlier_label": 0}, {"radius": 9.0}
 )
 def radius_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """Shares of the classes within the radius; where there is no row, all to the outlier label.
@@ -253,10 +243,7 @@ def radius_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return parts if model.outputs_2d_ else parts[0]
 
 
-@sklearn.lower(
-    "RadiusNeighborsClassifier.predict",
-    cases=cases(classifier, "RadiusNeighborsClassifier", {"radius": 1.5, "outlier_label": 1}),
-)
+@lower_fitted("RadiusNeighborsClassifier.predict", classifier, {"radius": 1.5, "outlier_label": 1})
 def radius_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest share; the outlier label where there is none."""
     shares = op.call(model, "predict_proba", x)
@@ -273,10 +260,7 @@ def radius_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1) if model.outputs_2d_ else columns[0]
 
 
-@sklearn.lower(
-    "RadiusNeighborsRegressor.predict",
-    cases=cases(regressor, "RadiusNeighborsRegressor", {"radius": 3.0}, {"radius": 9.0, "weights": "distance"}),
-)
+@lower_fitted("RadiusNeighborsRegressor.predict", regressor, {"radius": 3.0}, {"radius": 9.0, "weights": "distance"})
 def radius_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted mean of the values within the radius; where there is no row NaN, or what that is among integers."""
     y = np.asarray(model._y)
@@ -296,7 +280,7 @@ def radius_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result if y.ndim > 1 else result.reshape(-1)
 
 
-@sklearn.lower("KNeighborsTransformer.transform", cases=cases(regressor, "KNeighborsTransformer"))
+@lower_fitted("KNeighborsTransformer.transform", regressor)
 def neighbour_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The distances to the nearest fitted rows (or 1), 0 elsewhere: [N, M], dense."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors + (model.mode == "distance"))
@@ -308,7 +292,7 @@ def neighbour_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _graph(model, *parts)
 
 
-@sklearn.lower("RadiusNeighborsTransformer.transform", cases=cases(regressor, "RadiusNeighborsTransformer"))
+@lower_fitted("RadiusNeighborsTransformer.transform", regressor)
 def radius_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The distances to the fitted rows within the radius (or 1), 0 elsewhere: [N, M], dense."""
     distance, inside = _within(model, _given(op, model, x), sparse=_both_sparse(model, x))
@@ -316,7 +300,7 @@ def radius_graph(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _graph(model, np.where(inside, filled, 0.0), np.where(inside, filled, np.inf))
 
 
-@sklearn.lower("LocalOutlierFactor.score_samples", cases=cases(regressor, "LocalOutlierFactor", {"novelty": True}))
+@lower_fitted("LocalOutlierFactor.score_samples", regressor, {"novelty": True})
 def local_outlier_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The opposite of the mean ratio of the neighbours' densities to the row's own."""
     distance, index = neighbours_of(op, model, x, model.n_neighbors_)
@@ -327,10 +311,7 @@ def local_outlier_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return -np.mean(take(model._lrd, index) / density, axis=1)
 
 
-@sklearn.lower(
-    "NeighborhoodComponentsAnalysis.transform",
-    cases=cases(classifier, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
-)
+@lower_fitted("NeighborhoodComponentsAnalysis.transform", classifier, {"max_iter": 5})
 def neighbourhood_components(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components'."""
     return numbers(op, x) @ model.components_.T

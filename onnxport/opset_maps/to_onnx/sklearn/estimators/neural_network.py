@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, built, f32, f64, i64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.arrays.mersenne_twister import integers_below
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax, with_rest
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
@@ -52,15 +52,12 @@ def _softmax_of_two(op: OpBuilder, model: BaseEstimator, x: Table) -> Array | No
     return softmax(rows @ wide + start)
 
 
-@sklearn.lower(
+@lower_fitted(
     "MLPRegressor.predict",
-    cases=cases(
-        regressor,
-        "MLPRegressor",
-        _SMALL,
-        {**_SMALL, "outputs": 2, "activation": "tanh"},
-        {**_SMALL, "activation": "identity"},
-    ),
+    regressor,
+    _SMALL,
+    {**_SMALL, "outputs": 2, "activation": "tanh"},
+    {**_SMALL, "activation": "identity"},
 )
 def perceptron_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Layer after layer; a vector for one output."""
@@ -70,10 +67,7 @@ def perceptron_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result[:, 0] if model.n_outputs_ == 1 else result
 
 
-@sklearn.lower(
-    "MLPClassifier.predict_proba",
-    cases=cases(classifier, "MLPClassifier", _SMALL, {**_SMALL, "classes": 2, "activation": "logistic"}),
-)
+@lower_fitted("MLPClassifier.predict_proba", classifier, _SMALL, {**_SMALL, "classes": 2, "activation": "logistic"})
 def perceptron_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Softmax, or for two classes or several labels the logistic function, of the last layer."""
     result = _last_layer(op, model, x)
@@ -83,9 +77,7 @@ def perceptron_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return with_shorter(with_rest(result), _softmax_of_two(op, model, x)) if model.n_outputs_ == 1 else result
 
 
-@sklearn.lower(
-    "MLPClassifier.predict", cases=cases(classifier, "MLPClassifier", _SMALL, {**_SMALL, "classes": 2, "text": True})
-)
+@lower_fitted("MLPClassifier.predict", classifier, _SMALL, {**_SMALL, "classes": 2, "text": True})
 def perceptron_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest probability; for several labels, ones where it is above a half."""
     probabilities = called(op, model, "predict_proba", x)
@@ -101,22 +93,20 @@ def _machine(features: int = 4, dtype: DTypeLike = np.float64, **options: object
     return unfitted("BernoulliRBM", **{"n_components": 3, "n_iter": 2, **options}).fit(rows)
 
 
-@sklearn.lower("BernoulliRBM.transform", cases=cases(transformer, "BernoulliRBM", {"n_components": 3, "n_iter": 2}))
+@lower_fitted("BernoulliRBM.transform", transformer, {"n_components": 3, "n_iter": 2})
 def hidden_units(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The hidden units' probabilities."""
     return expit(floats(op, x) @ model.components_.T + model.intercept_hidden_)
 
 
-@sklearn.lower(
+@lower(
     "BernoulliRBM.score_samples",
-    cases=[
-        built(_machine, f64(7, 4), dynamic=True),
-        built(lambda: _machine(random_state=7), f64(1500, 4)),
-        built(lambda: _machine(5, random_state=np.int64(2**32 - 1)), f64(2000, 5)),
-        built(lambda: _machine(5), f32(7, 5)),
-        built(lambda: _machine(1), i64(7, 1)),
-        built(lambda: _machine(70, random_state=3), boolean(7, 70)),
-    ],
+    built(_machine, f64(7, 4), dynamic=True),
+    built(lambda: _machine(random_state=7), f64(1500, 4)),
+    built(lambda: _machine(5, random_state=np.int64(2**32 - 1)), f64(2000, 5)),
+    built(lambda: _machine(5), f32(7, 5)),
+    built(lambda: _machine(1), i64(7, 1)),
+    built(lambda: _machine(70, random_state=3), boolean(7, 70)),
 )
 def pseudo_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """How much likelier a row is than with one bit flipped, as a logarithm; the seed draws a bit for each row's place."""

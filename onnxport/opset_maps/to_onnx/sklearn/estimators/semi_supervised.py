@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers, results
@@ -32,7 +32,7 @@ _CASES = [
 ]
 
 
-@sklearn.lower("BaseLabelPropagation.predict_proba", cases=_CASES)
+@lower("BaseLabelPropagation.predict_proba", _CASES)
 def spread_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted rows' distributions over the labels, weighted by the kernel or summed over the nearest rows."""
     if model.kernel == "knn":
@@ -45,4 +45,4 @@ def spread_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return shares / np.sum(shares, axis=1, keepdims=True)
 
 
-lower_label(["BaseLabelPropagation"], "predict_proba", _CASES)
+lower_label("BaseLabelPropagation", "predict_proba", _CASES)

@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f32, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, gaussian_sums, kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
 
 # From so many vectors on the kernel is computed for a block of rows at a time; below, asking for the number of rows takes a tenth
@@ -91,13 +91,11 @@ def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _kernel_sum(op, model, x, _pair_weights(model), model._intercept_)
 
 
-@sklearn.lower(
+@lower(
     "BaseSVC.decision_function",
-    cases=[
-        *cases(classifier, "SVC", *_KERNELS, {"decision_function_shape": "ovo"}, {"classes": 2}),
-        *cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
-        built(_precomputed, f64(7, 120)),
-    ],
+    cases(classifier, "SVC", *_KERNELS, {"decision_function_shape": "ovo"}, {"classes": 2}),
+    cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
+    built(_precomputed, f64(7, 120)),
 )
 def machine_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
@@ -109,13 +107,11 @@ def machine_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return votes_of_pairs((result < 0).astype(np.int64), -result, len(model.classes_))
 
 
-@sklearn.lower(
+@lower(
     "BaseSVC.predict",
-    cases=[
-        *cases(classifier, "SVC", *_KERNELS, {"break_ties": True, "text": True}, {"classes": 2, "text": True}),
-        *cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
-        built(_precomputed, f64(7, 120)),
-    ],
+    cases(classifier, "SVC", *_KERNELS, {"break_ties": True, "text": True}, {"classes": 2, "text": True}),
+    cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
+    built(_precomputed, f64(7, 120)),
 )
 def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes of the pairs, the first among equals; with ``break_ties`` that of the greatest score."""
@@ -135,7 +131,7 @@ def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(votes, axis=1))
 
 
-@sklearn.lower("BaseSVC.predict_proba", cases=[*_probable("SVC", 3), *_probable("SVC", 2), *_probable("NuSVC", 3)])
+@lower("BaseSVC.predict_proba", _probable("SVC", 3), _probable("SVC", 2), _probable("NuSVC", 3))
 def machine_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Platt's logistic functions of the pairs' scores, coupled."""
     scores = pair_scores(op, model, x)
@@ -183,12 +179,8 @@ def coupled(first: Array, count: int) -> Array:
     return iterate(first.op, max(100, count), states, [q], step)[0]
 
 
-@sklearn.lower(
-    "SVR.predict",
-    "NuSVR.predict",
-    cases=[*cases(regressor, "SVR", *_KERNELS), *cases(regressor, "NuSVR", {}, {"kernel": "linear"})],
-)
-@sklearn.lower("OneClassSVM.decision_function", cases=cases(regressor, "OneClassSVM", *_KERNELS))
+@lower("SVR NuSVR.predict", cases(regressor, "SVR", *_KERNELS), cases(regressor, "NuSVR", {}, {"kernel": "linear"}))
+@lower_fitted("OneClassSVM.decision_function", regressor, *_KERNELS)
 def machine_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The kernel with the support vectors times the dual coefficients, plus the intercept."""
     return _kernel_sum(op, model, x, dense(model._dual_coef_).T, model._intercept_).reshape(-1)

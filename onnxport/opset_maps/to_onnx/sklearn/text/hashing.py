@@ -16,10 +16,10 @@ from sklearn.utils import murmurhash3_32
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction import features
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
@@ -202,13 +202,11 @@ def _vectorizer(**options: object) -> Any:
     return unfitted("HashingVectorizer", n_features=32, **options)
 
 
-@sklearn.lower(
+@lower(
     "HashingVectorizer.transform",
-    cases=[
-        built(lambda: _vectorizer(ngram_range=(1, 2), norm="l1", stop_words=["the"]), _TEXTS),
-        built(lambda: _vectorizer(analyzer="char_wb", ngram_range=(5, 6), norm=None, alternate_sign=False), _TEXTS),
-        built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
-    ],
+    built(lambda: _vectorizer(ngram_range=(1, 2), norm="l1", stop_words=["the"]), _TEXTS),
+    built(lambda: _vectorizer(analyzer="char_wb", ngram_range=(5, 6), norm=None, alternate_sign=False), _TEXTS),
+    built(lambda: _vectorizer(binary=True, lowercase=False, dtype=np.float32), _TEXTS),
 )
 def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts of terms at the columns that their hashes fall in."""
@@ -224,13 +222,11 @@ def _hasher(**options: object) -> Any:
     return unfitted("FeatureHasher", n_features=16, **options)
 
 
-@sklearn.lower(
+@lower(
     "FeatureHasher.transform",
-    cases=[
-        built(_hasher, [{"colour": "red", "size": 2.0}, {"size": -1.5, "age": 7}, {"colour": "caf\u00e9"}]),
-        built(lambda: _hasher(dtype=np.float32), [{"a": 1, "b": 0.5}, {"b": 2.0, "c": 0.0}]),
-        built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
-    ],
+    built(_hasher, [{"colour": "red", "size": 2.0}, {"size": -1.5, "age": 7}, {"colour": "caf\u00e9"}]),
+    built(lambda: _hasher(dtype=np.float32), [{"a": 1, "b": 0.5}, {"b": 2.0, "c": 0.0}]),
+    built(lambda: _hasher(input_type="string"), [["red", "big"], ["small", "red", "x"], []]),
 )
 def feature_hasher(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Values of features at the columns that the hashes of their names fall in."""

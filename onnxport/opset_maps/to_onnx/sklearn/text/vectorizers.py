@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
@@ -53,9 +53,9 @@ def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
     return [built(partial(_vectorizer, name, **options), _FRESH, name=str(options)) for options in variants]
 
 
-@sklearn.lower(
+@lower(
     "CountVectorizer.transform",
-    cases=_cases(
+    _cases(
         "CountVectorizer",
         {},
         {"ngram_range": (1, 2)},
@@ -76,11 +76,9 @@ def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
 
 
-@sklearn.lower(
+@lower(
     "TfidfVectorizer.transform",
-    cases=_cases(
-        "TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}
-    ),
+    _cases("TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}),
 )
 def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
@@ -94,14 +92,10 @@ def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return dense(columns, _weighted(inner, counts, idf), model, len(model.vocabulary_))
 
 
-@sklearn.lower(
+@lower(
     "TfidfTransformer.transform",
-    cases=[
-        built(lambda: unfitted("TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
-        built(
-            lambda: unfitted("TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)), f64(5, 4, low=1, high=3)
-        ),
-    ],
+    built(lambda: unfitted("TfidfTransformer").fit(np.eye(4) + 1), f64(5, 4, low=0, high=3)),
+    built(lambda: unfitted("TfidfTransformer", sublinear_tf=True, norm=None).fit(np.eye(4)), f64(5, 4, low=1, high=3)),
 )
 def weighted_counts(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
@@ -28,15 +28,13 @@ def _penalties(model: BaseEstimator, features: int) -> tuple[float, float]:
     return features * model.alpha_W * model.l1_ratio, features * model.alpha_W * (1.0 - model.l1_ratio)
 
 
-@sklearn.lower(
+@lower(
     "NMF.transform",
     # scikit-learn's own takes no float32 rows after a fit on float64
-    cases=[
-        built(lambda: transformer("NMF", **_SMALL), _POSITIVE, dynamic=True),
-        built(lambda: transformer("NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
-        built(lambda: transformer("NMF", **_SMALL, solver="mu"), _POSITIVE),
-        built(lambda: transformer("NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
-    ],
+    built(lambda: transformer("NMF", **_SMALL), _POSITIVE, dynamic=True),
+    built(lambda: transformer("NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
+    built(lambda: transformer("NMF", **_SMALL, solver="mu"), _POSITIVE),
+    built(lambda: transformer("NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
 )
 def factorized(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""
@@ -139,9 +137,7 @@ def _multiplicative_updates(op: OpBuilder, model: BaseEstimator, rows: Array, co
     return result[0]
 
 
-@sklearn.lower(
-    "MiniBatchNMF.transform", cases=[built(lambda: transformer("MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE)]
-)
+@lower("MiniBatchNMF.transform", built(lambda: transformer("MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE))
 def factorized_in_batches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Multiplicative updates of the weights until they stand still."""
     rows = floats(op, x)
@@ -173,11 +169,11 @@ def _digamma(x: Array) -> Array:
     return np.where(least, -np.euler_gamma - 1.0 / np.where(least, x, 1.0), result)
 
 
-@sklearn.lower(
+@lower_fitted(
     "LatentDirichletAllocation.transform",
-    cases=cases(
-        transformer, "LatentDirichletAllocation", {"n_components": 2, "positive": True, "max_iter": 3}, rows=_POSITIVE
-    ),
+    transformer,
+    {"n_components": 2, "positive": True, "max_iter": 3},
+    rows=_POSITIVE,
 )
 def topics(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Each document's distribution over topics (Hoffman, Blei and Bach, Online learning for LDA, 2010, E step)."""

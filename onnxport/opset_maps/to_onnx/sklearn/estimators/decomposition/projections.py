@@ -11,28 +11,19 @@ from sklearn.utils.extmath import fast_logdet
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, kernel
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
 
 _TWO: dict[str, Any] = {"n_components": 2}
 
 
-@sklearn.lower(
-    "PCA.transform",
-    "IncrementalPCA.transform",
-    "TruncatedSVD.transform",
-    "GaussianRandomProjection.transform",
-    "SparseRandomProjection.transform",
-    cases=[
-        *cases(transformer, "PCA", _TWO, {"n_components": 3, "whiten": True}),
-        *cases(transformer, "IncrementalPCA", _TWO),
-        *cases(transformer, "TruncatedSVD", _TWO),
-        *cases(transformer, "GaussianRandomProjection", _TWO),
-        *cases(transformer, "SparseRandomProjection", _TWO),
-    ],
+@lower(
+    "PCA IncrementalPCA TruncatedSVD GaussianRandomProjection SparseRandomProjection.transform",
+    cases(transformer, "PCA", _TWO, {"n_components": 3, "whiten": True}),
+    cases(transformer, "IncrementalPCA TruncatedSVD GaussianRandomProjection SparseRandomProjection", _TWO),
 )
 def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
@@ -45,18 +36,10 @@ def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result
 
 
-@sklearn.lower(
-    "PCA.inverse_transform",
-    "IncrementalPCA.inverse_transform",
-    "TruncatedSVD.inverse_transform",
-    "NMF.inverse_transform",
-    "MiniBatchNMF.inverse_transform",
-    "SparsePCA.inverse_transform",
-    "MiniBatchSparsePCA.inverse_transform",
-    cases=[
-        *cases(transformer, "PCA", {"n_components": 4, "whiten": True}),
-        *cases(transformer, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
-    ],
+@lower(
+    "PCA IncrementalPCA TruncatedSVD NMF MiniBatchNMF SparsePCA MiniBatchSparsePCA.inverse_transform",
+    cases(transformer, "PCA", {"n_components": 4, "whiten": True}),
+    cases(transformer, "NMF", {"n_components": 4, "positive": True, "tol": 0.1}),
 )
 def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components + mean, unwhitened first."""
@@ -67,11 +50,7 @@ def back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result + model.mean_ if getattr(model, "mean_", None) is not None else result
 
 
-@sklearn.lower(
-    "PCA.score_samples",
-    "FactorAnalysis.score_samples",
-    cases=[*cases(transformer, "PCA", _TWO), *cases(transformer, "FactorAnalysis", _TWO)],
-)
+@lower_fitted("PCA FactorAnalysis.score_samples", transformer, _TWO)
 def gaussian_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The log likelihood under the model's Gaussian (Tipping and Bishop, Mixtures of probabilistic PCA, 1999)."""
     rows = (floats(op, x) if hasattr(model, "explained_variance_") else numbers(op, x)) - model.mean_
@@ -81,7 +60,7 @@ def gaussian_likelihood(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result
 
 
-@sklearn.lower("FactorAnalysis.transform", cases=cases(transformer, "FactorAnalysis", _TWO))
+@lower_fitted("FactorAnalysis.transform", transformer, _TWO)
 def factors(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The latent variables' expectation (Barber, Bayesian Reasoning and Machine Learning, 21.1)."""
     scaled = model.components_ / model.noise_variance_
@@ -89,9 +68,7 @@ def factors(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return ((numbers(op, x) - model.mean_) @ scaled.T) @ covariance
 
 
-@sklearn.lower(
-    "FastICA.transform", cases=cases(transformer, "FastICA", _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
-)
+@lower_fitted("FastICA.transform", transformer, _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
 def sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) components'."""
     rows = floats(op, x).copy()
@@ -100,7 +77,7 @@ def sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows @ model.components_.T
 
 
-@sklearn.lower("FastICA.inverse_transform", cases=cases(transformer, "FastICA", {"n_components": 4, "tol": 0.1}))
+@lower_fitted("FastICA.inverse_transform", transformer, {"n_components": 4, "tol": 0.1})
 def mixed_sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x mixing' + mean."""
     rows = floats(op, x) @ model.mixing_.T
@@ -109,11 +86,7 @@ def mixed_sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows
 
 
-@sklearn.lower(
-    "SparsePCA.transform",
-    "MiniBatchSparsePCA.transform",
-    cases=[*cases(transformer, "SparsePCA", _TWO), *cases(transformer, "MiniBatchSparsePCA", _TWO)],
-)
+@lower_fitted("SparsePCA MiniBatchSparsePCA.transform", transformer, _TWO)
 def ridge_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The ridge regression of the rows on the components."""
     components = model.components_
@@ -122,9 +95,8 @@ def ridge_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result.astype(components.dtype)
 
 
-@sklearn.lower(
-    "KernelPCA.transform",
-    cases=cases(transformer, "KernelPCA", _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}),
+@lower_fitted(
+    "KernelPCA.transform", transformer, _TWO, {**_TWO, "kernel": "rbf", "gamma": 0.01}, {**_TWO, "kernel": "cosine"}
 )
 def kernel_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The centred kernel with the fitted rows times the scaled eigenvectors.
@@ -148,7 +120,7 @@ def _centerer() -> Any:
     return unfitted("KernelCenterer").fit(data(4, 4) @ data(4, 4).T)
 
 
-@sklearn.lower("KernelCenterer.transform", cases=[built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4))])
+@lower("KernelCenterer.transform", built(_centerer, f64(5, 4)), built(_centerer, f32(5, 4)))
 def centred_kernel(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A kernel as that of rows moved to the fitted rows' mean in feature space."""
     rows = floats(op, x)
@@ -160,11 +132,10 @@ def centred_kernel(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return centred
 
 
-@sklearn.lower(
+@lower_fitted(
     "KernelPCA.inverse_transform",
-    cases=cases(
-        transformer, "KernelPCA", {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01}
-    ),
+    transformer,
+    {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01},
 )
 def kernel_pre_image(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
@@ -174,9 +145,7 @@ def kernel_pre_image(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return kernel(numbers(op, x), model.X_transformed_fit_, model.kernel, options) @ model.dual_coef_
 
 
-@sklearn.lower(
-    "BaseRandomProjection.inverse_transform", cases=cases(transformer, "GaussianRandomProjection", {"n_components": 4})
-)
+@lower("BaseRandomProjection.inverse_transform", cases(transformer, "GaussianRandomProjection", {"n_components": 4}))
 def random_back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X times the pseudo-inverse of the components."""
     inverse = model.inverse_components_ if model.compute_inverse_components else model._compute_inverse_components()
@@ -189,10 +158,7 @@ def _centred(model: BaseEstimator, rows: Array) -> Array:
     return rows
 
 
-@sklearn.lower(
-    "_PLS.transform",
-    cases=[*cases(regressor, "PLSRegression", {"outputs": 2}), *cases(regressor, "CCA", {"outputs": 2})],
-)
+@lower("_PLS.transform", cases(regressor, "PLSRegression CCA", {"outputs": 2}))
 def partial_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The scaled rows' scores."""
     rows = _centred(model, floats(op, x))
@@ -200,7 +166,7 @@ def partial_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows @ model.x_rotations_
 
 
-@sklearn.lower("_PLS.inverse_transform", cases=cases(regressor, "PLSRegression", {"n_components": 4}))
+@lower("_PLS.inverse_transform", cases(regressor, "PLSRegression", {"n_components": 4}))
 def partial_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows from their scores."""
     rows = floats(op, x) @ model.x_loadings_.T
@@ -209,9 +175,10 @@ def partial_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows
 
 
-@sklearn.lower(
+@lower(
     "_PLS.predict",
-    cases=[*cases(regressor, "PLSRegression", {}, {"outputs": 2}), *cases(regressor, "PLSCanonical", {"outputs": 2})],
+    cases(regressor, "PLSRegression", {}, {"outputs": 2}),
+    cases(regressor, "PLSCanonical", {"outputs": 2}),
 )
 def partial_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) coef' + intercept."""
@@ -219,7 +186,7 @@ def partial_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result.reshape(-1) if model._predict_1d else result
 
 
-@sklearn.lower("PLSSVD.transform", cases=cases(regressor, "PLSSVD", {"outputs": 2}))
+@lower_fitted("PLSSVD.transform", regressor, {"outputs": 2})
 def singular_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The scaled rows' scores."""
     return ((doubles(op, x) - model._x_mean) / model._x_std) @ model.x_weights_

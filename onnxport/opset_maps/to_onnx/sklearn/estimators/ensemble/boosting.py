@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.classes import (
@@ -22,9 +21,10 @@ from onnxport.opset_maps.to_onnx.sklearn.classes import (
     softmax,
     zero_and_minus,
 )
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of, trees_of
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, quantity, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles, each_called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -95,28 +95,23 @@ def _with_init() -> Any:
     return unfitted("GradientBoostingClassifier", n_estimators=5, init=first).fit(data(), target())
 
 
-@sklearn.lower(
+@lower(
     "GradientBoostingRegressor.predict",
-    cases=[
-        *cases(regressor, "GradientBoostingRegressor", _SMALL, {"loss": "huber", **_SMALL}, rows=_ROWS),
-        *cases(regressor, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
-    ],
+    cases(regressor, "GradientBoostingRegressor", _SMALL, {"loss": "huber", **_SMALL}, rows=_ROWS),
+    cases(regressor, "GradientBoostingRegressor", {"init": "zero", **_SMALL}, rows=_ROWS),
 )
 def gradient_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The raw prediction."""
     return _gradient_raw(op, model, x).reshape(-1)
 
 
-@sklearn.lower(
+@lower_fitted(
     "GradientBoostingClassifier.predict_proba",
-    cases=cases(
-        classifier,
-        "GradientBoostingClassifier",
-        _SMALL,
-        {**_SMALL, "classes": 2},
-        {**_SMALL, "classes": 2, "loss": "exponential"},
-        rows=_ROWS,
-    ),
+    classifier,
+    _SMALL,
+    {**_SMALL, "classes": 2},
+    {**_SMALL, "classes": 2, "loss": "exponential"},
+    rows=_ROWS,
 )
 def gradient_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
@@ -125,11 +120,8 @@ def gradient_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return loss_probabilities(model, called(op, model, "decision_function", x), farthest)
 
 
-@sklearn.lower(
-    "GradientBoostingClassifier.predict",
-    cases=cases(
-        classifier, "GradientBoostingClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
-    ),
+@lower_fitted(
+    "GradientBoostingClassifier.predict", classifier, {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS
 )
 def gradient_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
@@ -139,13 +131,10 @@ def gradient_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return label_of_scores(model.classes_, raw)
 
 
-@sklearn.lower(
-    "BaseGradientBoosting.apply",
-    "GradientBoostingRegressor.apply",
-    cases=[
-        *cases(classifier, "GradientBoostingClassifier", _SMALL, rows=_ROWS),
-        *cases(regressor, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
-    ],
+@lower(
+    "BaseGradientBoosting GradientBoostingRegressor.apply",
+    cases(classifier, "GradientBoostingClassifier", _SMALL, rows=_ROWS),
+    cases(regressor, "GradientBoostingRegressor", _SMALL, rows=_ROWS),
 )
 def gradient_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
@@ -246,14 +235,11 @@ _HISTOGRAM_CASES = [
 ]
 
 
-@sklearn.lower(
-    "GradientBoostingClassifier.decision_function",
-    "HistGradientBoostingClassifier.decision_function",
-    cases=[
-        *cases(classifier, "GradientBoostingClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
-        built(_with_init, _ROWS),
-        *_HISTOGRAM_CASES,
-    ],
+@lower(
+    "GradientBoostingClassifier HistGradientBoostingClassifier.decision_function",
+    cases(classifier, "GradientBoostingClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
+    built(_with_init, _ROWS),
+    _HISTOGRAM_CASES,
 )
 def boosted_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The raw predictions, a vector for two classes."""
@@ -261,7 +247,7 @@ def boosted_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return raw.reshape(-1) if raw.shape[1] == 1 else raw
 
 
-@sklearn.lower("HistGradientBoostingClassifier.predict_proba", cases=_HISTOGRAM_CASES)
+@lower("HistGradientBoostingClassifier.predict_proba", _HISTOGRAM_CASES)
 def histogram_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
     highest = [np.max(np.abs(item.nodes["value"])) for stage in model._predictors for item in stage]
@@ -269,27 +255,23 @@ def histogram_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Ar
     return loss_probabilities(model, called(op, model, "decision_function", x), farthest)
 
 
-lower_label(["HistGradientBoostingClassifier"], "decision_function", _HISTOGRAM_CASES)
+lower_label("HistGradientBoostingClassifier", "decision_function", _HISTOGRAM_CASES)
 
 
-@sklearn.lower(
+_POISSON: dict[str, Any] = {"loss": "poisson", "positive": True, **_FEW}
+
+
+@lower(
     "HistGradientBoostingRegressor.predict",
-    cases=[
-        *cases(regressor, "HistGradientBoostingRegressor", _FEW, {"loss": "poisson", "positive": True, **_FEW},
-            rows=_ROWS,
-        ),
-        built(lambda: _with_categories("HistGradientBoostingRegressor"), _HOLES, min_opset=21),
-    ],
-)  # fmt: skip
+    cases(regressor, "HistGradientBoostingRegressor", _FEW, _POISSON, rows=_ROWS),
+    built(lambda: _with_categories("HistGradientBoostingRegressor"), _HOLES, min_opset=21),
+)
 def histogram_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
     return link_inverse(model, _histogram_raw(op, model, x).reshape(-1))
 
 
-@sklearn.lower(
-    "AdaBoostClassifier.decision_function",
-    cases=cases(classifier, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
-)
+@lower_fitted("AdaBoostClassifier.decision_function", classifier, _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS)
 def boost_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights of the estimators that say each class, less the others' shares; for two classes the difference."""
     count = int(model.n_classes_)
@@ -315,10 +297,7 @@ def _class_number(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) 
     return codes(op, label[:, None].value, estimator.classes_)[:, 0]
 
 
-@sklearn.lower(
-    "AdaBoostClassifier.predict_proba",
-    cases=cases(classifier, "AdaBoostClassifier", _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS),
-)
+@lower_fitted("AdaBoostClassifier.predict_proba", classifier, _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS)
 def boost_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Softmax of the decision function, halved or shared among the other classes."""
     count = int(model.n_classes_)
@@ -331,13 +310,13 @@ def boost_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 
 lower_label(
-    ["AdaBoostClassifier"],
+    "AdaBoostClassifier",
     "decision_function",
     cases(classifier, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS),
 )
 
 
-@sklearn.lower("AdaBoostRegressor.predict", cases=cases(regressor, "AdaBoostRegressor", _SMALL, rows=_ROWS))
+@lower_fitted("AdaBoostRegressor.predict", regressor, _SMALL, rows=_ROWS)
 def boost_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted median of the estimators' predictions."""
     columns = list(each_called(op, model.estimators_, "predict", x))

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, with_rest
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, data, regressor, target, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -66,12 +66,10 @@ def _two_targets(name: str, **options: object) -> Any:
     return unfitted(name, **options).fit(data(), y)
 
 
-@sklearn.lower(
+@lower(
     "ForestRegressor.predict",
-    cases=[
-        *cases(regressor, "RandomForestRegressor", {"n_estimators": 10}, rows=_ROWS),
-        built(lambda: _two_targets("ExtraTreesRegressor", n_estimators=4), _ROWS),
-    ],
+    cases(regressor, "RandomForestRegressor", {"n_estimators": 10}, rows=_ROWS),
+    built(lambda: _two_targets("ExtraTreesRegressor", n_estimators=4), _ROWS),
 )
 def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the trees' values."""
@@ -79,13 +77,10 @@ def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result.reshape(-1) if model.n_outputs_ == 1 else result
 
 
-@sklearn.lower(
-    "DecisionTreeClassifier.predict_proba",
-    "ForestClassifier.predict_proba",
-    cases=[
-        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
-        *cases(classifier, "RandomForestClassifier", {"n_estimators": 10}, {"classes": 2}, rows=_ROWS),
-    ],
+@lower(
+    "DecisionTreeClassifier ForestClassifier.predict_proba",
+    cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
+    cases(classifier, "RandomForestClassifier", {"n_estimators": 10}, {"classes": 2}, rows=_ROWS),
 )
 def tree_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The shares of the classes in the reached leaves, the mean over the trees."""
@@ -96,17 +91,14 @@ def tree_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return [result[:, i * most : i * most + int(size)] for i, size in enumerate(model.n_classes_)]
 
 
-@sklearn.lower(
-    "BaseDecisionTree.predict",
-    "ForestClassifier.predict",
-    cases=[
-        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4, "text": True}, rows=_ROWS),
-        *cases(regressor, "DecisionTreeRegressor", {"max_depth": 5}, rows=_ROWS),
-        *cases(classifier, "ExtraTreesClassifier", {"n_estimators": 10}, rows=_ROWS),
-        built(lambda: _two_targets("DecisionTreeClassifier"), _ROWS),
-        built(lambda: _two_targets("RandomForestClassifier", n_estimators=3), _ROWS),
-        built(lambda: _two_targets("ExtraTreeRegressor"), _ROWS),
-    ],
+@lower(
+    "BaseDecisionTree ForestClassifier.predict",
+    cases(classifier, "DecisionTreeClassifier", {"max_depth": 4, "text": True}, rows=_ROWS),
+    cases(regressor, "DecisionTreeRegressor", {"max_depth": 5}, rows=_ROWS),
+    cases(classifier, "ExtraTreesClassifier", {"n_estimators": 10}, rows=_ROWS),
+    built(lambda: _two_targets("DecisionTreeClassifier"), _ROWS),
+    built(lambda: _two_targets("RandomForestClassifier", n_estimators=3), _ROWS),
+    built(lambda: _two_targets("ExtraTreeRegressor"), _ROWS),
 )
 def tree_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest share; for a regressor the value."""
@@ -121,13 +113,10 @@ def tree_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return labels.astype(wanted) if labels.dtype.kind in "iuf" else labels
 
 
-@sklearn.lower(
-    "BaseDecisionTree.apply",
-    "BaseForest.apply",
-    cases=[
-        *cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
-        *cases(regressor, "RandomForestRegressor", {"n_estimators": 5}, rows=_ROWS),
-    ],
+@lower(
+    "BaseDecisionTree BaseForest.apply",
+    cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS),
+    cases(regressor, "RandomForestRegressor", {"n_estimators": 5}, rows=_ROWS),
 )
 def reached_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf among the tree's nodes, for each tree of a forest."""
@@ -137,20 +126,16 @@ def reached_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result if forest else result[:, 0]
 
 
-@sklearn.lower(
-    "BaseDecisionTree.decision_path", cases=cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS)
-)
+@lower("BaseDecisionTree.decision_path", cases(classifier, "DecisionTreeClassifier", {"max_depth": 4}, rows=_ROWS))
 def decision_path(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """1 for each node on the row's path, [N, nodes], dense."""
     return take(_paths(model), called(op, model, "apply", x), axis=0).astype(np.int64)
 
 
-@sklearn.lower(
+@lower(
     "BaseForest.decision_path",
-    cases=[
-        *cases(classifier, "RandomForestClassifier", {"n_estimators": 3, "max_depth": 4}, rows=_ROWS),
-        *cases(regressor, "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
-    ],
+    cases(classifier, "RandomForestClassifier", {"n_estimators": 3, "max_depth": 4}, rows=_ROWS),
+    cases(regressor, "ExtraTreesRegressor", {"n_estimators": 1}, rows=_ROWS),
 )
 def decision_paths(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array]:
     """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
@@ -174,19 +159,13 @@ def _paths(fitted: BaseEstimator) -> np.ndarray:
     return paths
 
 
-@sklearn.lower(
-    "RandomTreesEmbedding.transform",
-    cases=cases(transformer, "RandomTreesEmbedding", {"n_estimators": 5, "max_depth": 3}, rows=_ROWS),
-)
+@lower_fitted("RandomTreesEmbedding.transform", transformer, {"n_estimators": 5, "max_depth": 3}, rows=_ROWS)
 def trees_embedding(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each leaf, 1 where the row reaches it."""
     return called(op, model.one_hot_encoder_, "transform", called(op, model, "apply", x).value)
 
 
-@sklearn.lower(
-    "IsolationForest.score_samples",
-    cases=cases(regressor, "IsolationForest", {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS),
-)
+@lower_fitted("IsolationForest.score_samples", regressor, {"n_estimators": 10}, {"max_features": 2}, rows=_ROWS)
 def isolation_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """-2 to the minus mean depth of the reached leaves over the mean depth of so many samples."""
     trees = []

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import spread, take_class
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner, lower_label, transformed
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, classifier, regressor, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, columns, matrix
 
 _ROWS = f64(7, 4)
@@ -59,14 +59,14 @@ _VALUES = [
 ]
 
 
-@sklearn.lower("VotingClassifier.predict_proba", cases=_VOTES)
+@lower("VotingClassifier.predict_proba", _VOTES)
 def mean_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted mean of the estimators' probabilities."""
     result = np.stack(_predictions(op, model, "predict_proba", x), axis=0)
     return np.average(result, axis=0, weights=model._weights_not_none)
 
 
-@sklearn.lower("VotingClassifier.predict", cases=_VOTES)
+@lower("VotingClassifier.predict", _VOTES)
 def voted_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the greatest mean probability, or with the most votes, the first among equals."""
     if model.voting == "soft":
@@ -78,7 +78,7 @@ def voted_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.le_.classes_, np.argmax(total(weighted), axis=1))
 
 
-@sklearn.lower("VotingClassifier.transform", "VotingRegressor.transform", cases=[*_VOTES, *_VALUES])
+@lower("VotingClassifier VotingRegressor.transform", _VOTES, _VALUES)
 def ballots(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The predictions of each estimator: labels' numbers, values, or probabilities side by side."""
     if getattr(model, "voting", "hard") == "hard":
@@ -87,7 +87,7 @@ def ballots(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.hstack(result) if model.flatten_transform else np.stack(result, axis=0)
 
 
-@sklearn.lower("VotingRegressor.predict", cases=_VALUES)
+@lower("VotingRegressor.predict", _VALUES)
 def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weighted mean of the estimators' values."""
     return np.average(np.stack(_predictions(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
@@ -97,14 +97,11 @@ def _stacking(kind: str = "StackingClassifier", **options: object) -> Any:
     return _voting(kind, cv=2, **options)
 
 
-@sklearn.lower(
-    "StackingClassifier.transform",
-    "StackingRegressor.transform",
-    cases=[
-        built(_stacking, _ROWS, dynamic=True),
-        built(lambda: _stacking(passthrough=True, classes=2), _ROWS),
-        built(lambda: _stacking("StackingRegressor"), _ROWS),
-    ],
+@lower(
+    "StackingClassifier StackingRegressor.transform",
+    built(_stacking, _ROWS, dynamic=True),
+    built(lambda: _stacking(passthrough=True, classes=2), _ROWS),
+    built(lambda: _stacking("StackingRegressor"), _ROWS),
 )
 def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side, of two classes' probabilities the second; the rows too on request."""
@@ -127,7 +124,7 @@ def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.hstack(parts)
 
 
-@sklearn.lower("StackingClassifier.predict_proba", cases=[built(_stacking, _ROWS)])
+@lower("StackingClassifier.predict_proba", built(_stacking, _ROWS))
 def stacked_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
     probabilities = op.call(
@@ -138,10 +135,10 @@ def stacked_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return probabilities
 
 
-lower_inner("final_estimator_", ["StackingClassifier"], ["decision_function"], [built(_stacking, _ROWS)], transformed)
+lower_inner("final_estimator_", "StackingClassifier", ["decision_function"], [built(_stacking, _ROWS)], transformed)
 
 
-@sklearn.lower("StackingClassifier.predict", cases=[built(lambda: _stacking(text=True), _ROWS)])
+@lower("StackingClassifier.predict", built(lambda: _stacking(text=True), _ROWS))
 def stacked_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The final estimator's label."""
     labels = op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
@@ -153,13 +150,8 @@ def stacked_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return take_class(model._label_encoder.classes_, places)
 
 
-lower_inner(
-    "final_estimator_",
-    ["StackingRegressor"],
-    ["predict"],
-    [built(lambda: _stacking("StackingRegressor"), _ROWS)],
-    transformed,
-)
+_OF_VALUES = built(lambda: _stacking("StackingRegressor"), _ROWS)
+lower_inner("final_estimator_", "StackingRegressor", ["predict"], [_OF_VALUES], transformed)
 
 
 def _bagged(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> list[Array]:
@@ -184,9 +176,10 @@ def _of_bayes(**options: object) -> Any:
     return classifier("BaggingClassifier", estimator=unfitted("GaussianNB"), **options)
 
 
-@sklearn.lower(
+@lower(
     "BaggingClassifier.predict_proba",
-    cases=[*cases(classifier, "BaggingClassifier", {**_BAGGED, "estimator": unfitted("GaussianNB")}), _OF_RIDGES],
+    cases(classifier, "BaggingClassifier", {**_BAGGED, "estimator": unfitted("GaussianNB")}),
+    _OF_RIDGES,
 )
 def bagged_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the estimators' probabilities, or their shares of the votes."""
@@ -204,16 +197,16 @@ def bagged_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array
     return total(parts) / model.n_estimators
 
 
-lower_label(["BaggingClassifier"], "predict_proba", [built(lambda: _of_bayes(text=True, **_NARROW), _ROWS)])
+lower_label("BaggingClassifier", "predict_proba", [built(lambda: _of_bayes(text=True, **_NARROW), _ROWS)])
 
 
-@sklearn.lower("BaggingClassifier.decision_function", cases=[_OF_RIDGES])
+@lower("BaggingClassifier.decision_function", _OF_RIDGES)
 def bagged_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the estimators' scores."""
     return total(_bagged(op, model, "decision_function", x)) / model.n_estimators
 
 
-@sklearn.lower("BaggingClassifier.predict_log_proba", cases=[built(lambda: _of_bayes(**_BAGGED), _ROWS)])
+@lower("BaggingClassifier.predict_log_proba", built(lambda: _of_bayes(**_BAGGED), _ROWS))
 def bagged_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logarithm of the mean probability."""
     if not all(
@@ -226,9 +219,7 @@ def bagged_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return np.log(total([np.exp(part - top) for part in parts])) + top - np.log(model.n_estimators)
 
 
-@sklearn.lower(
-    "BaggingRegressor.predict", cases=cases(regressor, "BaggingRegressor", {**_NARROW, "estimator": unfitted("Ridge")})
-)
+@lower_fitted("BaggingRegressor.predict", regressor, {**_NARROW, "estimator": unfitted("Ridge")})
 def bagged_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the estimators' values."""
     return total(_bagged(op, model, "predict", x)) / model.n_estimators

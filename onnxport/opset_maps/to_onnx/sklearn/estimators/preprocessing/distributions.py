@@ -13,24 +13,21 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held, is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
 
-@sklearn.lower(
+@lower_fitted(
     "KBinsDiscretizer.transform",
-    cases=cases(
-        transformer,
-        "KBinsDiscretizer",
-        {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"},
-        {"quantile_method": "averaged_inverted_cdf"},
-        {"strategy": "uniform", "encode": "onehot-dense"},
-    ),
+    transformer,
+    {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"},
+    {"quantile_method": "averaged_inverted_cdf"},
+    {"strategy": "uniform", "encode": "onehot-dense"},
 )
 def bins(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of inner edges not above the value; as ones among zeros where it is encoded so."""
@@ -44,14 +41,12 @@ def bins(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.concatenate(shown, axis=1) if result is None else result
 
 
-@sklearn.lower(
+@lower(
     "KBinsDiscretizer.inverse_transform",
-    cases=[
-        built(
-            lambda: unfitted("KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
-            np.array([[0.0, 1, 2, 3], [4, 3, 2, 1]]),
-        )
-    ],
+    built(
+        lambda: unfitted("KBinsDiscretizer", encode="ordinal", strategy="uniform").fit(data()),
+        np.array([[0.0, 1, 2, 3], [4, 3, 2, 1]]),
+    ),
 )
 def unbin(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The middle of each bin."""
@@ -68,12 +63,10 @@ def unbin(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1)
 
 
-@sklearn.lower(
+@lower(
     "PowerTransformer.transform",
-    cases=[
-        *cases(transformer, "PowerTransformer", {}, {"standardize": False}),
-        *cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, low=0.1)),
-    ],
+    cases(transformer, "PowerTransformer", {}, {"standardize": False}),
+    cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, low=0.1)),
 )
 def power_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Box and Cox's or Yeo and Johnson's power of each column, then standardised."""
@@ -96,12 +89,10 @@ def _power(x: Array, power: float, method: str) -> Array:
     return np.where(np.isnan(x), x, result)
 
 
-@sklearn.lower(
+@lower(
     "PowerTransformer.inverse_transform",
-    cases=[
-        *cases(transformer, "PowerTransformer", {}, rows=f64(7, 4, low=-0.5, high=0.5)),
-        *cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
-    ],
+    cases(transformer, "PowerTransformer", {}, rows=f64(7, 4, low=-0.5, high=0.5)),
+    cases(transformer, "PowerTransformer", {"method": "box-cox", "positive": True}, rows=f64(7, 4, high=1)),
 )
 def power_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inverse powers of the columns."""
@@ -126,7 +117,7 @@ _QUANTILES: tuple[dict[str, Any], ...] = ({"n_quantiles": 20}, {"n_quantiles": 2
 _BOUND = 1e-7  # sklearn.preprocessing._data.BOUNDS_THRESHOLD
 
 
-@sklearn.lower("QuantileTransformer.transform", cases=cases(transformer, "QuantileTransformer", *_QUANTILES))
+@lower_fitted("QuantileTransformer.transform", transformer, *_QUANTILES)
 def quantile_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The share of fitted values below, interpolated; as a normal deviate on request. Zeros of a sparse matrix stay zeros."""
     rows = any_floats(op, x)
@@ -154,10 +145,7 @@ def quantile_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array
     return np.stack(columns, axis=1)
 
 
-@sklearn.lower(
-    "QuantileTransformer.inverse_transform",
-    cases=cases(transformer, "QuantileTransformer", *_QUANTILES, rows=f64(7, 4, low=0, high=1)),
-)
+@lower_fitted("QuantileTransformer.inverse_transform", transformer, *_QUANTILES, rows=f64(7, 4, low=0, high=1))
 def quantile_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted value below which the given share lies."""
     rows = any_floats(op, x)

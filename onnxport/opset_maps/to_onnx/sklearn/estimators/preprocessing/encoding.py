@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows, mark_joined
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted, words
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
@@ -56,16 +56,14 @@ def shown_columns(model: BaseEstimator, index: int) -> tuple[np.ndarray, int, in
     return place, unknown, int(model._n_features_outs[index])
 
 
-@sklearn.lower(
+@lower(
     "OneHotEncoder.transform",
-    cases=[
-        built(lambda: words("OneHotEncoder", sparse_output=False, handle_unknown="ignore"), _UNKNOWN),
-        built(lambda: words("OneHotEncoder", sparse_output=False, drop="first"), _WORDS, dynamic=True),
-        built(lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"), _UNKNOWN),
-        built(lambda: words("OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
-        built(lambda: unfitted("OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
-        built(lambda: unfitted("OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
-    ],
+    built(lambda: words("OneHotEncoder", sparse_output=False, handle_unknown="ignore"), _UNKNOWN),
+    built(lambda: words("OneHotEncoder", sparse_output=False, drop="first"), _WORDS, dynamic=True),
+    built(lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"), _UNKNOWN),
+    built(lambda: words("OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
+    built(lambda: unfitted("OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
+    built(lambda: unfitted("OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
 )
 def one_hot_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each category, 1 where the value is that category; all 0 for an unknown or a dropped one.
@@ -91,17 +89,15 @@ def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
     return code.of(SparseRows(place.value, known.astype(dtype).value, width).mark(dense.value))
 
 
-@sklearn.lower(
+@lower(
     "OneHotEncoder.inverse_transform",
-    cases=[
-        built(lambda: words("OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
-        built(lambda: unfitted("OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
-        built(
-            lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
-            np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
-        ),
-        built(lambda: words("OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
-    ],
+    built(lambda: words("OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
+    built(lambda: unfitted("OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
+    built(
+        lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
+        np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
+    ),
+    built(lambda: words("OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
 )
 def one_hot_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The category of the greatest value of each block; what stands for none is "None" among strings, NaN among numbers."""
@@ -133,21 +129,19 @@ def _spelled(labels: list[Any]) -> np.ndarray:
     return np.asarray([np.nan if item is None else item for item in labels])
 
 
-@sklearn.lower(
+@lower(
     "OrdinalEncoder.transform",
-    cases=[
-        built(lambda: words("OrdinalEncoder"), _WORDS, dynamic=True),
-        built(lambda: words("OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1), _UNKNOWN),
-        built(
-            lambda: words("OrdinalEncoder", min_frequency=2, handle_unknown="use_encoded_value", unknown_value=9),
-            _UNKNOWN,
-        ),
-        built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
-        built(
-            lambda: unfitted("OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
-            np.array([[1.0], [2], [3], [np.nan]]),
-        ),
-    ],
+    built(lambda: words("OrdinalEncoder"), _WORDS, dynamic=True),
+    built(lambda: words("OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1), _UNKNOWN),
+    built(
+        lambda: words("OrdinalEncoder", min_frequency=2, handle_unknown="use_encoded_value", unknown_value=9),
+        _UNKNOWN,
+    ),
+    built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
+    built(
+        lambda: unfitted("OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
+        np.array([[1.0], [2], [3], [np.nan]]),
+    ),
 )
 def ordinal_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of each category; the encoded value of missing and of unknown ones.
@@ -174,13 +168,11 @@ def ordinal_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-@sklearn.lower(
+@lower(
     "OrdinalEncoder.inverse_transform",
-    cases=[
-        built(lambda: words("OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
-        built(lambda: words("OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
-        built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
-    ],
+    built(lambda: words("OrdinalEncoder"), np.array([[2.0, 0], [0, 1]])),
+    built(lambda: words("OrdinalEncoder", max_categories=2), np.array([[1.0, 0], [0, 1]])),
+    built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[0.0, 1], [np.nan, 0]])),
 )
 def ordinal_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The category of each number; what stands for none is "None" among strings, NaN among numbers."""
@@ -211,9 +203,10 @@ def _target_encoder(**options: object) -> Any:
     return unfitted("TargetEncoder", **options).fit(table, y)
 
 
-@sklearn.lower(
+@lower(
     "TargetEncoder.transform",
-    cases=[built(_target_encoder, _UNKNOWN, dynamic=True), built(lambda: _target_encoder(classes=True), _UNKNOWN)],
+    built(_target_encoder, _UNKNOWN, dynamic=True),
+    built(lambda: _target_encoder(classes=True), _UNKNOWN),
 )
 def target_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
@@ -235,30 +228,27 @@ def _column(op: OpBuilder, x: Table) -> ir.Value:
     return value if value.shape is not None and value.shape.rank() == 2 else op.Unsqueeze(value, op.axes(1))
 
 
-@sklearn.lower(
+@lower(
     "LabelEncoder.transform",
-    cases=[built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object))],
+    built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object)),
 )
 def label_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of each label; -1 for an unknown one, where scikit-learn raises."""
     return codes(op, _column(op, x), model.classes_).reshape(-1)
 
 
-@sklearn.lower(
-    "LabelEncoder.inverse_transform",
-    cases=[built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))],
+@lower(
+    "LabelEncoder.inverse_transform", built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))
 )
 def label_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of each number."""
     return take_class(model.classes_, Array(op, _column(op, x)).reshape(-1).astype(np.int64))
 
 
-@sklearn.lower(
+@lower(
     "LabelBinarizer.transform",
-    cases=[
-        built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
-        built(lambda: unfitted("LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
-    ],
+    built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
+    built(lambda: unfitted("LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
 )
 def label_binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each label, one column for two."""
@@ -273,12 +263,10 @@ def label_binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.where(hit, int(model.pos_label), int(model.neg_label))
 
 
-@sklearn.lower(
+@lower(
     "LabelBinarizer.inverse_transform",
-    cases=[
-        built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
-        built(lambda: unfitted("LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
-    ],
+    built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
+    built(lambda: unfitted("LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
 )
 def label_unbinarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of the greatest value, or by the middle of the two."""
@@ -295,9 +283,9 @@ def label_unbinarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 _SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
 
 
-@sklearn.lower(
+@lower(
     "MultiLabelBinarizer.transform",
-    cases=[built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]])],
+    built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]]),
 )
 def label_sets(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
@@ -312,9 +300,9 @@ def label_sets(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.minimum(np.sum(hits, axis=1), 1)
 
 
-@sklearn.lower(
+@lower(
     "MultiLabelBinarizer.inverse_transform",
-    cases=[built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4]))],
+    built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4])),
 )
 def sets_of_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The labels of each row, [N, K], "" beyond the last one; K is the greatest number of them in the batch."""

@@ -12,40 +12,35 @@ from sklearn.utils import check_array
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.data_frames import DataFrame
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix, numbers
 
 
-@sklearn.lower(
+@lower(
     "FunctionTransformer.transform",
-    cases=[
-        *cases(transformer, "FunctionTransformer"),
-        *cases(transformer, "FunctionTransformer", {"func": np.tanh}),
-        *cases(
-            transformer,
-            "FunctionTransformer",
-            {"func": lambda x: np.cbrt(x) + np.heaviside(x, 0.5) * scipy.special.exp10(x)},
-            {"func": lambda x: scipy.special.log_ndtr(x) + scipy.special.erfcx(x) + scipy.special.entr(np.abs(x))},
-            {"func": lambda x: scipy.special.erfinv(np.tanh(x)) + scipy.special.xlog1py(x, x * x)},
-            {"func": lambda x: np.float_power(np.abs(x), 0.3) + np.arctan(x) + np.arcsinh(x)},
-            {"func": lambda x: np.arcsin(np.tanh(x)) + np.arccosh(np.cosh(x)) + np.sinh(20 * x)},
-            {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
-        ),
-    ],
+    cases(transformer, "FunctionTransformer"),
+    cases(transformer, "FunctionTransformer", {"func": np.tanh}),
+    cases(
+        transformer,
+        "FunctionTransformer",
+        {"func": lambda x: np.cbrt(x) + np.heaviside(x, 0.5) * scipy.special.exp10(x)},
+        {"func": lambda x: scipy.special.log_ndtr(x) + scipy.special.erfcx(x) + scipy.special.entr(np.abs(x))},
+        {"func": lambda x: scipy.special.erfinv(np.tanh(x)) + scipy.special.xlog1py(x, x * x)},
+        {"func": lambda x: np.float_power(np.abs(x), 0.3) + np.arctan(x) + np.arcsinh(x)},
+        {"func": lambda x: np.arcsin(np.tanh(x)) + np.arccosh(np.cosh(x)) + np.sinh(20 * x)},
+        {"func": lambda x: np.hstack([x[:, :2], np.sqrt(np.abs(x)).sum(axis=1)[:, None]])},
+    ),
 )
 def function_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table | Array:
     """The function traced with NumPy's protocols; the table as it is where there is none."""
     return _apply(op, model, model.func, model.kw_args, x)
 
 
-@sklearn.lower(
-    "FunctionTransformer.inverse_transform",
-    cases=cases(transformer, "FunctionTransformer", {"func": np.negative, "inverse_func": np.negative}),
-)
+@lower_fitted("FunctionTransformer.inverse_transform", transformer, {"func": np.negative, "inverse_func": np.negative})
 def function_untransformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table | Array:
     """The inverse function traced with NumPy's protocols."""
     return _apply(op, model, model.inverse_func, model.inv_kw_args, x)

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, data, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 
@@ -27,16 +27,13 @@ def _one_constant(name: str, **options: object) -> Any:
     return unfitted(name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
-@sklearn.lower(
+@lower_fitted(
     "PolynomialFeatures.transform",
-    cases=cases(
-        transformer,
-        "PolynomialFeatures",
-        {},
-        {"degree": 3, "interaction_only": True},
-        {"degree": (2, 3), "include_bias": False},
-        {"degree": 0},
-    ),
+    transformer,
+    {},
+    {"degree": 3, "interaction_only": True},
+    {"degree": (2, 3), "include_bias": False},
+    {"degree": 0},
 )
 def polynomial_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Products of columns: those of each degree from the products of one column less."""
@@ -69,22 +66,20 @@ def _taken(block: Array, places: list[int]) -> Array:
     return block if places == list(range(block.shape[1])) else block[:, places]
 
 
-@sklearn.lower(
+@lower(
     "SplineTransformer.transform",
-    cases=[
-        *cases(
-            transformer,
-            "SplineTransformer",
-            {},
-            {"extrapolation": "linear", "degree": 2},
-            {"extrapolation": "continue"},
-            {"extrapolation": "periodic", "include_bias": False},
-            {"degree": 1, "extrapolation": "linear"},
-        ),
-        *(
-            built(partial(_one_constant, "SplineTransformer", extrapolation=mode), f64(7, 4))
-            for mode in ("continue", "periodic", "linear")
-        ),
+    cases(
+        transformer,
+        "SplineTransformer",
+        {},
+        {"extrapolation": "linear", "degree": 2},
+        {"extrapolation": "continue"},
+        {"extrapolation": "periodic", "include_bias": False},
+        {"degree": 1, "extrapolation": "linear"},
+    ),
+    [
+        built(partial(_one_constant, "SplineTransformer", extrapolation=mode), f64(7, 4))
+        for mode in ("continue", "periodic", "linear")
     ],
 )
 def spline_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:

@@ -6,15 +6,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.maps import sklearn
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function
-from onnxport.opset_maps.to_onnx.sklearn.fitted import cases, transformer
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import normalized_rows
 
 
-@sklearn.lower("StandardScaler.transform", cases=cases(transformer, "StandardScaler", {}, {"with_mean": False}))
+@lower_fitted("StandardScaler.transform", transformer, {}, {"with_mean": False})
 def standard_scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) / scale, in the type of x."""
     rows = any_floats(op, x)
@@ -23,7 +23,7 @@ def standard_scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows / model.scale_.astype(rows.dtype) if model.with_std else rows
 
 
-@sklearn.lower("StandardScaler.inverse_transform", cases=cases(transformer, "StandardScaler"))
+@lower_fitted("StandardScaler.inverse_transform", transformer)
 def standard_unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x scale + mean."""
     rows = any_floats(op, x)
@@ -48,13 +48,11 @@ def _steps(model: BaseEstimator) -> list[tuple[Function, np.ndarray]]:
     return [*moved, (np.divide, model.scale_)] if getattr(model, "with_scaling", True) else moved
 
 
-@sklearn.lower(
-    *(f"{name}.transform" for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler")),
-    cases=[
-        *cases(transformer, "MaxAbsScaler"),
-        *cases(transformer, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
-        *cases(transformer, "RobustScaler", {}, {"unit_variance": True}),
-    ],
+@lower(
+    "MaxAbsScaler MinMaxScaler RobustScaler.transform",
+    cases(transformer, "MaxAbsScaler"),
+    cases(transformer, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
+    cases(transformer, "RobustScaler", {}, {"unit_variance": True}),
 )
 def scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x / scale, (x - center) / scale or x scale + min, clipped to the feature range on request."""
@@ -68,10 +66,7 @@ def scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.clip(rows, low, high)
 
 
-@sklearn.lower(
-    *(f"{name}.inverse_transform" for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler")),
-    cases=[case for name in ("MaxAbsScaler", "MinMaxScaler", "RobustScaler") for case in cases(transformer, name)],
-)
+@lower_fitted("MaxAbsScaler MinMaxScaler RobustScaler.inverse_transform", transformer)
 def unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """x scale, x scale + center or (x - min) / scale."""
     rows = any_floats(op, x).copy()
@@ -80,7 +75,7 @@ def unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows
 
 
-@sklearn.lower("Normalizer.transform", cases=cases(transformer, "Normalizer", {}, {"norm": "l1"}, {"norm": "max"}))
+@lower_fitted("Normalizer.transform", transformer, {}, {"norm": "l1"}, {"norm": "max"})
 def normalizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Rows divided by their norm; rows of zeros stay."""
     rows = any_floats(op, x)
@@ -98,7 +93,7 @@ def normalizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows / np.where(norm < least, rows.dtype.type(1), norm)
 
 
-@sklearn.lower("Binarizer.transform", cases=cases(transformer, "Binarizer", {"threshold": 0.3}))
+@lower_fitted("Binarizer.transform", transformer, {"threshold": 0.3})
 def binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """1 where x > threshold, else 0, in the type of x."""
     rows = numbers(op, x)
