@@ -44,6 +44,15 @@ class Entry:
             raise UnsupportedOperator(f"needs opset {self.min_opset}; target_opset is {opset}")
 
 
+@dataclass(frozen=True)
+class Undefined:
+    """In place of a result that an entry can't give: the operator is refused where that result is used."""
+
+    reason: str
+    operator: str = ""  # these two are the driver's to fill in
+    where: str = ""
+
+
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 

@@ -169,6 +169,7 @@ ROWS = [
         0,
     ),
     ("Bernoulli", lambda op, x: op.Bernoulli(x), [np.asarray([[0, 1, 1, 0]], F)], (15, 21, 26), 0),
+    ("MatMul-of-nothing", lambda op, x: op.MatMul(x, op.Transpose(x, perm=[1, 0])), [np.zeros((3, 0), F)], OPSETS, 0),
     (
         "MaxUnpool",
         lambda op, x, places, shape: op.MaxUnpool(x, places, shape, kernel_shape=[2, 2], strides=[2, 2]),

@@ -9,7 +9,7 @@ from torch.export.graph_signature import OutputKind
 
 from onnxport.converters.to_onnx.finish import finish
 from onnxport.converters.to_onnx.pytorch_aliases import Inexpressible
-from onnxport.converters.to_onnx.pytorch_lowering import Lowering, value_of
+from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
@@ -85,11 +85,11 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
     outputs = _reserved(op, outputs, inputs, notes)
     lowering.boundary.bind_parameters()
     results = lowering.run(op, program.graph_module, lowering.boundary.arguments)
-    values = [value_of(op, results[i]) for i in kept]
+    values = [lowering.value_of(op, results[i]) for i in kept]
     updated = [(name, ref.read()) for name, ref in lowering.written_inputs()]
     for index, spec in enumerate(signature.output_specs):
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
-            updated.append((lowering.boundary.input_names[spec.target], value_of(op, results[index])))
+            updated.append((lowering.boundary.input_names[spec.target], lowering.value_of(op, results[index])))
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             lowering.refuse_buffer(str(spec.target))
     lowering.refused.raise_all()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor, from_torch_dtype
+from torch.utils import _pytree as pytree
 
 from onnxport.converters.to_onnx import pytorch_aliases as aliases
 from onnxport.converters.to_onnx.pytorch_aliases import Cell, Inexpressible, Ref
@@ -25,6 +27,7 @@ from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.registry import Undefined
 from onnxport.tracing.pytorch import Traced
 from onnxport.tracing.pytorch_nodes import lies_in_order, recorded
 
@@ -224,6 +227,9 @@ class Lowering:
         complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results) or holds_complex(
             args, kwargs
         )
+        if undefined := [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, Undefined)]:
+            self._refuse(undefined[0])
+            return self._stand_in(results, value)
         if (empty := _without_elements(op, results)) is not None:
             with op.at(source, results):
                 return _checked(op, name, empty, results, value, source)
@@ -235,7 +241,10 @@ class Lowering:
                 if name.partition(".")[0] in _STRIDED and not lies_in_order(node.args[0]):
                     raise UnsupportedOperator("its operand is a view of other memory, or of a dynamic size")
                 with op.at(source, results), _defects_placed(name, source):
-                    return _checked(op, name, entry.function(op, *args, **kwargs), results, value, source)
+                    result = entry.function(op, *args, **kwargs)
+                    if isinstance(result, tuple):
+                        result = tuple(_placed(item, name, source) for item in result)
+                    return _checked(op, name, result, results, value, source)
             except UnsupportedOperator as error:
                 refusal = error
         result, inner = self._decomposed(op, node, name, args, kwargs)
@@ -272,6 +281,17 @@ class Lowering:
             return None, f"torch's decomposition of it needs {inner.op}{f': {inner.reason}' if inner.reason else ''}"
         return [item if i in _used(node) else None for i, item in enumerate(result)], ""
 
+    def _refuse(self, item: Undefined) -> None:
+        self.refused.add(item.operator, item.reason, item.where)
+
+    def value_of(self, op: OpBuilder, item: Any) -> ir.Value:
+        """A result of the graph as a value."""
+        if isinstance(item, Undefined):
+            self._refuse(item)
+            return op.const(0.0)
+        item = item.read() if isinstance(item, Ref) else item
+        return item if isinstance(item, ir.Value) else op.const(item)
+
     def _stand_in(self, results: Sequence[Expected | None], value: Any) -> Any:
         """Values of the right type in place of a refused operator's, so that the walk goes on and finds the others."""
         result: list[ir.Value | None] = []
@@ -287,12 +307,6 @@ class Lowering:
                 mark_complex(stand_in)
             result.append(stand_in)
         return tuple(result) if isinstance(value, (list, tuple)) else result[0] if result else None
-
-
-def value_of(op: OpBuilder, item: Any) -> ir.Value:
-    """A result of the graph as a value."""
-    item = item.read() if isinstance(item, Ref) else item
-    return item if isinstance(item, ir.Value) else op.const(item)
 
 
 def _owned(result: Any) -> Any:
@@ -347,6 +361,10 @@ def _without_elements(op: OpBuilder, results: Sequence[Expected | None]) -> list
             return None
         empty.append(op.Identity(op.const(np.zeros(shape), dtype)))
     return empty if empty and len(empty) == len(results) else None
+
+
+def _placed(item: Any, name: str, source: Source) -> Any:
+    return replace(item, operator=name, where=source.where) if isinstance(item, Undefined) else item
 
 
 def _checked(

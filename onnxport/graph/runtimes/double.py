@@ -157,6 +157,11 @@ def unmerged_product(op: OpBuilder, node: ir.Node) -> ir.Value:
     return op.MatMul(*(op.Sum(value) if _is_transposed(value) else value for value in operands))
 
 
+def _sums_nothing(node: ir.Node) -> bool:
+    """Whether operands to be merged have no elements along the axis that is summed."""
+    return any(map(_is_transposed, node.inputs)) and (dims(node.inputs[0]) or [None])[-1] == 0
+
+
 _row = partial(Defect, dtypes=_DOUBLE)
 
 DOUBLE = (
@@ -167,6 +172,13 @@ DOUBLE = (
         reason="onnxruntime before 1.25 merges them into a FusedMatMul, for which it has no kernel of float64",
         applies=lambda node: any(map(_is_transposed, node.inputs)),
         opsets=range(13, 25),
+    ),
+    Defect(
+        ("MatMul",),
+        unmerged_product,
+        "MatMul of a Sum of the transposed operand alone",
+        reason="onnxruntime's merged product gives what stands in memory where there is nothing to sum",
+        applies=_sums_nothing,
     ),
     _row(("Softplus",), softplus, "max(x, 0) + log1p(exp(-|x|))"),
     _row(("Softsign",), softsign, "x / (1 + |x|)"),

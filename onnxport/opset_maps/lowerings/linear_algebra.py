@@ -21,7 +21,7 @@ _DOUBLE = ir.DataType.DOUBLE
 _INT64 = ir.DataType.INT64
 
 
-def _positions(op: OpBuilder, count: ir.Value, *, column: bool) -> ir.Value:
+def counted(op: OpBuilder, count: ir.Value, *, column: bool) -> ir.Value:
     """0, 1, ... along a last axis, or (`column`) along the axis before it."""
     numbers = op.Range(op.const(0), count, op.const(1))
     return op.Unsqueeze(numbers, op.axes(1)) if column else numbers
@@ -44,7 +44,7 @@ def _zero(op: OpBuilder) -> ir.Value:
 def identity_like(op: OpBuilder, a: ir.Value) -> ir.Value:
     """Identity matrices in the number, and of the size, of the square matrices `a`."""
     n = size(op, a, -1)
-    one = op.cast(op.Equal(_positions(op, n, column=True), _positions(op, n, column=False)), _DOUBLE)
+    one = op.cast(op.Equal(counted(op, n, column=True), counted(op, n, column=False)), _DOUBLE)
     return op.Expand(one, op.shape(a))
 
 
@@ -75,8 +75,8 @@ def lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.
     a = op.cast(a, _DOUBLE)
     m, n = size(op, a, -2), size(op, a, -1)
     count = op.Min(m, n)
-    rows, columns = _positions(op, m, column=True), _positions(op, n, column=False)
-    steps = _positions(op, count, column=True)
+    rows, columns = counted(op, m, column=True), counted(op, n, column=False)
+    steps = counted(op, count, column=True)
     flat = op.reduce("ReduceMax", a, [-1], keepdims=True)
     order = op.Expand(rows, op.Shape(flat))
     batch = op.Slice(op.Shape(a), [0], [-2], [0])
@@ -107,7 +107,7 @@ def determinant(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Valu
     """Determinant, its sign and the logarithm of its magnitude, in double: the product of U's diagonal."""
     factors, swaps, _ = lu(op, a)
     diagonal = op.reduce("ReduceSum", op.Mul(factors, identity_like(op, factors)), [-1], keepdims=False)
-    still = _positions(op, size(op, a, -1), column=False)
+    still = counted(op, size(op, a, -1), column=False)
     signs = op.Where(op.Equal(swaps, still), op.const(1.0, _DOUBLE), op.const(-1.0, _DOUBLE))
     value = op.reduce("ReduceProd", op.Mul(diagonal, signs), [-1], keepdims=False)
     sign = op.reduce("ReduceProd", op.Mul(op.Sign(diagonal), signs), [-1], keepdims=False)
@@ -121,7 +121,7 @@ def solve(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     lead = op.Slice(op.Shape(op.MatMul(a, b)), [0], [-2], [0])
     both = [op.Expand(item, op.Concat(lead, op.Slice(op.Shape(item), [-2], [2**31], [0]), axis=0)) for item in (a, b)]
     joined = op.Concat(*both, axis=-1)
-    rows = _positions(op, n, column=True)
+    rows = counted(op, n, column=True)
 
     def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         matrix = swapped_rows(o, states[0], k, _pivot(o, states[0], k, rows), rows)
@@ -143,7 +143,7 @@ def solve_triangular(op: OpBuilder, a: ir.Value, b: ir.Value, *, upper: bool, un
     """x with a x = b for triangular `a`, in double, by substitution (GvL algorithms 3.1.1, 3.1.2)."""
     a, b = op.cast(a, _DOUBLE), op.cast(b, _DOUBLE)
     n = size(op, a, -1)
-    rows = _positions(op, n, column=True)
+    rows = counted(op, n, column=True)
     b = op.Expand(b, op.Shape(op.MatMul(a, b)))
 
     def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
@@ -164,8 +164,8 @@ def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
     """The lower triangle L with L L' = a, read from the lower triangle of `a`, in double (GvL algorithm 4.2.2)."""
     a = op.cast(a, _DOUBLE)
     n = size(op, a, -1)
-    rows = _positions(op, n, column=True)
-    columns = _positions(op, n, column=False)
+    rows = counted(op, n, column=True)
+    columns = counted(op, n, column=False)
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         rest, result = states
@@ -178,38 +178,109 @@ def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
     return loop(op, n, [a, op.Mul(a, 0.0)], step)[1]
 
 
+def _reflection(op: OpBuilder, a: ir.Value, k: ir.Value, rows: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """What makes column k zero below the diagonal: a vector with the element `gap` at k, `gap`, and the factor of its square.
+
+    The factor is 0 where the column is zero there already: LAPACK leaves it.
+    """
+    column = op.Where(op.Less(rows, k), _zero(op), _column(op, a, k))
+    head = _row(op, column, k)
+    below = op.Where(op.Greater(rows, k), column, _zero(op))
+    rest = op.reduce("ReduceSum", op.Mul(below, below), [-2], keepdims=True)
+    norm = op.Sqrt(op.Add(op.Mul(head, head), rest))
+    corner = op.Where(op.Less(head, 0.0), norm, op.Neg(norm))
+    nothing = op.Equal(rest, 0.0)
+    gap = op.Sub(head, corner)
+    scale = op.Where(
+        nothing,
+        _zero(op),
+        op.Div(op.const(-1.0, _DOUBLE), op.Where(nothing, op.const(1.0, _DOUBLE), op.Mul(gap, corner))),
+    )
+    return op.Where(op.Equal(rows, k), gap, below), gap, scale
+
+
 def householder(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The complete factors Q [..., m, m] and R [..., m, n] of `a`, in double (GvL algorithm 5.2.1, LAPACK's signs)."""
     a = op.cast(a, _DOUBLE)
     m, n = size(op, a, -2), size(op, a, -1)
-    rows = _positions(op, m, column=True)
+    rows = counted(op, m, column=True)
     square = op.MatMul(a, transposed(op, a))
     count = op.Min(op.Sub(m, 1), n)
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         q, r = states
-        column = b.Where(b.Less(rows, k), _zero(b), _column(b, r, k))
-        head = _row(b, column, k)
-        below = b.Where(b.Greater(rows, k), column, _zero(b))
-        rest = b.reduce("ReduceSum", b.Mul(below, below), [-2], keepdims=True)
-        norm = b.Sqrt(b.Add(b.Mul(head, head), rest))
-        corner = b.Where(b.Less(head, 0.0), norm, b.Neg(norm))
-        nothing = b.Equal(rest, 0.0)  # the column is zero below the diagonal already: LAPACK leaves it
-        gap = b.Sub(head, corner)
-        vector = b.Where(b.Equal(rows, k), gap, below)
-        scale = b.Where(
-            nothing,
-            _zero(b),
-            b.Div(b.const(-1.0, _DOUBLE), b.Where(nothing, b.const(1.0, _DOUBLE), b.Mul(gap, corner))),
-        )
+        vector, _, scale = _reflection(b, r, k, rows)
         weighted = b.Mul(vector, scale)
         r = b.Sub(r, b.Mul(weighted, b.MatMul(transposed(b, vector), r)))
         q = b.Sub(q, b.Mul(b.MatMul(q, vector), transposed(b, weighted)))
         return [q, r]
 
     q, r = loop(op, count, [identity_like(op, square), a], step)
-    columns = _positions(op, n, column=False)
+    columns = counted(op, n, column=False)
     return q, op.Where(op.LessOrEqual(rows, columns), r, _zero(op))
+
+
+def reflectors(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """R, with the vectors of the reflections below its diagonal, and their factors, in double (LAPACK's geqrf).
+
+    Args:
+        op: the builder.
+        a: matrices [..., m, n].
+
+    Returns:
+        [..., m, n]; factors [..., min(m, n)] for vectors whose first element, left out, is 1.
+    """
+    a = op.cast(a, _DOUBLE)
+    m, n = size(op, a, -2), size(op, a, -1)
+    rows, columns = counted(op, m, column=True), counted(op, n, column=False)
+    taus = op.Mul(
+        op.Slice(op.reduce("ReduceSum", a, [-2], keepdims=True), [0], op.Reshape(op.Min(m, n), [1]), [-1]), 0.0
+    )
+    places = counted(op, op.Min(m, n), column=False)
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        matrix, factors = states
+        vector, gap, scale = _reflection(b, matrix, k, rows)
+        turned = b.Sub(matrix, b.Mul(b.Mul(vector, scale), b.MatMul(transposed(b, vector), matrix)))
+        turned = b.Where(b.Less(columns, k), matrix, turned)  # earlier columns hold vectors already
+        rests = b.Equal(gap, 0.0)
+        unit = b.Div(vector, b.Where(rests, b.const(1.0, _DOUBLE), gap))
+        stored = b.And(b.Equal(columns, k), b.Greater(rows, k))
+        tau = b.Mul(scale, b.Mul(gap, gap))
+        return [b.Where(stored, unit, turned), b.Where(b.Equal(places, k), tau, factors)]
+
+    matrix, factors = loop(op, op.Min(op.Sub(m, 1), n), [a, taus], step)
+    return matrix, op.Squeeze(factors, op.axes(-2))
+
+
+def reflected(
+    op: OpBuilder, a: ir.Value, taus: ir.Value, c: ir.Value, *, left: bool = True, transpose: bool = False
+) -> ir.Value:
+    """Q c, Q' c, c Q or c Q', in double, for the product Q of the reflections that `reflectors` gives (LAPACK's ormqr).
+
+    Args:
+        op: the builder.
+        a: matrices [..., m, k] with vectors below the diagonal.
+        taus: their factors [..., k].
+        c: matrices, of m rows or (not `left`) m columns.
+        left: Q stands on the left.
+        transpose: Q' stands there.
+    """
+    a, c = op.cast(a, _DOUBLE), op.cast(c, _DOUBLE)
+    taus = op.Unsqueeze(op.cast(taus, _DOUBLE), op.axes(-2))
+    c = c if left else transposed(op, c)
+    rows, count = counted(op, size(op, a, -2), column=True), size(op, taus, -1)
+    # Q c applies the last reflection first, Q' c the first; (c Q)' is Q' c'.
+    last_first = left != transpose
+
+    def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
+        at = b.Sub(b.Sub(count, 1), k) if last_first else k
+        vector = b.Where(b.Greater(rows, at), _column(b, a, at), b.cast(b.Equal(rows, at), _DOUBLE))
+        weighted = b.Mul(vector, _column(b, taus, at))
+        return [b.Sub(states[0], b.Mul(weighted, b.MatMul(transposed(b, vector), states[0])))]
+
+    (result,) = loop(op, count, [c], step)
+    return result if left else transposed(op, result)
 
 
 def exponential(op: OpBuilder, a: ir.Value) -> ir.Value:

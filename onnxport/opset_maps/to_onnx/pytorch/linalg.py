@@ -28,7 +28,7 @@ def _matrices(*shape: int, seed: int = 0) -> np.ndarray:
     return (rng.uniform(-1, 1, shape) + 2 * np.eye(shape[-1])).astype(np.float32)
 
 
-def _positive(*shape: int) -> np.ndarray:
+def positive(*shape: int) -> np.ndarray:
     """Symmetric positive definite matrices."""
     a = _matrices(*shape)
     return np.asarray(a @ a.swapaxes(-1, -2) + np.eye(shape[-1]), np.float32)
@@ -57,12 +57,13 @@ def _zeros(shape: list[int]) -> np.ndarray:
     return np.zeros(shape)
 
 
-def _identities(shape: list[int]) -> np.ndarray:
+def identities(shape: list[int]) -> np.ndarray:
+    """Identity matrices of a shape; nothing but its zeros for a vector."""
     return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape) if len(shape) > 1 else np.zeros(shape)
 
 
-def _of_nothing(first: Fill = _zeros) -> Callable[[Entry], Entry]:
-    """An entry whose results of matrices without elements are constants: zeros, but for the first."""
+def of_nothing(*fills: Fill) -> Callable[[Entry], Entry]:
+    """An entry whose results of matrices without elements are constants: `fills` of their shapes, then zeros."""
 
     def decorator(entry: Entry) -> Entry:
         @functools.wraps(entry)
@@ -74,7 +75,7 @@ def _of_nothing(first: Fill = _zeros) -> Callable[[Entry], Entry]:
                 shape = [size for size in (item.shape if item is not None else None) or () if isinstance(size, int)]
                 if item is None or item.shape is None or len(shape) < len(item.shape):
                     raise UnsupportedOperator("matrices without elements in a batch of dynamic size")
-                values.append(op.const((_zeros if i else first)(shape), item.dtype))
+                values.append(op.const((fills[i] if i < len(fills) else _zeros)(shape), item.dtype))
             return tuple(values) if len(values) > 1 else values[0]
 
         return lowered
@@ -95,7 +96,7 @@ def _of_nothing(first: Fill = _zeros) -> Callable[[Entry], Entry]:
         case(torch.det, f32(2, 0, 0)),
     ],
 )
-@_of_nothing(_ones)
+@of_nothing(_ones)
 def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     """The product of U's diagonal."""
     value = op.cast_like(linear_algebra.determinant(op, a)[0], a)
@@ -108,7 +109,7 @@ def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
     "aten::_linalg_slogdet",
     cases=[case(torch.linalg.slogdet, f32(3, 4, 4), dynamic=True)],
 )
-@_of_nothing(_ones)
+@of_nothing(_ones)
 def slogdet(op: OpBuilder, a: ir.Value) -> Values:
     """Sign and logarithm of the product of U's diagonal."""
     _, sign, logarithm = linear_algebra.determinant(op, a)
@@ -116,8 +117,8 @@ def slogdet(op: OpBuilder, a: ir.Value) -> Values:
     return (*result, *_factored(op, a)) if len(op.results) > 2 else result
 
 
-@aten.lower("aten::logdet", cases=[case(torch.logdet, _positive(3, 4, 4))])
-@_of_nothing()
+@aten.lower("aten::logdet", cases=[case(torch.logdet, positive(3, 4, 4))])
+@of_nothing()
 def logdet(op: OpBuilder, a: ir.Value) -> ir.Value:
     """The logarithm of the determinant, NaN where that is negative."""
     _, sign, logarithm = linear_algebra.determinant(op, a)
@@ -143,7 +144,7 @@ def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Val
         case(torch.linalg.lu_factor_ex, f32(3, 5)),
     ],
 )
-@_of_nothing()
+@of_nothing()
 def lu_factor(op: OpBuilder, a: ir.Value, pivot: bool = True, check_errors: bool = False) -> Values:
     """Gaussian elimination with row exchange."""
     return (*_factored(op, a, pivot=pivot), _info(op, a))
@@ -188,7 +189,7 @@ def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value
     "aten::linalg_lu",
     cases=[case(torch.linalg.lu, f32(2, 4, 4)), case(torch.linalg.lu, f32(5, 3)), case(torch.linalg.lu, f32(3, 5))],
 )
-@_of_nothing(_identities)
+@of_nothing(identities)
 def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     """Permutation, lower and upper triangle."""
     factors, _, order = linear_algebra.lu(op, a, pivot=pivot)
@@ -201,7 +202,7 @@ def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     "aten::lu_unpack",
     cases=[case(lambda a: torch.lu_unpack(*torch.linalg.lu_factor(a)), f32(2, 4, 4))],
 )
-@_of_nothing(_identities)
+@of_nothing(identities)
 def lu_unpack(
     op: OpBuilder, LU_data: ir.Value, LU_pivots: ir.Value, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Values:
@@ -273,7 +274,7 @@ def _is_vector(a: ir.Value, b: ir.Value) -> bool:
         case(lambda a, b: torch.linalg.solve(a, b, left=False), _matrices(4, 4), f32(2, 3, 4)),
     ],
 )
-@_of_nothing()
+@of_nothing()
 def solve(
     op: OpBuilder, A: ir.Value, B: ir.Value, *, left: bool = True, check_errors: bool = False
 ) -> ir.Value | Values:
@@ -293,7 +294,7 @@ def solve(
     "aten::linalg_inv_ex",
     cases=[case(torch.linalg.inv, _matrices(2, 4, 4), dynamic=True), case(torch.linalg.inv_ex, _matrices(3, 3))],
 )
-@_of_nothing()
+@of_nothing()
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
     result = op.cast_like(linear_algebra.inverse(op, A), A)
@@ -346,11 +347,11 @@ def triangular_solve(
     "aten::cholesky",
     "aten::linalg_cholesky_ex",
     cases=[
-        case(torch.linalg.cholesky, _positive(2, 4, 4), dynamic=True),
-        case(lambda a: torch.linalg.cholesky_ex(a, upper=True), _positive(4, 4)),
+        case(torch.linalg.cholesky, positive(2, 4, 4), dynamic=True),
+        case(lambda a: torch.linalg.cholesky_ex(a, upper=True), positive(4, 4)),
     ],
 )
-@_of_nothing()
+@of_nothing()
 def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool = False) -> ir.Value | Values:
     """The lower triangle, turned on request."""
     result = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
@@ -361,7 +362,7 @@ def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool
 @aten.lower(
     "aten::cholesky_solve",
     cases=[
-        case(lambda a, b: torch.cholesky_solve(b, torch.linalg.cholesky(a)), _positive(2, 4, 4), f32(2, 4, 3)),
+        case(lambda a, b: torch.cholesky_solve(b, torch.linalg.cholesky(a)), positive(2, 4, 4), f32(2, 4, 3)),
         case(lambda a, b: torch.cholesky_solve(b, a.triu(), upper=True), _matrices(4, 4), f32(4, 3)),
     ],
 )
@@ -375,7 +376,7 @@ def cholesky_solve(op: OpBuilder, x: ir.Value, input2: ir.Value, upper: bool = F
 @aten.lower(
     "aten::cholesky_inverse",
     cases=[
-        case(lambda a: torch.cholesky_inverse(torch.linalg.cholesky(a)), _positive(4, 4)),
+        case(lambda a: torch.cholesky_inverse(torch.linalg.cholesky(a)), positive(4, 4)),
         case(lambda a: torch.cholesky_inverse(a, upper=True), _matrices(2, 4, 4)),
     ],
 )
@@ -386,28 +387,6 @@ def cholesky_inverse(op: OpBuilder, x: ir.Value, upper: bool = False) -> ir.Valu
 
 
 # -- others ------------------------------------------------------------------------------------------------------------
-
-
-@aten.lower(
-    "aten::linalg_qr",
-    "aten::qr",
-    cases=[
-        case(torch.linalg.qr, f32(2, 5, 3), dynamic=True),
-        case(torch.linalg.qr, f32(3, 5)),
-        case(lambda a: torch.linalg.qr(a, "complete"), f32(2, 3, 0)),
-        case(lambda a: torch.linalg.qr(a, "complete"), f32(5, 3)),
-        case(lambda a: torch.linalg.qr(a, "r")[1], f32(5, 3)),
-    ],
-)
-@_of_nothing(_identities)
-def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
-    """Householder's reflections."""
-    q, r = linear_algebra.householder(op, A)
-    if mode in ("reduced", "r", True):
-        smaller = op.Reshape(op.Min(size(op, A, -2), size(op, A, -1)), [1])
-        q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
-    empty = op.const(np.zeros(0, np.float32), A.dtype)
-    return empty if mode == "r" else op.cast_like(q, A), op.cast_like(r, A)
 
 
 @aten.lower(

@@ -1,0 +1,204 @@
+"""QR by reflections, eigenvalues and singular values; the algorithms are in `lowerings/linear_algebra.py` and `eigen.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32, f64
+from onnxport.opset_maps.lowerings import eigen, linear_algebra
+from onnxport.opset_maps.lowerings.axes import size, transposed
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.registry import Undefined
+from onnxport.opset_maps.to_onnx.pytorch.linalg import Values, identities, of_nothing, positive
+
+_DOUBLE = ir.DataType.DOUBLE
+_VECTORS = Undefined(
+    "the signs of eigenvectors and singular vectors are LAPACK's choice; their values convert, and so does pinv"
+)
+
+
+@aten.lower(
+    "aten::linalg_qr",
+    "aten::qr",
+    cases=[
+        case(torch.linalg.qr, f32(2, 5, 3), dynamic=True),
+        case(torch.linalg.qr, f32(3, 5)),
+        case(lambda a: torch.linalg.qr(a, "complete"), f32(2, 3, 0)),
+        case(lambda a: torch.linalg.qr(a, "complete"), f32(5, 3)),
+        case(lambda a: torch.linalg.qr(a, "r")[1], f32(5, 3)),
+    ],
+)
+@of_nothing(identities)
+def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> Values:
+    """Householder's reflections."""
+    q, r = linear_algebra.householder(op, A)
+    if mode in ("reduced", "r", True):
+        smaller = op.Reshape(op.Min(size(op, A, -2), size(op, A, -1)), [1])
+        q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
+    empty = op.const(np.zeros(0, np.float32), A.dtype)
+    return empty if mode == "r" else op.cast_like(q, A), op.cast_like(r, A)
+
+
+@aten.lower("aten::geqrf", cases=[case(torch.geqrf, f32(2, 5, 3)), case(torch.geqrf, f32(3, 5))])
+def geqrf(op: OpBuilder, x: ir.Value) -> Values:
+    """R, the reflections' vectors below its diagonal, and their factors."""
+    matrix, factors = linear_algebra.reflectors(op, x)
+    return op.cast_like(matrix, x), op.cast_like(factors, x)
+
+
+@aten.lower(
+    "aten::linalg_householder_product",
+    "aten::orgqr",
+    cases=[
+        case(lambda a: torch.linalg.householder_product(*torch.geqrf(a)), f32(2, 5, 3)),
+        case(lambda a, t: torch.linalg.householder_product(a, t), f32(4, 3), f32(2)),
+    ],
+)
+@of_nothing(identities)
+def householder_product(op: OpBuilder, x: ir.Value, tau: ir.Value) -> ir.Value:
+    """The reflections applied to the first columns of the identity."""
+    square = op.MatMul(x, transposed(op, x))
+    first = op.Slice(linear_algebra.identity_like(op, square), [0], op.dim(x, -1), [-1])
+    return op.cast_like(linear_algebra.reflected(op, x, tau, first), x)
+
+
+@aten.lower(
+    "aten::ormqr",
+    cases=[
+        case(lambda a, c: torch.ormqr(*torch.geqrf(a), c), f32(2, 5, 3), f32(2, 5, 4)),
+        case(lambda a, c: torch.ormqr(*torch.geqrf(a), c, transpose=True), f32(5, 3), f32(5, 4)),
+        case(lambda a, c: torch.ormqr(*torch.geqrf(a), c, left=False), f32(5, 3), f32(4, 5)),
+        case(lambda a, c: torch.ormqr(*torch.geqrf(a), c, left=False, transpose=True), f32(5, 3), f32(4, 5)),
+    ],
+)
+def ormqr(
+    op: OpBuilder, x: ir.Value, input2: ir.Value, input3: ir.Value, left: bool = True, transpose: bool = False
+) -> ir.Value:
+    """The reflections one after the other."""
+    return op.cast_like(linear_algebra.reflected(op, x, input2, input3, left=left, transpose=transpose), x)
+
+
+def _static_sizes(a: ir.Value) -> tuple[int, int]:
+    """Rows and columns."""
+    m, n = list(a.shape)[-2:] if a.shape is not None else (None, None)
+    if not isinstance(m, int) or not isinstance(n, int):
+        raise UnsupportedOperator("singular vectors of matrices of a dynamic size")
+    return m, n
+
+
+def _svd(op: OpBuilder, a: ir.Value) -> Values:
+    """U [..., m, m], S, V' [..., n, n], in double."""
+    m, n = _static_sizes(a)
+    if m >= n:
+        u, s, v = eigen.singular(op, a)
+        return u, s, transposed(op, v)
+    v, s, u = eigen.singular(op, transposed(op, a))
+    return u, s, transposed(op, v)
+
+
+@aten.lower(
+    "aten::linalg_svd",
+    "aten::_linalg_svd",
+    "aten::svd",
+    cases=[
+        case(torch.linalg.svdvals, f32(2, 5, 3), dynamic=True),
+        case(torch.linalg.svdvals, f64(3, 4)),
+        case(lambda a: torch.linalg.svdvals(torch.cat([a, a, a * 2])), f32(2, 4)),
+        case(lambda a: torch.linalg.matrix_norm(a, "nuc"), f32(2, 4, 3)),
+        case(lambda a: torch.linalg.cond(a), f32(2, 4, 4)),
+        case(lambda a: torch.linalg.matrix_rank(torch.cat([a, a * 3], -1)), f32(2, 4, 2)),
+        case(lambda a: torch.linalg.svd(a).S, f32(2, 4, 3)),
+    ],
+)
+def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tuple[Undefined, ir.Value, Undefined]:
+    """Singular values by Hestenes' rotations; LAPACK's signs of the vectors follow from its rounding."""
+    return _VECTORS, op.cast_like(eigen.singular_values(op, A), A), _VECTORS
+
+
+def _eigh(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.Value]:
+    """Eigenvalues and eigenvectors of the symmetric matrix of one triangle, in double."""
+    half = op.Trilu(op.cast(a, ir.DataType.DOUBLE), upper=int(upper))
+    rest = op.Trilu(half, op.const(1 if upper else -1), upper=int(upper))
+    return eigen.symmetric(op, op.Add(half, transposed(op, rest)))
+
+
+@aten.lower(
+    "aten::linalg_eigh",
+    "aten::_linalg_eigh",
+    cases=[
+        case(torch.linalg.eigvalsh, f32(2, 4, 4), dynamic=True, min_opset=14),
+        case(lambda a: torch.linalg.eigvalsh(a, UPLO="U"), f64(5, 5), min_opset=14),
+        case(lambda a: torch.linalg.eigh(a)[0], f32(2, 3, 3), min_opset=14),
+        case(lambda a: torch.linalg.matrix_rank(a, hermitian=True), positive(4, 4), min_opset=14),
+    ],
+)
+def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
+    """Eigenvalues by Jacobi's rotations; LAPACK's signs of the vectors follow from its rounding."""
+    return op.cast_like(_eigh(op, A, UPLO.upper() == "U")[0], A), _VECTORS
+
+
+def _tolerance(
+    op: OpBuilder, largest: ir.Value, atol: float | ir.Value | None, rtol: float | ir.Value | None, default: float
+) -> ir.Value:
+    """The greatest singular value [..., 1] that counts as zero: torch's rule for tolerances that are not given."""
+
+    def wide(item: float | ir.Value) -> ir.Value:
+        return (
+            op.cast(op.Unsqueeze(item, op.axes(-1)), _DOUBLE) if isinstance(item, ir.Value) else op.const(item, _DOUBLE)
+        )
+
+    absolute = wide(atol if atol is not None else 0.0)
+    if rtol is None:
+        rtol_value = op.Where(op.Greater(absolute, 0.0), op.const(0.0, _DOUBLE), op.const(default, _DOUBLE))
+    else:
+        rtol_value = wide(rtol)
+    return op.Max(absolute, op.Mul(rtol_value, largest))
+
+
+@aten.lower(
+    "aten::linalg_pinv",
+    cases=[
+        case(torch.linalg.pinv, f32(2, 4, 3)),
+        case(torch.linalg.pinv, f32(3, 5)),
+        case(lambda a: torch.linalg.pinv(torch.cat([a, a * 2], -1)), f32(4, 2)),
+        case(lambda a: torch.linalg.pinv(a, hermitian=True), positive(4, 4), min_opset=14),
+        case(lambda a, r: torch.linalg.pinv(a, rtol=r), f32(2, 4, 3), np.array([0.1, 0.9], np.float32)),
+        case(lambda a: torch.linalg.pinv(a, atol=0.8), f32(2, 4, 3)),
+    ],
+)
+def pinv(
+    op: OpBuilder,
+    x: ir.Value,
+    rcond: float | ir.Value | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | ir.Value | None = None,
+    rtol: float | ir.Value | None = None,
+) -> ir.Value:
+    """V S^-1 U', without the singular values that count as zero."""
+    m, n = _static_sizes(x)
+    if hermitian:
+        values, vectors = _eigh(op, x, upper=False)
+        u, s, v = vectors, values, vectors
+    else:
+        u, s, vh = _svd(op, x)
+        count = [min(m, n)]
+        u, v = op.Slice(u, [0], count, [-1]), transposed(op, op.Slice(vh, [0], count, [-2]))
+    lengths = op.Abs(s)
+    largest = op.reduce("ReduceMax", lengths, [-1], keepdims=True)
+    default = float(np.finfo((x.dtype or ir.DataType.FLOAT).numpy()).eps) * max(m, n)
+    counts = op.Greater(lengths, _tolerance(op, largest, atol, rtol if rcond is None else rcond, default))
+    inverse = op.Where(counts, op.Div(1.0, op.Where(counts, s, op.const(1.0, _DOUBLE))), op.const(0.0, _DOUBLE))
+    return op.cast_like(op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u)), x)
+
+
+@aten.lower(
+    "aten::pinverse", cases=[case(torch.pinverse, f32(4, 3)), case(lambda a: torch.pinverse(a, 0.5), f32(4, 3))]
+)
+def pinverse(op: OpBuilder, x: ir.Value, rcond: float = 1e-15) -> ir.Value:
+    """The pseudo-inverse with a tolerance relative to the largest singular value."""
+    return pinv(op, x, rcond)
