@@ -7,7 +7,7 @@ import pytest
 
 import onnxport
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.call import OperandKind, signature
+from onnxport.opset_maps.from_onnx.namespace import OperandKind, signature
 
 # Inputs of a proof are drawn; what is random is compared on the case's own, which leave it no choice.
 RANDOM = ("Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")

@@ -21,9 +21,8 @@ from onnxport.graph.bodies import all_initializers
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx.pytorch import layers
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import BOUNDARY, TORCH
-from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
-from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder
+from onnxport.opset_maps.from_onnx.pytorch.tracing import RootRecorder, graph_module
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example
 
 

@@ -27,8 +27,7 @@ from onnxport.graph import schema as schemas
 from onnxport.graph.external_data import weight_bytes
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
-from onnxport.opset_maps.from_onnx.call import Call, signature, to_tensor
-from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.namespace import Call, Namespace, signature, to_tensor
 from onnxport.opset_maps.from_onnx.operands import Operand, Refused, Weight, as_host, tensor_value
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.primitives.tensors import Context

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Scalar, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, Scalar, Tensor, UnknownUntilRun, host_array, known
 
 
 def resolved(axis: int, rank: int) -> int:
@@ -21,7 +20,7 @@ def resolved(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def given(operand: Host | Sequence[int] | None) -> tuple[int, ...] | None:
+def given(operand: Host | Ints | None) -> tuple[int, ...] | None:
     """Axes, which early opsets give as an attribute and later ones as an operand of the same name.
 
     Raises:
@@ -63,7 +62,7 @@ def real(item: object) -> float:
     return float(item)
 
 
-def sizes(operand: Host | Sequence[int]) -> list[Int]:
+def sizes(operand: Host | Ints) -> list[Int]:
     """The elements of a host vector, or of an attribute that takes its place: Python ints or dynamic ints."""
     items = operand.reshape(-1) if isinstance(operand, np.ndarray) else operand
     return [int(item) if known(item) else item for item in items]

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
+from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, Tensor
 
 
 def to_last(rank: int) -> tuple[int, ...]:
@@ -193,7 +193,7 @@ class ChannelsLast(Namespace):
     max_pool = _of_image("max_pool")
     sum_pool = _of_image("sum_pool")
 
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: Tensor, axes: Ints) -> Tensor:
         rank = len(axes)
         if rank < 3:
             return super().permute_dims(x, axes)
@@ -213,7 +213,7 @@ class ChannelsLast(Namespace):
         sizes = self.static_shape(x) if twin is not None else None
         return twin if twin is not None and sizes is not None and all(size == 1 for size in sizes[2:]) else x
 
-    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def squeeze(self, x: Tensor, axis: Ints) -> Tensor:
         twin = self.twin(x)
         if twin is None or not set(axis) >= set(range(2, self.ndim(x))):
             return super().squeeze(x, axis)

@@ -53,6 +53,10 @@ class OperandKind(Enum):
 
 
 Int: TypeAlias = int | SymbolicInt
+Ints: TypeAlias = Sequence[int]
+Reals: TypeAlias = Sequence[float]
+Strings: TypeAlias = Sequence[str]
+Array: TypeAlias = np.ndarray[Any, Any]
 Scalar: TypeAlias = Tensor | complex  # an operand of an elementwise primitive: a tensor, or a Python number of its type
 Host: TypeAlias = Annotated[np.ndarray[Any, Any], OperandKind.HOST]
 Number: TypeAlias = Annotated[float | Tensor, OperandKind.NUMBER]

@@ -9,22 +9,22 @@ from typing import Required, TypedDict
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import Int, Ints, Tensor, UnknownUntilRun, known
 
 
 class WindowAttributes(TypedDict, total=False):
     """Attributes of ONNX's operators on windows."""
 
     auto_pad: str
-    dilations: Sequence[int] | None
-    pads: Sequence[int] | None
-    strides: Sequence[int] | None
+    dilations: Ints | None
+    pads: Ints | None
+    strides: Ints | None
 
 
 class PoolAttributes(WindowAttributes, total=False):
     """Those of pooling, whose last window may reach over the edge; the last two belong to one operator each."""
 
-    kernel_shape: Required[Sequence[int]]
+    kernel_shape: Required[Ints]
     ceil_mode: int
     count_include_pad: int  # AveragePool
     storage_order: int  # MaxPool
@@ -65,11 +65,11 @@ class WindowGeometry:
 def windows(
     xp: Namespace,
     sizes: Sequence[Int],
-    kernel: Sequence[int],
+    kernel: Ints,
     *,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Ints | None = None,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
 ) -> WindowGeometry:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.carriers import NAMES
+from onnxport.opset_maps.from_onnx.values import Array
 
 OF_NAME = {name: dtype for dtype, name in NAMES.items()}
 
@@ -35,7 +36,7 @@ class Constant:
         array: its content.
     """
 
-    array: np.ndarray[Any, Any]
+    array: Array
 
 
 def encode(item: object) -> Any:
@@ -108,7 +109,7 @@ def replaced(item: object, wanted: Callable[[Any], bool], replace: Callable[[Any
     return item
 
 
-def np_objects(items: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def np_objects(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
     """An array of objects into which NumPy does not look."""
     result = np.empty(len(items), object)
     for index, part in enumerate(items):
@@ -116,7 +117,7 @@ def np_objects(items: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray[Any, 
     return result.reshape(shape)
 
 
-def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _array(array: Array) -> dict[str, Any]:
     if array.dtype == object:
         items = [item.decode() if isinstance(item, bytes) else item for item in array.ravel().tolist()]
         return {"dtype": "object", "shape": list(array.shape), "items": [encode(item) for item in items]}
@@ -124,7 +125,7 @@ def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {"dtype": array.dtype.name, "shape": list(array.shape), "data": data}
 
 
-def _array_of(content: dict[str, Any]) -> np.ndarray[Any, Any]:
+def _array_of(content: dict[str, Any]) -> Array:
     shape = tuple(content["shape"])
     if content["dtype"] == "object":
         return np_objects([decode(item) for item in content["items"]], shape)

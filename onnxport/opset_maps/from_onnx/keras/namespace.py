@@ -14,7 +14,7 @@ from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, all_known
+from onnxport.opset_maps.from_onnx.values import Int, Ints, all_known
 
 # Keras' Concatenate takes no strings and casts complex numbers.
 _NOT_JOINED = ("string", "complex64", "complex128")
@@ -38,7 +38,7 @@ class KerasArrays(KerasControlFamily):
         self._used_once: set[int] = set()
         self._permuted: dict[int, tuple[Any, Any, tuple[int, ...]]] = {}
 
-    def permute_dims(self, x: KerasValue, axes: Sequence[int]) -> KerasValue:
+    def permute_dims(self, x: KerasValue, axes: Ints) -> KerasValue:
         axes = tuple(axes)
         if isinstance(x, Parameter):
             return x.after("permute_dims", axes)
@@ -67,12 +67,12 @@ class KerasArrays(KerasControlFamily):
             return recognised.reshape(self, x, [int(n) for n in inner])
         return self.record("reshape", x, tuple(shape))
 
-    def expand_dims(self, x: KerasValue, axis: Sequence[int]) -> KerasValue:
+    def expand_dims(self, x: KerasValue, axis: Ints) -> KerasValue:
         if isinstance(x, Parameter):
             return x.after("expand_dims", sorted(axis))
         return self.record("expand_dims", x, tuple(axis))
 
-    def squeeze(self, x: KerasValue, axis: Sequence[int]) -> KerasValue:
+    def squeeze(self, x: KerasValue, axis: Ints) -> KerasValue:
         if isinstance(x, Parameter):
             return x.after("squeeze", sorted(axis))
         return self.record("squeeze", x, tuple(axis)) if len(axis) else x

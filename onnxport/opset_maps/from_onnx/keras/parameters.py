@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.carriers import carrier
+from onnxport.opset_maps.from_onnx.values import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Parameter:
         """What tells it from others."""
         return (self.value, self.steps)
 
-    def array(self) -> np.ndarray[Any, Any]:
+    def array(self) -> Array:
         """Its content in the element type that Keras holds."""
         assert self.value.const_value is not None
         content = self.value.const_value.numpy()
@@ -52,14 +53,14 @@ class Parameter:
         held = carrier(self.dtype)
         return content if held == "string" or content.dtype.name == held else content.astype(held)
 
-    def after(self, step: str, argument: Sequence[int]) -> Parameter:
+    def after(self, step: str, argument: Ints) -> Parameter:
         """The parameter after another step."""
         taken = tuple(int(item) for item in argument)
         shape = _RESHAPERS[step](np.broadcast_to(np.int8(0), self.shape), taken).shape
         return replace(self, shape=shape, steps=(*self.steps, (step, taken)))
 
 
-_RESHAPERS: dict[str, Callable[[np.ndarray[Any, Any], tuple[int, ...]], np.ndarray[Any, Any]]] = {
+_RESHAPERS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
     "permute_dims": np.transpose,
     "reshape": np.reshape,
     "expand_dims": np.expand_dims,

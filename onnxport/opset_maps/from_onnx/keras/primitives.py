@@ -19,7 +19,7 @@ from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor, known
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known
 
 PACKAGE = "onnxport"
 _ARRAYS: dict[str, Namespace] = {}
@@ -133,7 +133,7 @@ class Weight(keras.layers.Layer):
         weight_name: its name in the ONNX model.
     """
 
-    def __init__(self, shape: Sequence[int], element_type: str, weight_name: str = "", **kwargs: object) -> None:
+    def __init__(self, shape: Ints, element_type: str, weight_name: str = "", **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.shape, self.element_type, self.weight_name = tuple(shape), element_type, weight_name
         self.value = self.add_weight(
@@ -166,7 +166,7 @@ class Branches(keras.layers.Layer):
         inputs_of: for each branch which inputs it takes.
     """
 
-    def __init__(self, models: Sequence[Any], inputs_of: Sequence[Sequence[int]], **kwargs: object) -> None:
+    def __init__(self, models: Sequence[Any], inputs_of: Sequence[Ints], **kwargs: object) -> None:
         super().__init__(autocast=False, **kwargs)
         self.then_branch, self.else_branch = models
         self.inputs_of = [list(places) for places in inputs_of]
@@ -175,7 +175,7 @@ class Branches(keras.layers.Layer):
     def call(self, condition: keras.KerasTensor, *captured: keras.KerasTensor) -> Any:
         """The results of the branch that the condition names."""
 
-        def branch(model: keras.Model, places: Sequence[int]) -> Callable[[], tuple[Any, ...]]:
+        def branch(model: keras.Model, places: Ints) -> Callable[[], tuple[Any, ...]]:
             return lambda: results_of(model([captured[i] for i in places]))
 
         then_places, else_places = self.inputs_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
-from onnxport.opset_maps.from_onnx.values import Axes, GroupedStrides, PaddedStrides, Strides, known
+from onnxport.opset_maps.from_onnx.values import Array, Axes, GroupedStrides, Ints, PaddedStrides, Strides, known
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 _ACTIVATIONS = {
@@ -64,7 +64,7 @@ def with_weights(
     x: keras.KerasTensor,
     parameters: Sequence[Parameter | None],
     make: Callable[[str], keras.layers.Layer],
-    arrays: Callable[[], Sequence[np.ndarray[Any, Any]]],
+    arrays: Callable[[], Sequence[Array]],
     *form: object,
 ) -> keras.layers.Layer:
     """The layer of a kind that holds these parameters: the same one for the same parameters and form.
@@ -88,7 +88,7 @@ def with_weights(
     return xp.layer((kind, *(None if item is None else item.key for item in parameters), *form), build)
 
 
-def _contents(kernel: np.ndarray[Any, Any], bias: Parameter | None) -> list[np.ndarray[Any, Any]]:
+def _contents(kernel: Array, bias: Parameter | None) -> list[Array]:
     return [kernel] if bias is None else [kernel, bias.array().reshape(-1)]
 
 
@@ -110,7 +110,7 @@ def elementwise(xp: KerasTensorFamily, name: str, xs: Sequence[Any]) -> Any:
     return None
 
 
-def reshape(xp: KerasTensorFamily, x: keras.KerasTensor, shape: Sequence[int]) -> Any:
+def reshape(xp: KerasTensorFamily, x: keras.KerasTensor, shape: Ints) -> Any:
     """A reshape that leaves the batch alone."""
     if list(x.shape[1:]) == list(shape):
         return x
@@ -191,9 +191,7 @@ def same_pads(n: int | None, kernel: int, stride: int, dilation: int) -> tuple[i
     return total // 2, total - total // 2
 
 
-def _padded(
-    xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Sequence[int], form: PaddedStrides
-) -> tuple[Any, str] | None:
+def _padded(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Ints, form: PaddedStrides) -> tuple[Any, str] | None:
     """The image and the padding that the layer itself does."""
     pads = form["pads"]
     pairs = [(int(a), int(b)) for a, b in pads if known(a) and known(b)]
@@ -247,7 +245,7 @@ def convolution(
             return _of_rank("DepthwiseConv{}D", spatial)(depth_multiplier=out // groups, name=name, **shared)
         return _of_rank("Conv{}D", spatial)(filters=out, groups=groups, name=name, **shared)
 
-    def arrays() -> list[np.ndarray[Any, Any]]:
+    def arrays() -> list[Array]:
         array = weight.array()
         if depthwise:
             array = np.moveaxis(array[:, 0], 0, -1).reshape(*kernel, groups, out // groups)
@@ -286,22 +284,20 @@ def transposed_convolution(
         kind = _of_rank("Conv{}DTranspose", spatial)
         return kind(weight.shape[1], tuple(kernel), padding="valid", data_format="channels_last", **shared)
 
-    def arrays() -> list[np.ndarray[Any, Any]]:
+    def arrays() -> list[Array]:
         return _contents(np.transpose(weight.array(), (*range(2, spatial + 2), 1, 0)), bias)
 
     return xp.apply(with_weights(xp, "conv_transpose", x, (weight, bias), make, arrays, tuple(strides)), x)
 
 
-def pooling(
-    xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Sequence[int], strides: Sequence[int], padding: str
-) -> Any:
+def pooling(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Ints, strides: Ints, padding: str) -> Any:
     """MaxPooling1D to AveragePooling3D of a channels-last image."""
     options = {"data_format": "channels_last", "name": xp.layer_name(f"{kind.lower()}_pooling"), "dtype": x.dtype}
     layer = _of_rank(f"{kind}Pooling{{}}D", len(kernel))(tuple(kernel), tuple(strides), padding, **options)
     return xp.apply(layer, x)
 
 
-def max_pooling(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Any:
+def max_pooling(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Ints, **form: Unpack[Strides]) -> Any:
     """MaxPooling1D to MaxPooling3D without padding."""
     if not xp.is_symbolic(x) or x.dtype not in ("float32", "float64") or len(kernel) not in (1, 2, 3):
         return None

@@ -15,6 +15,7 @@ from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, encode, r
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
 from onnxport.opset_maps.from_onnx.namespace import Namespace
+from onnxport.opset_maps.from_onnx.values import Array
 
 # Constants up to this size stand in the model's description, larger ones among its weights.
 _DESCRIBED_BYTES = 2048
@@ -98,7 +99,7 @@ class KerasRecording(Namespace):
                 raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
             raise
 
-    def _content(self, item: object) -> np.ndarray[Any, Any]:
+    def _content(self, item: object) -> Array:
         """An eager tensor's content."""
         array = keras.ops.convert_to_numpy(item) if not hasattr(item, "numpy") else item.numpy()
         array = np.asarray(array)
@@ -107,7 +108,7 @@ class KerasRecording(Namespace):
             return np.asarray(texts, object).reshape(array.shape)
         return array
 
-    def _stored_constant(self, item: object, array: np.ndarray[Any, Any]) -> Any:
+    def _stored_constant(self, item: object, array: Array) -> Any:
         key = (id(item), "constant")
         if key not in self._weights:
             if array.dtype == bool:
@@ -117,7 +118,7 @@ class KerasRecording(Namespace):
                 self._weights[key] = (item, self._weight(array, "constant", trainable=False))
         return self._weights[key][1]
 
-    def _weight(self, array: np.ndarray[Any, Any], name: str, *, trainable: bool) -> Any:
+    def _weight(self, array: Array, name: str, *, trainable: bool) -> Any:
         if self.anchor is None:
             raise UnsupportedOperator("a graph without inputs makes no Keras model")
         if array.dtype.kind in "OSU":

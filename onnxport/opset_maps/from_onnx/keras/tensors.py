@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import keras
-import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.recording import KerasRecording
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
 
 class KerasTensorFamily(KerasRecording):
@@ -70,7 +69,7 @@ class KerasTensorFamily(KerasRecording):
             return OF_NAME[carrier(x.dtype)]
         return OF_NAME[x.dtype] if isinstance(x, keras.KerasTensor) else self.eager.dtype(x)
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> KerasValue:
+    def constant(self, array: Array, dtype: ir.DataType | None = None) -> KerasValue:
         return self.eager.constant(array, dtype)
 
     def parameter(self, value: ir.Value) -> KerasValue:

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.primitives.shapes import ShapeFamily
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
-from onnxport.opset_maps.from_onnx.values import Int, Reduction, Tensor
+from onnxport.opset_maps.from_onnx.values import Array, Int, Reduction, Tensor
 
 
 class IndexingFamily(ShapeFamily):
@@ -71,7 +69,7 @@ class IndexingFamily(ShapeFamily):
         positions = self.expand_dims(positions, [i for i in range(rank) if i != axis])
         return self.equal(self.expand_dims(indices, [axis]), positions)
 
-    def lookup(self, x: Tensor, keys: np.ndarray[Any, Any]) -> Tensor:
+    def lookup(self, x: Tensor, keys: Array) -> Tensor:
         """INT64: the place of each element of x among distinct `keys` of its type (objects for strings), -1 where it is none.
 
         NaN is found where it is among the keys.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from onnxport.opset_maps.from_onnx.primitives.elementwise import ElementwiseFamily
 from onnxport.opset_maps.from_onnx.primitives.tensors import primitive
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, Tensor
+from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, Tensor
 
 
 class ShapeFamily(ElementwiseFamily):
@@ -20,15 +20,15 @@ class ShapeFamily(ElementwiseFamily):
         """The same elements in another shape; one size may be -1."""
 
     @primitive
-    def permute_dims(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def permute_dims(self, x: Tensor, axes: Ints) -> Tensor:
         """Axes reordered."""
 
     @primitive
-    def expand_dims(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def expand_dims(self, x: Tensor, axis: Ints) -> Tensor:
         """Axes of size 1 inserted at the given places of the result."""
 
     @primitive
-    def squeeze(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def squeeze(self, x: Tensor, axis: Ints) -> Tensor:
         """Axes of size 1 removed."""
 
     @primitive
@@ -48,7 +48,7 @@ class ShapeFamily(ElementwiseFamily):
         """ONNX's Expand: x and a tensor of `shape` broadcast against each other, of which dynamic sizes may be 1."""
 
     @primitive
-    def flip(self, x: Tensor, axis: Sequence[int]) -> Tensor:
+    def flip(self, x: Tensor, axis: Ints) -> Tensor:
         """Reversed along axes."""
 
     @primitive

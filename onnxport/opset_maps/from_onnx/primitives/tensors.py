@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeGuard, TypeVar
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, Tensor
+from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, Tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -103,7 +102,7 @@ class TensorFamily:
         """Whether `x` is a tensor of the framework (not a sequence, None or a map)."""
 
     @primitive
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> Tensor:
+    def constant(self, array: Array, dtype: ir.DataType | None = None) -> Tensor:
         """A tensor of a NumPy array (ml_dtypes for bfloat16, float8 and 4-bit types; objects of dtype STRING for strings)."""
 
     @primitive

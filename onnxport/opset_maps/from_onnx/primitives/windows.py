@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Unpack
 
 from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
-from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, Tensor
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, Ints, PaddedStrides, Strides, Tensor
 
 
 class WindowFamily(TensorFamily):
@@ -38,11 +37,11 @@ class WindowFamily(TensorFamily):
         """Transpose of `conv` without padding, weight (in, out/groups, k1, ...): size (n - 1) stride + (k - 1) dilation + 1."""
 
     @primitive
-    def max_pool(self, x: Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Tensor:
+    def max_pool(self, x: Tensor, kernel: Ints, **form: Unpack[Strides]) -> Tensor:
         """Greatest element of each window that lies wholly inside x."""
 
     @primitive
-    def sum_pool(self, x: Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> Tensor:
+    def sum_pool(self, x: Tensor, kernel: Ints, **form: Unpack[Strides]) -> Tensor:
         """Sum of each window that lies wholly inside x."""
 
     @primitive

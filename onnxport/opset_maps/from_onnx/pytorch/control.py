@@ -16,10 +16,9 @@ from torch import nn
 from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
-from onnxport.opset_maps.from_onnx.pytorch.modules import graph_module
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced, twins
-from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, graph_module
 from onnxport.opset_maps.from_onnx.pytorch.worlds import Sizes, dims_of, example, merged
 from onnxport.opset_maps.from_onnx.values import Int
 

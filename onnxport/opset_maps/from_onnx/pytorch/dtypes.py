@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.opset_maps.from_onnx.values import Array
+
 # What a type is held in; the first that names a torch type is the one that this torch type is read back as.
 TORCH: dict[ir.DataType, torch.dtype] = {
     ir.DataType.FLOAT: torch.float32,
@@ -64,7 +66,7 @@ _BITS: dict[Any, tuple[Any, torch.dtype]] = {
 _NUMPY_HELD = {torch.int8: np.int8, torch.uint8: np.uint8, torch.float32: np.float32}
 
 
-def from_numpy(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> torch.Tensor:
+def from_numpy(array: Array, dtype: ir.DataType | None = None) -> torch.Tensor:
     """A tensor with a copy of `array`, in the type that its ONNX type is held in."""
     bits = _BITS.get(array.dtype)
     if bits is not None:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, rule
-from onnxport.opset_maps.from_onnx.values import Law
+from onnxport.opset_maps.from_onnx.values import Ints, Law
 
 Tensor: TypeAlias = torch.Tensor
 
@@ -121,37 +121,37 @@ def _greatest(dtype: torch.dtype) -> Any:
     return True if dtype == torch.bool else math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
 
 
-def _extreme(reduce: Callable[..., Tensor], empty: Any, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def _extreme(reduce: Callable[..., Tensor], empty: Any, x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     if all(x.shape[i] for i in axes):
         return reduce(x, tuple(axes), keepdims)
     shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
     return torch.full(shape, empty, dtype=x.dtype, device=x.device)
 
 
-def reduce_max(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def reduce_max(x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """Greatest element along axes; over no elements the least value of the type."""
     return _extreme(torch.amax, _least(x.dtype), x, axes, keepdims)
 
 
-def reduce_min(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def reduce_min(x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """Least element along axes; over no elements the greatest value of the type."""
     return _extreme(torch.amin, _greatest(x.dtype), x, axes, keepdims)
 
 
-def reduce_prod(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def reduce_prod(x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """Product along axes, in the type of x."""
     for axis in sorted(axes, reverse=True):
         x = torch.prod(x, axis, keepdim=keepdims, dtype=x.dtype)
     return x
 
 
-def reduce_mean(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def reduce_mean(x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """Mean of integers along axes, rounded toward zero."""
     total = torch.sum(x, tuple(axes), keepdims, dtype=x.dtype)
     return torch.div(total, math.prod(x.shape[i] for i in axes), rounding_mode="trunc")
 
 
-def expand(x: Tensor, shape: Sequence[int]) -> Tensor:
+def expand(x: Tensor, shape: Ints) -> Tensor:
     """x and a tensor of `shape` broadcast against each other."""
     rank = max(x.dim(), len(shape))
     ours = [1] * (rank - x.dim()) + list(x.shape)
@@ -305,7 +305,7 @@ def argsort(x: Tensor, axis: int, descending: bool = False) -> Tensor:
     return torch.sort(_sortable(x), dim=axis, descending=descending, stable=True).indices
 
 
-def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
+def sum_pool(x: Tensor, kernel: Ints, strides: Ints, dilations: Ints) -> Tensor:
     """Sum of each window."""
     spatial = list(x.shape[2:])
     flat = x.reshape(-1, 1, *spatial)
@@ -316,13 +316,7 @@ def sum_pool(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations
 
 
 def random(
-    law: Law,
-    shape: Sequence[int],
-    a: float,
-    b: float,
-    dtype: torch.dtype,
-    seed: float | None,
-    device: torch.device | None,
+    law: Law, shape: Ints, a: float, b: float, dtype: torch.dtype, seed: float | None, device: torch.device | None
 ) -> Tensor:
     """Drawn from [a, b), or normally around a with deviation b."""
     generator = None if seed is None else torch.Generator(device or "cpu").manual_seed(int(seed))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +14,7 @@ import torch
 from onnxport.opset_maps.from_onnx.pytorch import functions, text
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
-from onnxport.opset_maps.from_onnx.values import Int
+from onnxport.opset_maps.from_onnx.values import Array, Int
 
 
 class TorchIndexingFamily(TorchTensorFamily):
@@ -46,7 +45,7 @@ class TorchIndexingFamily(TorchTensorFamily):
         values, indices = self.call(functions.top_k, x, k, axis, largest)
         return values, indices
 
-    def lookup(self, x: TorchTensor, keys: np.ndarray[Any, Any]) -> TorchTensor:
+    def lookup(self, x: TorchTensor, keys: Array) -> TorchTensor:
         if isinstance(x, np.ndarray):
             return text.lookup(x, keys)
         return super().lookup(x, keys)

@@ -8,7 +8,7 @@ put them and the call stays a function.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import fx, nn
 
 from onnxport.opset_maps.from_onnx.pytorch.paths import is_constant
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
+from onnxport.opset_maps.from_onnx.values import Ints, Strings
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _with_counter(recorder: Recorder, path: str, layer: nn.Module) -> None:
         layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
 
 
-def _pairs(value: int | Sequence[int], count: int) -> tuple[int, ...]:
+def _pairs(value: int | Ints, count: int) -> tuple[int, ...]:
     return (value,) * count if isinstance(value, int) else tuple(value)
 
 
@@ -298,7 +299,7 @@ _CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
 _AFFINE = {"weight": "weight", "bias": "bias"}
 # For each function: its parameters' names, the layer it becomes, which arguments are which parameters of the layer.
-_LAYERS: dict[Any, tuple[Sequence[str], _Build, dict[str, str]]] = {
+_LAYERS: dict[Any, tuple[Strings, _Build, dict[str, str]]] = {
     F.conv1d: (_CONV, _convolution(nn.Conv1d), _AFFINE),
     F.conv2d: (_CONV, _convolution(nn.Conv2d), _AFFINE),
     F.conv3d: (_CONV, _convolution(nn.Conv3d), _AFFINE),

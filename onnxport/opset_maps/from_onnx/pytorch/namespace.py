@@ -1,4 +1,8 @@
-"""The array namespace in torch: recorded as a torch.fx graph while importing, executed when the model runs."""
+"""The array namespace in torch: recorded as a torch.fx graph while importing, executed when the model runs.
+
+Almost everything of an import is resolved while torch.fx records. Only where an operator's rank, element type or an attribute's
+value is known no earlier, the traced graph calls a `RunTimeOperator`, which enters the ONNX semantics again with real tensors.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
+import torch
+from torch import nn
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.namespace import NodeCall
+from onnxport.opset_maps.from_onnx.namespace import Call, to_tensor
 from onnxport.opset_maps.from_onnx.operands import Operand
-from onnxport.opset_maps.from_onnx.pytorch import deferred
+from onnxport.opset_maps.from_onnx.primitives.control import Body
 from onnxport.opset_maps.from_onnx.pytorch.control import TorchControlFamily
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.elementwise import TorchElementwiseFamily
@@ -18,10 +24,13 @@ from onnxport.opset_maps.from_onnx.pytorch.indexing import TorchIndexingFamily
 from onnxport.opset_maps.from_onnx.pytorch.shapes import TorchShapeFamily
 from onnxport.opset_maps.from_onnx.pytorch.strings import TorchTextFamily
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
-from onnxport.opset_maps.from_onnx.pytorch.traced import Traced
+from onnxport.opset_maps.from_onnx.pytorch.traced import Traced, leaves
 from onnxport.opset_maps.from_onnx.pytorch.windows import TorchWindowFamily
 from onnxport.opset_maps.from_onnx.pytorch.worlds import dims_of, example
 from onnxport.opset_maps.from_onnx.values import UnknownUntilRun
+
+# Operators whose result has one type, whatever they are given.
+_RESULT_TYPES = {"SequenceLength": torch.int64, "OptionalHasElement": torch.bool}
 
 
 class TorchNamespace(
@@ -57,8 +66,40 @@ class TorchNamespace(
             self.recorder.rollback(mark)
 
     def defer(
-        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
-        if self.recorder is None:
+        recorder = self.recorder
+        if recorder is None:
             raise UnsupportedOperator(str(error)) from error
-        return deferred.defer(self, call, operands, outputs, error)
+        if any(isinstance(item, Body) for item in call.attributes.values()):
+            raise UnsupportedOperator(f"{error}; an operator with a subgraph can't wait for that") from error
+        result_type = _RESULT_TYPES.get(call.entry.op_type)
+        worlds = None if result_type is None else example(result_type, (), recorder.sizes)
+        name, module = f"{call.entry.op_type.lower()}_at_run_time", RunTimeOperator(call)
+        whole = recorder.module(name, module, operands, worlds, opaque=worlds is None)
+        if worlds is not None or (call.context.output_count <= 1 and len(outputs) <= 1):
+            return whole
+        return tuple(recorder.item(whole, index, None) for index in range(len(outputs)))
+
+
+class RunTimeOperator(nn.Module):
+    """One ONNX operator whose rank, element type or attribute values are known only when the model runs.
+
+    Args:
+        call: the operator, its attributes resolved.
+    """
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *operands: Operand) -> Any:
+        """The operator's outputs."""
+        xp = TorchNamespace()
+        xp.run_time_device = next((x.device for x in leaves(operands) if isinstance(x, torch.Tensor)), None)
+        result = self.call(xp, list(operands))
+        return tuple(to_tensor(xp, x) for x in result) if isinstance(result, tuple) else to_tensor(xp, result)
+
+    def extra_repr(self) -> str:
+        """Operator name."""
+        return self.call.entry.op_type

@@ -17,7 +17,7 @@ from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder
 from onnxport.opset_maps.from_onnx.semantics.recurrent import RecurrentAttributes
-from onnxport.opset_maps.from_onnx.values import known
+from onnxport.opset_maps.from_onnx.values import Ints, known
 from onnxport.opset_maps.maps import pytorch_native
 
 # ONNX's order of gates in torch's: LSTM has i, o, f, c for torch's i, f, c, o; GRU z, r, h for torch's r, z, h.
@@ -59,9 +59,7 @@ class _Weights:
         self.labels: dict[str, torch.Tensor] = {}
         self.seen: dict[fx.Node, Any] = {}
 
-    def torch_rows(
-        self, x: TorchTensor, direction: int, order: Sequence[int], hidden: int, first: int = 0
-    ) -> TorchTensor:
+    def torch_rows(self, x: TorchTensor, direction: int, order: Ints, hidden: int, first: int = 0) -> TorchTensor:
         """Gate blocks `first`, first + 1, ... of one direction of a weight, in torch's order."""
         blocks = [(first + gate) * hidden for gate in order]
         recorder = self.xp.recorder

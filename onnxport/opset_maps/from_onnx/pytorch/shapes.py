@@ -16,7 +16,7 @@ from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, known
+from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, known
 
 
 class TorchShapeFamily(TorchTensorFamily):
@@ -28,17 +28,17 @@ class TorchShapeFamily(TorchTensorFamily):
     flip = calling(torch.flip)
     tile = calling(torch.tile)
 
-    def permute_dims(self, x: TorchTensor, axes: Sequence[int]) -> TorchTensor:
+    def permute_dims(self, x: TorchTensor, axes: Ints) -> TorchTensor:
         if tuple(axes) == tuple(range(len(axes))):
             return x
         return self.call(torch.permute, x, tuple(axes))
 
-    def expand_dims(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
+    def expand_dims(self, x: TorchTensor, axis: Ints) -> TorchTensor:
         for item in sorted(axis):
             x = self.call(torch.unsqueeze, x, item)
         return x
 
-    def squeeze(self, x: TorchTensor, axis: Sequence[int]) -> TorchTensor:
+    def squeeze(self, x: TorchTensor, axis: Ints) -> TorchTensor:
         if not axis:
             return x
         return self.call(torch.squeeze, x, axis[0] if len(axis) == 1 else tuple(axis))
@@ -77,7 +77,7 @@ class TorchShapeFamily(TorchTensorFamily):
     def _axes(self, x: TorchTensor, axis: Axes) -> tuple[int, ...]:
         return tuple(range(self.ndim(x))) if axis is None else tuple(axis)
 
-    def _reduces_none(self, x: TorchTensor, axes: Sequence[int]) -> bool:
+    def _reduces_none(self, x: TorchTensor, axes: Ints) -> bool:
         shape = self.shape(x)
         return any(not known(shape[i]) or shape[i] == 0 for i in axes)
 

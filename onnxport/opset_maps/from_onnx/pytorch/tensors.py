@@ -23,7 +23,7 @@ from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, ONNX, TORCH, fr
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced, holds_traced, leaves
 from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
 _INT_OPS: dict[str, Callable[..., Any]] = {
     **INT_OPS,
@@ -127,7 +127,7 @@ class TorchTensorFamily(Namespace):
     def is_tensor(self, x: object) -> TypeGuard[TorchTensor]:
         return isinstance(x, (torch.Tensor, Traced)) or (isinstance(x, np.ndarray) and x.dtype == object)
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> TorchTensor:
+    def constant(self, array: Array, dtype: ir.DataType | None = None) -> TorchTensor:
         result = self._constants.get(id(array))
         if result is None or self.recorder is None:
             if dtype == ir.DataType.STRING or array.dtype.kind in "OUS":

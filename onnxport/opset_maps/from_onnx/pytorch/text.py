@@ -15,6 +15,7 @@ from onnxport.graph import limits
 from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.traced import leaves
+from onnxport.opset_maps.from_onnx.values import Array
 
 # Functions whose (first) result consists of elements of the operands; any other result is numeric.
 _NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})
@@ -45,7 +46,7 @@ def call(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     if function.__name__ in _NUMERIC:
         return result
 
-    def decoded(codes: torch.Tensor) -> np.ndarray[Any, Any]:
+    def decoded(codes: torch.Tensor) -> Array:
         return vocabulary[codes.numpy()] if codes.dim() else np.asarray(vocabulary[int(codes)], object)
 
     if isinstance(result, torch.Tensor):
@@ -55,7 +56,7 @@ def call(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     return (decoded(result[0]), *result[1:])
 
 
-Text: TypeAlias = np.ndarray[Any, Any]
+Text: TypeAlias = Array
 
 
 def _mapped(function: Callable[[str], str], x: Text) -> Text:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Unpack
 
 import onnx_ir as ir
@@ -16,7 +15,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily, calling
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor
-from onnxport.opset_maps.from_onnx.values import GroupedStrides, PaddedStrides, Strides, all_known
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, Ints, PaddedStrides, Strides, all_known
 
 _CONV = (F.conv1d, F.conv2d, F.conv3d)
 _CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
@@ -52,7 +51,7 @@ class TorchWindowFamily(TorchTensorFamily):
         spatial = _spatial(strides, "convolves")
         return self.call(_CONV_TRANSPOSE[spatial - 1], x, weight, bias, list(strides), 0, 0, groups, list(dilations))
 
-    def max_pool(self, x: TorchTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> TorchTensor:
+    def max_pool(self, x: TorchTensor, kernel: Ints, **form: Unpack[Strides]) -> TorchTensor:
         spatial = _spatial(kernel, "pools")
         dtype = self.dtype(x)
         if not dtype.is_floating_point():
@@ -60,7 +59,7 @@ class TorchWindowFamily(TorchTensorFamily):
             return self.astype(wide, dtype)
         return self.call(_MAX_POOL[spatial - 1], x, list(kernel), list(form["strides"]), 0, list(form["dilations"]))
 
-    def sum_pool(self, x: TorchTensor, kernel: Sequence[int], **form: Unpack[Strides]) -> TorchTensor:
+    def sum_pool(self, x: TorchTensor, kernel: Ints, **form: Unpack[Strides]) -> TorchTensor:
         _spatial(kernel, "pools")
         return self.call(functions.sum_pool, x, list(kernel), list(form["strides"]), list(form["dilations"]))
 
@@ -68,7 +67,7 @@ class TorchWindowFamily(TorchTensorFamily):
         return self.call(torch.fft.ifft if inverse else torch.fft.fft, x, dim=axis)
 
 
-def _spatial(axes: Sequence[int], verb: str) -> int:
+def _spatial(axes: Ints, verb: str) -> int:
     """How many spatial axes these are."""
     if not 1 <= len(axes) <= 3:
         raise UnsupportedOperator(f"torch {verb} 1 to 3 spatial axes, not {len(axes)}")

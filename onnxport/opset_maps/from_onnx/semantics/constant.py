@@ -14,7 +14,7 @@ from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Tensor, UnknownUntilRun, all_known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Ints, Tensor, UnknownUntilRun, all_known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -158,7 +158,7 @@ def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: Norma
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomNormal <shape = [50], mean = 7.0, scale = 0.001> () y = Round(x)}")],
 )
-def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[NormalAttributes]) -> Tensor:
+def random_normal(xp: Namespace, *, shape: Ints, **form: Unpack[NormalAttributes]) -> Tensor:
     """Normally distributed."""
     return _normal(xp, shape, _drawn_dtype(form.get("dtype")), form)
 
@@ -168,7 +168,7 @@ def random_normal(xp: Namespace, *, shape: Sequence[int], **form: Unpack[NormalA
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
 )
-def random_uniform(xp: Namespace, *, shape: Sequence[int], **form: Unpack[UniformAttributes]) -> Tensor:
+def random_uniform(xp: Namespace, *, shape: Ints, **form: Unpack[UniformAttributes]) -> Tensor:
     """Uniformly distributed."""
     return _uniform(xp, shape, _drawn_dtype(form.get("dtype")), form)
 

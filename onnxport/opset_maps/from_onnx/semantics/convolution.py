@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Unpack, cast
@@ -14,12 +13,12 @@ import onnx_ir as ir
 from onnxport.opset_maps.from_onnx.axes import number, part, per_axis, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, InvalidOperand, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, InvalidOperand, Tensor, host_array, known
 from onnxport.opset_maps.from_onnx.windows import WindowAttributes, windows
 from onnxport.opset_maps.maps import onnx
 
 
-def kernel_size(xp: Namespace, w: Tensor, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
+def kernel_size(xp: Namespace, w: Tensor, kernel_shape: Ints | None) -> tuple[int, ...]:
     """Size of the windows: the attribute, or that of the weight."""
     # That of a computed weight may be dynamic; only padding by SAME asks for it, and says so when it does.
     return tuple(kernel_shape) if kernel_shape else cast(tuple[int, ...], xp.shape(w)[2:])
@@ -29,7 +28,7 @@ class ConvAttributes(WindowAttributes, total=False):
     """Attributes of a convolution."""
 
     group: int
-    kernel_shape: Sequence[int] | None
+    kernel_shape: Ints | None
 
 
 @onnx.op("Conv", versions=(1, 11, 22))
@@ -40,7 +39,7 @@ def conv(
     b: Tensor | None = None,
     *,
     group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
+    kernel_shape: Ints | None = None,
     **window: Unpack[WindowAttributes],
 ) -> Tensor:
     """Cross-correlation."""
@@ -53,9 +52,9 @@ def conv(
 class TransposedAttributes(WindowAttributes, total=False):
     """Attributes of a transposed convolution, its groups aside."""
 
-    kernel_shape: Sequence[int] | None
-    output_padding: Sequence[int] | None
-    output_shape: Sequence[int] | None
+    kernel_shape: Ints | None
+    output_padding: Ints | None
+    output_shape: Ints | None
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,12 @@ def transposed_windows(
     w: Tensor,
     *,
     auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    kernel_shape: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    dilations: Ints | None = None,
+    kernel_shape: Ints | None = None,
+    output_padding: Ints | None = None,
+    output_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
 ) -> TransposedGeometry:
     """The windows of a transposed convolution of x with w.
 
@@ -119,13 +118,7 @@ def transposed_windows(
 
 @onnx.op("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    group: int = 1,
-    **window: Unpack[TransposedAttributes],
+    xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int, **window: Unpack[TransposedAttributes]
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
     form = transposed_windows(xp, x, w, **window)
@@ -156,7 +149,7 @@ def deform_conv(
     mask: Tensor | None = None,
     *,
     group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
+    kernel_shape: Ints | None = None,
     offset_group: int = 1,
     **window: Unpack[WindowAttributes],
 ) -> Tensor:

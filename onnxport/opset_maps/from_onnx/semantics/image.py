@@ -14,7 +14,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import per_axis, real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, all_known, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, Tensor, UnknownUntilRun, all_known, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 # A number where it is known at import, else a scalar tensor.
@@ -209,7 +209,7 @@ class ResizeAttributes(TypedDict, total=False):
     """Attributes of Resize."""
 
     antialias: int
-    axes: Sequence[int] | None
+    axes: Ints | None
     coordinate_transformation_mode: str
     cubic_coeff_a: float
     exclude_outside: int

@@ -117,14 +117,7 @@ def unique(xp: Namespace, x: Tensor, *, axis: int | None = None, sorted: int = 1
 
 @onnx.op("TopK", versions=(1, 10, 11, 24))
 def top_k(
-    xp: Namespace,
-    x: Tensor,
-    count: Host | None = None,
-    *,
-    k: int = 0,
-    axis: int = -1,
-    largest: int = 1,
-    sorted: int = 1,
+    xp: Namespace, x: Tensor, count: Host | None = None, *, k: int = 0, axis: int, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
     """The k greatest or least elements along an axis, in order, and their indices."""
     n = scalar(count) if count is not None else k

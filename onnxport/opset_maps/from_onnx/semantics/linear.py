@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.axes import per_axis
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor, known
+from onnxport.opset_maps.from_onnx.values import InvalidOperand, Strings, Tensor, known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -58,7 +58,7 @@ def einsum(xp: Namespace, *xs: Tensor, equation: str) -> Tensor:
     return xp.einsum(equation, *xs)
 
 
-def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Sequence[str]) -> None:
+def _check_labels(xp: Namespace, xs: Sequence[Tensor], terms: Strings) -> None:
     """Refuses sizes that one label can't stand for.
 
     Raises:

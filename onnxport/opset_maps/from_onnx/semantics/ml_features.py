@@ -15,7 +15,7 @@ from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.cases import graph, ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows, ml_op
-from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
+from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
 
 
 @ml_op(
@@ -24,7 +24,7 @@ from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
         "float[N, 3] x", "float[N, 3] y", "Scaler <offset = [0.5, 1.0, -2.0], scale = [2.0, 0.25, 1.5]>", f32(5, 3)
     ),
 )
-def scaler(xp: Namespace, x: Tensor, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Tensor:
+def scaler(xp: Namespace, x: Tensor, *, offset: Reals = (), scale: Reals = ()) -> Tensor:
     """(x - offset) scale, one of each a feature or one for all; FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
     x = xp.subtract(x, xp.constant(np.asarray(offset, np.float32))) if len(offset) else x
@@ -68,8 +68,8 @@ def imputer(
     xp: Namespace,
     x: Tensor,
     *,
-    imputed_value_floats: Sequence[float] = (),
-    imputed_value_int64s: Sequence[int] = (),
+    imputed_value_floats: Reals = (),
+    imputed_value_int64s: Ints = (),
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Tensor:
@@ -104,7 +104,7 @@ def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
         f32(4, 1),
     ),
 )
-def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int] = ()) -> Tensor:
+def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Ints = ()) -> Tensor:
     """Inputs side by side as FLOAT, each cut or filled with zeros to its width."""
     columns = []
     for index, x in enumerate(xs):
@@ -121,20 +121,13 @@ def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Sequence[int
     return xp.concat(columns, 1)
 
 
-def _keys(values: Sequence[Any] | np.ndarray[Any, Any], dtype: ir.DataType) -> np.ndarray[Any, Any]:
+def _keys(values: Sequence[Any] | Array, dtype: ir.DataType) -> Array:
     if dtype == ir.DataType.STRING:
         return np.asarray(values, object)
     return np.asarray(values, dtype.numpy())
 
 
-def _mapped(
-    xp: Namespace,
-    x: Tensor,
-    keys: np.ndarray[Any, Any],
-    values: np.ndarray[Any, Any],
-    dtype: ir.DataType,
-    default: object,
-) -> Tensor:
+def _mapped(xp: Namespace, x: Tensor, keys: Array, values: Array, dtype: ir.DataType, default: object) -> Tensor:
     """For each element of x the value that belongs to its key, or the default: the last of the values."""
     place = xp.lookup(x, keys)
     filled = np.concatenate([values, np.asarray([default], values.dtype)])
@@ -142,9 +135,7 @@ def _mapped(
     return xp.take(xp.constant(filled, dtype), place, 0)
 
 
-def _translated(
-    xp: Namespace, x: Tensor, numbers: np.ndarray[Any, Any], texts: Sequence[str], number: int, text: str
-) -> Tensor:
+def _translated(xp: Namespace, x: Tensor, numbers: Array, texts: Strings, number: int, text: str) -> Tensor:
     """Strings as the INT64 numbers of the same places, or the other way round; `number` and `text` are the defaults."""
     words = np.asarray(texts, object)
     if xp.dtype(x) == ir.DataType.STRING:
@@ -163,12 +154,7 @@ def _translated(
     ),
 )
 def label_encoder_1(
-    xp: Namespace,
-    x: Tensor,
-    *,
-    classes_strings: Sequence[str] = (),
-    default_int64: int = -1,
-    default_string: str = "_Unused",
+    xp: Namespace, x: Tensor, *, classes_strings: Strings = (), default_int64: int = -1, default_string: str = "_Unused"
 ) -> Tensor:
     """The place of a string among the classes, or the string at a place."""
     return _translated(xp, x, np.arange(len(classes_strings)), classes_strings, default_int64, default_string)
@@ -183,13 +169,13 @@ def label_encoder(
     default_int64: int = -1,
     default_string: str = "_Unused",
     default_tensor: HostValue | None = None,
-    keys_floats: Sequence[float] = (),
-    keys_int64s: Sequence[int] = (),
-    keys_strings: Sequence[str] = (),
+    keys_floats: Reals = (),
+    keys_int64s: Ints = (),
+    keys_strings: Strings = (),
     keys_tensor: HostValue | None = None,
-    values_floats: Sequence[float] = (),
-    values_int64s: Sequence[int] = (),
-    values_strings: Sequence[str] = (),
+    values_floats: Reals = (),
+    values_int64s: Ints = (),
+    values_strings: Strings = (),
     values_tensor: HostValue | None = None,
 ) -> Tensor:
     """The value that belongs to each key; from version 4 on NaN is a key like any other, before it equals nothing."""
@@ -223,8 +209,8 @@ def category_mapper(
     xp: Namespace,
     x: Tensor,
     *,
-    cats_int64s: Sequence[int] = (),
-    cats_strings: Sequence[str] = (),
+    cats_int64s: Ints = (),
+    cats_strings: Strings = (),
     default_int64: int = -1,
     default_string: str = "_Unused",
 ) -> Tensor:
@@ -234,13 +220,13 @@ def category_mapper(
 
 @ml_op("OneHotEncoder", ml_node("int64[N] x", "float[N, 3] y", "OneHotEncoder <cats_int64s = [3, -1, 0]>", i64(9)))
 def one_hot_encoder(
-    xp: Namespace, x: Tensor, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
+    xp: Namespace, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Strings = (), zeros: int = 1
 ) -> Tensor:
     """A new last axis, 1 at the category's place; all 0 for a value that is no category. FLOAT."""
     if not zeros:
         raise UnsupportedOperator("zeros=0 makes an unknown category an error, which a traced graph can't raise")
     if cats_strings:
-        keys: np.ndarray[Any, Any] = np.asarray(cats_strings, object)
+        keys: Array = np.asarray(cats_strings, object)
     else:
         keys = np.asarray(cats_int64s, np.int64)
         x = xp.astype(x, ir.DataType.INT64)
@@ -257,7 +243,7 @@ def one_hot_encoder(
     ),
 )
 def zip_map(
-    xp: Namespace, x: Tensor, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
+    xp: Namespace, x: Tensor, *, classlabels_int64s: Ints = (), classlabels_strings: Strings = ()
 ) -> dict[Any, Tensor]:
     """The columns of x under their labels: one map of vectors, where ONNX has a sequence of maps, a row each."""
     labels: Sequence[Any] = classlabels_strings or classlabels_int64s
@@ -274,7 +260,7 @@ def zip_map(
     ),
 )
 def dict_vectorizer(
-    xp: Namespace, x: dict[Any, Tensor], *, int64_vocabulary: Sequence[int] = (), string_vocabulary: Sequence[str] = ()
+    xp: Namespace, x: dict[Any, Tensor], *, int64_vocabulary: Ints = (), string_vocabulary: Strings = ()
 ) -> Tensor:
     """The values of a map in the order of the vocabulary, 0 for keys that it lacks."""
     vocabulary: Sequence[Any] = string_vocabulary or int64_vocabulary

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor
-
-Array = np.ndarray[Any, Any]
+from onnxport.opset_maps.from_onnx.values import Array, Tensor
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 

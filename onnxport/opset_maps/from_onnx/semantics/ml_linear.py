@@ -15,12 +15,10 @@ from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_float_rows, labels_of, ml_op
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
-from onnxport.opset_maps.from_onnx.values import Tensor, known
-
-Array = np.ndarray[Any, Any]
+from onnxport.opset_maps.from_onnx.values import Array, Ints, Reals, Strings, Tensor, known
 
 
-def _float(values: Sequence[float], shape: tuple[int, ...]) -> Array:
+def _float(values: Reals, shape: tuple[int, ...]) -> Array:
     return np.asarray(values, np.float32).reshape(shape)
 
 
@@ -39,13 +37,7 @@ def _product(xp: Namespace, rows: Tensor, matrix: Array) -> Tensor:
     ),
 )
 def linear_regressor(
-    xp: Namespace,
-    x: Tensor,
-    *,
-    coefficients: Sequence[float],
-    intercepts: Sequence[float] = (),
-    post_transform: str = "NONE",
-    targets: int = 1,
+    xp: Namespace, x: Tensor, *, coefficients: Reals, intercepts: Reals = (), post_transform: str, targets: int
 ) -> Tensor:
     """x coefficients^T + intercepts."""
     scores = _product(xp, as_float_rows(xp, x), _float(coefficients, (targets, -1)))
@@ -68,10 +60,10 @@ def linear_classifier(
     xp: Namespace,
     x: Tensor,
     *,
-    classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (),
-    coefficients: Sequence[float],
-    intercepts: Sequence[float] = (),
+    classlabels_ints: Ints = (),
+    classlabels_strings: Strings = (),
+    coefficients: Reals,
+    intercepts: Reals = (),
     multi_class: int = 0,
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
@@ -91,7 +83,7 @@ def linear_classifier(
     return label, transformed(xp, scores, post_transform) if post_transform == "PROBIT" else scores
 
 
-def _rows_of(xp: Namespace, rows: Tensor, coefficients: Sequence[float]) -> int:
+def _rows_of(xp: Namespace, rows: Tensor, coefficients: Reals) -> int:
     features = xp.shape(rows)[1]
     if not known(features):
         raise UnsupportedOperator(
@@ -100,7 +92,7 @@ def _rows_of(xp: Namespace, rows: Tensor, coefficients: Sequence[float]) -> int:
     return len(coefficients) // int(features)
 
 
-def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kernel_params: Sequence[float]) -> Tensor:
+def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kernel_params: Reals) -> Tensor:
     """[rows, vectors]: the kernel of each row with each vector; parameters are gamma, coef0, degree."""
     gamma, coef0, degree = (*kernel_params, *(0.0,) * 3)[:3]
     if kernel_type == "RBF":
@@ -132,14 +124,14 @@ def svm_regressor(
     xp: Namespace,
     x: Tensor,
     *,
-    coefficients: Sequence[float],
-    kernel_params: Sequence[float] = (),
+    coefficients: Reals,
+    kernel_params: Reals = (),
     kernel_type: str = "LINEAR",
     n_supports: int = 0,
     one_class: int = 0,
     post_transform: str = "NONE",
-    rho: Sequence[float] = (0.0,),
-    support_vectors: Sequence[float] = (),
+    rho: Reals = (0.0,),
+    support_vectors: Reals = (),
 ) -> Tensor:
     """Weighted sum of the kernels plus rho; a one-class machine gives its sign."""
     if post_transform != "NONE":
@@ -167,17 +159,17 @@ def svm_classifier(
     xp: Namespace,
     x: Tensor,
     *,
-    classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (),
-    coefficients: Sequence[float],
-    kernel_params: Sequence[float] = (),
+    classlabels_ints: Ints = (),
+    classlabels_strings: Strings = (),
+    coefficients: Reals,
+    kernel_params: Reals = (),
     kernel_type: str = "LINEAR",
     post_transform: str = "NONE",
-    prob_a: Sequence[float] = (),
-    prob_b: Sequence[float] = (),
-    rho: Sequence[float] = (0.0,),
-    support_vectors: Sequence[float] = (),
-    vectors_per_class: Sequence[int] = (),
+    prob_a: Reals = (),
+    prob_b: Reals = (),
+    rho: Reals = (0.0,),
+    support_vectors: Reals = (),
+    vectors_per_class: Ints = (),
 ) -> tuple[Tensor, Tensor]:
     """libsvm's one-against-one classifier: label by votes; scores are those of the pairs, or probabilities coupled from them."""
     rows = as_float_rows(xp, x)
@@ -202,8 +194,8 @@ def svm_classifier(
 def _linear_machine(
     xp: Namespace,
     rows: Tensor,
-    coefficients: Sequence[float],
-    rho: Sequence[float],
+    coefficients: Reals,
+    rho: Reals,
     labels: Sequence[Any],
     probabilities: bool,
     post_transform: str,
@@ -222,7 +214,7 @@ def _linear_machine(
     return labels_of(xp, winner, labels), transformed(xp, scores, post_transform)
 
 
-def _pair_weights(coefficients: Sequence[float], per_class: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Array:
+def _pair_weights(coefficients: Reals, per_class: Ints, pairs: Sequence[tuple[int, int]]) -> Array:
     """[pairs, vectors]: the dual coefficients of each pair of classes, zero for vectors of other classes.
 
     Coefficients are [classes - 1, vectors]; a vector of class i holds the one against class j in row j - 1 for j > i and in
@@ -248,7 +240,7 @@ def _votes(xp: Namespace, duels: Tensor, pairs: Sequence[tuple[int, int]], class
     return xp.add(_product(xp, won, first), _product(xp, lost, second))
 
 
-def _pair_probabilities(xp: Namespace, duels: Tensor, prob_a: Sequence[float], prob_b: Sequence[float]) -> Tensor:
+def _pair_probabilities(xp: Namespace, duels: Tensor, prob_a: Reals, prob_b: Reals) -> Tensor:
     """Platt's probability of each pair's first class: 1 / (1 + exp(a score + b)), kept off 0 and 1 by 1e-7."""
     a, b = (xp.constant(_float(values, (len(values),))) for values in (prob_a, prob_b))
     chance = xp.sigmoid(xp.negative(xp.add(xp.multiply(duels, a), b)))

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import Case
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx
 from onnxport.opset_maps.registry import Function
 
@@ -20,7 +20,7 @@ ML = "ai.onnx.ml"
 _ZERO = 1e-7  # SOFTMAX_ZERO leaves scores of smaller magnitude out (onnxruntime, ml_common.h)
 
 
-def ml_op(op_type: str, *cases: Case, versions: Sequence[int] = (1,)) -> Callable[[Function], Function]:
+def ml_op(op_type: str, *cases: Case, versions: Ints = (1,)) -> Callable[[Function], Function]:
     """Registers the decorated function for an operator of ai.onnx.ml."""
     return onnx.op(op_type, versions=versions, domain=ML, cases=cases)
 

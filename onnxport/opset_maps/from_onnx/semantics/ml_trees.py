@@ -22,7 +22,6 @@ from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
     LT,
     MEMBER,
     NEQ,
-    Array,
     Forest,
     aggregate,
     aggregated,
@@ -30,7 +29,7 @@ from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
 )
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
-from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
+from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
 
 _MODES = {
     "BRANCH_LEQ": LEQ,
@@ -46,12 +45,12 @@ _MODES = {
 _MAX_TABLE = 1 << 28
 
 
-def _base(base_values: Sequence[float], as_tensor: HostValue | None, dtype: np.dtype) -> Array | None:
+def _base(base_values: Reals, as_tensor: HostValue | None, dtype: np.dtype) -> Array | None:
     result = np.asarray(base_values, dtype) if as_tensor is None else as_tensor.array.astype(dtype)
     return result if result.size else None
 
 
-def _numbers(values: Sequence[float], as_tensor: HostValue | None) -> Array:
+def _numbers(values: Reals, as_tensor: HostValue | None) -> Array:
     return np.asarray(values, np.float32) if as_tensor is None else as_tensor.array
 
 
@@ -73,16 +72,16 @@ def _computed_in(xp: Namespace, x: Tensor, double: bool) -> Tensor:
 class NodeAttributes(TypedDict, total=False):
     """The nodes of an ensemble, one element a node."""
 
-    nodes_falsenodeids: Sequence[int]
-    nodes_featureids: Sequence[int]
-    nodes_hitrates: Sequence[float]
+    nodes_falsenodeids: Ints
+    nodes_featureids: Ints
+    nodes_hitrates: Reals
     nodes_hitrates_as_tensor: HostValue | None
-    nodes_missing_value_tracks_true: Sequence[int]
-    nodes_modes: Sequence[str]
-    nodes_nodeids: Sequence[int]
-    nodes_treeids: Sequence[int]
-    nodes_truenodeids: Sequence[int]
-    nodes_values: Sequence[float]
+    nodes_missing_value_tracks_true: Ints
+    nodes_modes: Strings
+    nodes_nodeids: Ints
+    nodes_treeids: Ints
+    nodes_truenodeids: Ints
+    nodes_values: Reals
     nodes_values_as_tensor: HostValue | None
 
 
@@ -97,9 +96,9 @@ class LeafWeights:
         weights: how much.
     """
 
-    trees: Sequence[int]
-    nodes: Sequence[int]
-    targets: Sequence[int]
+    trees: Ints
+    nodes: Ints
+    targets: Ints
     weights: Array
 
 
@@ -158,14 +157,14 @@ def tree_ensemble_regressor(
     x: Tensor,
     *,
     aggregate_function: str = "SUM",
-    base_values: Sequence[float] = (),
+    base_values: Reals = (),
     base_values_as_tensor: HostValue | None = None,
     n_targets: int = 1,
     post_transform: str = "NONE",
-    target_ids: Sequence[int] = (),
-    target_nodeids: Sequence[int] = (),
-    target_treeids: Sequence[int] = (),
-    target_weights: Sequence[float] = (),
+    target_ids: Ints = (),
+    target_nodeids: Ints = (),
+    target_treeids: Ints = (),
+    target_weights: Reals = (),
     target_weights_as_tensor: HostValue | None = None,
     **nodes: Unpack[NodeAttributes],
 ) -> Tensor:
@@ -205,15 +204,15 @@ def tree_ensemble_classifier(
     xp: Namespace,
     x: Tensor,
     *,
-    base_values: Sequence[float] = (),
+    base_values: Reals = (),
     base_values_as_tensor: HostValue | None = None,
-    class_ids: Sequence[int] = (),
-    class_nodeids: Sequence[int] = (),
-    class_treeids: Sequence[int] = (),
-    class_weights: Sequence[float] = (),
+    class_ids: Ints = (),
+    class_nodeids: Ints = (),
+    class_treeids: Ints = (),
+    class_weights: Reals = (),
     class_weights_as_tensor: HostValue | None = None,
-    classlabels_int64s: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (),
+    classlabels_int64s: Ints = (),
+    classlabels_strings: Strings = (),
     post_transform: str = "NONE",
     **nodes: Unpack[NodeAttributes],
 ) -> tuple[Tensor, Tensor]:
@@ -327,21 +326,21 @@ def tree_ensemble(
     x: Tensor,
     *,
     aggregate_function: int = 1,
-    leaf_targetids: Sequence[int] = (),
+    leaf_targetids: Ints = (),
     leaf_weights: HostValue,
     membership_values: HostValue | None = None,
     n_targets: int = 1,
-    nodes_falseleafs: Sequence[int] = (),
-    nodes_falsenodeids: Sequence[int] = (),
-    nodes_featureids: Sequence[int] = (),
+    nodes_falseleafs: Ints = (),
+    nodes_falsenodeids: Ints = (),
+    nodes_featureids: Ints = (),
     nodes_hitrates: HostValue | None = None,
-    nodes_missing_value_tracks_true: Sequence[int] = (),
+    nodes_missing_value_tracks_true: Ints = (),
     nodes_modes: HostValue,
     nodes_splits: HostValue,
-    nodes_truenodeids: Sequence[int] = (),
-    nodes_trueleafs: Sequence[int] = (),
+    nodes_truenodeids: Ints = (),
+    nodes_trueleafs: Ints = (),
     post_transform: int = 0,
-    tree_roots: Sequence[int] = (),
+    tree_roots: Ints = (),
 ) -> Tensor:
     """Sum, average, least or greatest leaf weight of each target, in the type of x.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack
 
 import onnx_ir as ir
@@ -11,11 +10,11 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Tensor
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
-def _standardised(xp: Namespace, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def _standardised(xp: Namespace, x: Tensor, axes: Ints, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """x less its mean and divided by its deviation along axes; the mean; the inverse deviation."""
     centre = xp.mean(x, tuple(axes), True)
     deviation = xp.subtract(x, centre)

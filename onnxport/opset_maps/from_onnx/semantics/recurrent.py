@@ -14,7 +14,7 @@ from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
-from onnxport.opset_maps.from_onnx.values import Int, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
@@ -23,9 +23,9 @@ Activation = Callable[[Tensor], Tensor]
 class RecurrentAttributes(TypedDict, total=False):
     """Attributes of RNN, GRU and LSTM; the last two belong to one operator each."""
 
-    activation_alpha: Sequence[float]
-    activation_beta: Sequence[float]
-    activations: Sequence[str]
+    activation_alpha: Reals
+    activation_beta: Reals
+    activations: Strings
     clip: float | None
     direction: str
     hidden_size: int | None
@@ -84,7 +84,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], dict[str, float]]] = {
 
 
 def _activations(
-    xp: Namespace, attributes: RecurrentAttributes, defaults: Sequence[str], directions: int
+    xp: Namespace, attributes: RecurrentAttributes, defaults: Strings, directions: int
 ) -> list[list[Activation]]:
     """The activations of each direction; alphas and betas go in order to the activations that take one."""
     needed = len(defaults) * directions
@@ -249,7 +249,7 @@ def _lstm_step(d: Direction, states: Sequence[Tensor], xw: Tensor) -> tuple[Tens
     return xp.multiply(gate(1, d.peepholes[1], new_c), h_of(new_c)), new_c
 
 
-def _recurrent(cell: Cell, defaults: Sequence[str]) -> Callable[..., tuple[Tensor, ...]]:
+def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...]]:
     """The operator of a cell, with its default activations."""
 
     def operator(

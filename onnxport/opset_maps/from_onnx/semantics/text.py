@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows
-from onnxport.opset_maps.from_onnx.values import InvalidOperand, Tensor
+from onnxport.opset_maps.from_onnx.values import Array, Ints, InvalidOperand, Reals, Strings, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
@@ -37,7 +37,7 @@ def string_normalizer(
     case_change_action: str = "NONE",
     is_case_sensitive: int = 0,
     locale: str = "",
-    stopwords: Sequence[str] = (),
+    stopwords: Strings = (),
 ) -> Tensor:
     """Strings without stopwords, their case changed; one empty string where none is left. Case follows Unicode, not `locale`."""
     rank = xp.ndim(x)
@@ -64,11 +64,11 @@ def tf_idf_vectorizer(
     max_skip_count: int,
     min_gram_length: int,
     mode: str,
-    ngram_counts: Sequence[int],
-    ngram_indexes: Sequence[int],
-    pool_int64s: Sequence[int] = (),
-    pool_strings: Sequence[str] = (),
-    weights: Sequence[float] = (),
+    ngram_counts: Ints,
+    ngram_indexes: Ints,
+    pool_int64s: Ints = (),
+    pool_strings: Strings = (),
+    weights: Reals = (),
 ) -> Tensor:
     """Weighted counts (TFIDF), counts (TF) or weighted presence (IDF) of the pool's n-grams in each row; FLOAT."""
     if mode not in ("TF", "IDF", "TFIDF"):
@@ -98,9 +98,7 @@ def tf_idf_vectorizer(
     return counts if xp.ndim(x) == 2 else xp.squeeze(counts, (0,))
 
 
-def _grams(
-    pool: Sequence[Any], tokens: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
-) -> list[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+def _grams(pool: Sequence[Any], tokens: Sequence[Any], starts: Ints, columns: Ints) -> list[tuple[int, Array, Array]]:
     """For each length the n-grams of the pool as token numbers [grams, length], and their output columns."""
     number = {token: index for index, token in enumerate(tokens)}
     coded = np.asarray([number[token] for token in pool], np.int64)
@@ -115,7 +113,7 @@ def _grams(
     return results
 
 
-def _places(xp: Namespace, ids: Tensor, grams: np.ndarray[Any, Any], stride: int) -> Tensor:
+def _places(xp: Namespace, ids: Tensor, grams: Array, stride: int) -> Tensor:
     """INT64 [rows, windows]: which n-gram starts at each place, -1 for none.
 
     A window is matched token by token: the place of its beginning among the beginnings of the n-grams and the next token make

@@ -16,6 +16,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
 from onnxport.opset_maps.from_onnx.carriers import NAMES, carrier
+from onnxport.opset_maps.from_onnx.values import Array, Ints
 
 _EXPERIMENTAL = tf.dtypes.experimental
 
@@ -33,7 +34,7 @@ def held_in(dtype: ir.DataType) -> tf.DType:
     return tf.as_dtype(carrier(dtype))
 
 
-def tensor_of(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
+def tensor_of(array: Array, dtype: ir.DataType | None = None) -> tf.Tensor:
     """A constant of a NumPy array: strings as objects, 4-bit and small float types in the type that carries them."""
     if array.dtype.kind in "OUS":
         flat = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
@@ -41,7 +42,7 @@ def tensor_of(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> 
     return tf.constant(held_array(array, dtype))
 
 
-def held_array(array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:
+def held_array(array: Array, dtype: ir.DataType | None = None) -> Array:
     """`array` in an element type that TensorFlow has, its numbers unchanged."""
     if array.dtype.kind in "OUS":
         return array
@@ -162,7 +163,7 @@ _SUPPORTED: dict[tuple[str, tf.DType], bool] = {}
 def widened(
     key: str,
     function: Callable[..., Any],
-    trial: Sequence[Sequence[int]],
+    trial: Sequence[Ints],
     xs: Sequence[tf.Tensor],
     *,
     exact: bool = False,
@@ -192,7 +193,7 @@ def widened(
     raise UnsupportedOperator(f"TensorFlow computes no {key} of {dtype.name}")
 
 
-def _supported(key: str, function: Callable[..., Any], dtype: tf.DType, trial: Sequence[Sequence[int]]) -> bool:
+def _supported(key: str, function: Callable[..., Any], dtype: tf.DType, trial: Sequence[Ints]) -> bool:
     known = _SUPPORTED.get((key, dtype))
     if known is None:
         with tf.init_scope():  # kernels are tried on real values, whatever graph is being traced

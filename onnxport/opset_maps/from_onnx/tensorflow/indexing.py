@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.tensorflow.elements import tensor_of, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Int, Reduction, known
+from onnxport.opset_maps.from_onnx.values import Array, Int, Reduction, known
 
 # Up to so many keys, comparing with all of them is cheaper than a search.
 _FEW = 16
@@ -134,7 +132,7 @@ class TensorFlowIndexingFamily(TensorFlowTensorFamily):
             tf.argsort(x, axis, direction="DESCENDING" if descending else "ASCENDING", stable=True), tf.int64
         )
 
-    def lookup(self, x: tf.Tensor, keys: np.ndarray[Any, Any]) -> tf.Tensor:
+    def lookup(self, x: tf.Tensor, keys: Array) -> tf.Tensor:
         if keys.dtype.kind == "f" or len(keys) <= _FEW:
             return super().lookup(x, keys)
         text = keys.dtype.kind == "O"

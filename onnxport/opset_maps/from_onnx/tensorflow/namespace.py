@@ -9,7 +9,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
-from onnxport.opset_maps.from_onnx.namespace import NodeCall
+from onnxport.opset_maps.from_onnx.namespace import Call
 from onnxport.opset_maps.from_onnx.operands import Operand
 from onnxport.opset_maps.from_onnx.tensorflow.control import TensorFlowControlFamily
 from onnxport.opset_maps.from_onnx.tensorflow.elementwise import TensorFlowElementwiseFamily
@@ -55,7 +55,7 @@ class TensorFlowArrays(
         return self._reads[value, place]
 
     def defer(
-        self, call: NodeCall, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
+        self, call: Call, operands: Sequence[Operand], outputs: Sequence[ir.Value], error: UnknownUntilRun
     ) -> Any:
         self.deferred += 1
         return super().defer(call, operands, outputs, error)

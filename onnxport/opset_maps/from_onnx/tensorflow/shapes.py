@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import Axes, Int, PadMode, Pads, all_known, known
+from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, all_known, known
 
 _REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
     "sum": tf.reduce_sum,
@@ -62,18 +62,18 @@ def _arg_extreme(name: str, function: Callable[..., tf.Tensor]) -> Callable[...,
 class TensorFlowShapeFamily(TensorFlowTensorFamily):
     """Elements in another order or number, and what is computed along axes."""
 
-    def permute_dims(self, x: tf.Tensor, axes: Sequence[int]) -> tf.Tensor:
+    def permute_dims(self, x: tf.Tensor, axes: Ints) -> tf.Tensor:
         return tf.transpose(x, list(axes))
 
     def reshape(self, x: tf.Tensor, shape: Sequence[Int]) -> tf.Tensor:
         return with_shape(tf.reshape(x, size_vector(shape)), shape)
 
-    def expand_dims(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
+    def expand_dims(self, x: tf.Tensor, axis: Ints) -> tf.Tensor:
         for place in sorted(axis):
             x = tf.expand_dims(x, place)
         return x
 
-    def squeeze(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
+    def squeeze(self, x: tf.Tensor, axis: Ints) -> tf.Tensor:
         return tf.squeeze(x, sorted(axis)) if len(axis) else x
 
     def concat(self, xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
@@ -94,7 +94,7 @@ class TensorFlowShapeFamily(TensorFlowTensorFamily):
         pairs = zip([1] * (rank - len(own)) + list(own), [1] * (rank - len(shape)) + list(shape), strict=True)
         return with_shape(tf.broadcast_to(x, target), [_joint(a, b) for a, b in pairs])
 
-    def flip(self, x: tf.Tensor, axis: Sequence[int]) -> tf.Tensor:
+    def flip(self, x: tf.Tensor, axis: Ints) -> tf.Tensor:
         return tf.reverse(x, list(axis))
 
     def tile(self, x: tf.Tensor, repeats: Sequence[Int]) -> tf.Tensor:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +14,17 @@ import tensorflow as tf
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.tensorflow.elements import OF_TF, converted, held_in, power_of_two, tensor_of
-from onnxport.opset_maps.from_onnx.values import Host, Int, IntOp, Law, UnknownUntilRun, all_known, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    Array,
+    Host,
+    Int,
+    IntOp,
+    Law,
+    UnknownUntilRun,
+    all_known,
+    host_array,
+    known,
+)
 
 
 def size(n: Int | tf.Tensor) -> tf.Tensor:
@@ -96,7 +106,7 @@ class TensorFlowTensorFamily(Namespace):
     def dtype(self, x: tf.Tensor) -> ir.DataType:
         return OF_TF[x.dtype]
 
-    def constant(self, array: np.ndarray[Any, Any], dtype: ir.DataType | None = None) -> tf.Tensor:
+    def constant(self, array: Array, dtype: ir.DataType | None = None) -> tf.Tensor:
         return tensor_of(np.asarray(array), dtype)
 
     def from_host(self, array: Host, dtype: ir.DataType) -> tf.Tensor:

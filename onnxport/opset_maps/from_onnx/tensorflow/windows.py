@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Unpack
 
@@ -19,7 +19,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
-from onnxport.opset_maps.from_onnx.values import GroupedStrides, Int, PaddedStrides, Strides, known
+from onnxport.opset_maps.from_onnx.values import GroupedStrides, Int, Ints, PaddedStrides, Strides, known
 
 
 class TensorFlowWindowFamily(TensorFlowTensorFamily):
@@ -93,18 +93,18 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
             return (n - 1) * stride + kernel
         return self.int_op("add", self.int_op("mul", self.int_op("sub", n, 1), stride), kernel)
 
-    def max_pool_last(self, x: tf.Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> tf.Tensor:
+    def max_pool_last(self, x: tf.Tensor, kernel: Ints, **form: Unpack[Strides]) -> tf.Tensor:
         """`max_pool` of a channels-last image."""
         return self._pooled(x, kernel, form, _max_pool, self.maximum)
 
-    def sum_pool_last(self, x: tf.Tensor, kernel: Sequence[int], **form: Unpack[Strides]) -> tf.Tensor:
+    def sum_pool_last(self, x: tf.Tensor, kernel: Ints, **form: Unpack[Strides]) -> tf.Tensor:
         """`sum_pool` of a channels-last image."""
         return self._pooled(x, kernel, form, _sum_pool, self.add)
 
     def _pooled(
         self,
         last: tf.Tensor,
-        kernel: Sequence[int],
+        kernel: Ints,
         form: Strides,
         native: Callable[..., tf.Tensor],
         combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
@@ -126,7 +126,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         return reduce(combine, images)
 
 
-def _spread(kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
+def _spread(kernel: tf.Tensor, dilations: Ints) -> tf.Tensor:
     """A kernel (k1, ..., a, b) with zeros between its elements, instead of a dilation that TensorFlow can't compute."""
     if all(d == 1 for d in dilations):
         return kernel
@@ -143,9 +143,7 @@ def _spread(kernel: tf.Tensor, dilations: Sequence[int]) -> tf.Tensor:
     return kernel
 
 
-def _convolved(
-    x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
-) -> tf.Tensor:
+def _convolved(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
     """Convolution of a channels-last, padded image with a kernel (k1, ..., in/groups, out)."""
     if not x.dtype.is_floating or x.dtype in HALVES:  # sums of products, in a type that holds them
         wide = tf.float32 if x.dtype.is_floating else tf.float64
@@ -162,9 +160,7 @@ def _convolved(
     return tf.concat([tf.nn.convolution(a, k, list(strides), "VALID", dilations=list(dilations)) for a, k in parts], -1)
 
 
-def _depthwise(
-    x: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
-) -> tf.Tensor:
+def _depthwise(x: tf.Tensor, kernel: tf.Tensor, strides: Ints, dilations: Ints, groups: int) -> tf.Tensor:
     height, width, _, out = kernel.shape
     filters = tf.reshape(kernel, [height, width, groups, out // groups])
     return tf.nn.depthwise_conv2d(x, filters, [1, *strides, 1], "VALID", dilations=list(dilations))
