@@ -16,7 +16,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, results_of
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
-from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
@@ -92,22 +92,19 @@ class KerasControlFamily(KerasTensorFamily):
         scan_count: int,
     ) -> tuple[Any, ...]:
         """A loop that carries sequences, as its iterations one after the other."""
-        going = True if condition is None else self._truth(condition)
+        going = condition is None or self._truth(condition)
         if trip_count is not None and not known(trip_count):
             raise UnsupportedOperator(_TRIPS_UNKNOWN)
-        scanned: list[list[Any]] = [[] for _ in range(scan_count)]
-        i = 0
-        while going and (trip_count is None or i < int(trip_count)):
-            step = self.eager.constant(np.asarray(i, np.int64)), self.eager.constant(np.asarray(True))
-            result = body(*step, *carried)
-            going = self._truth(result[0])
-            carried = result[1 : 1 + len(carried)]
-            for stack, item in zip(scanned, result[1 + len(carried) :], strict=True):
-                stack.append(item)
-            i += 1
-        if scan_count and not i:
+
+        def step(i: int, *values: Any) -> tuple[Any, ...]:
+            place = self.eager.constant(np.asarray(i, np.int64)), self.eager.constant(np.asarray(True))
+            proceed, *results = body(*place, *values)
+            return (self._truth(proceed), *results)
+
+        finals, scanned = unrolled(step, going, trip_count, carried, scan_count)
+        if scan_count and not scanned[0]:
             raise UnsupportedOperator("a loop that carries a sequence and scans has no iteration")
-        return (*carried, *(self.stack(items, 0) for items in scanned))
+        return (*finals, *(self.stack(items, 0) for items in scanned))
 
     def _truth(self, x: object) -> bool:
         if self.is_symbolic(x) or isinstance(x, Parameter):

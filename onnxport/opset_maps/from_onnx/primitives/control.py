@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Int, Tensor
 
@@ -63,3 +65,29 @@ class ControlFamily(TensorFamily):
         Returns:
             The carried values at the end, then the scan outputs, stacked along a new axis 0.
         """
+
+
+def unrolled(
+    step: Callable[..., tuple[Any, ...]], going: bool, limit: int | None, carried: Sequence[Any], scan_count: int
+) -> tuple[list[Any], list[list[Any]]]:
+    """A loop as its iterations one after the other.
+
+    Args:
+        step: called as ``step(i, *carried)``; gives whether to go on, the next carried values and the elements to be stacked.
+        going: whether there is a first iteration.
+        limit: greatest number of iterations; None is no limit.
+        carried: values carried from iteration to iteration.
+        scan_count: how many elements each iteration gives to be stacked.
+
+    Returns:
+        The carried values at the end, and the elements that each scan output collected.
+    """
+    values, scans, i = list(carried), [list[Any]() for _ in range(scan_count)], 0
+    while going and (limit is None or i < limit):
+        check_time()
+        going, *results = step(i, *values)
+        values, elements = results[: len(values)], results[len(values) :]
+        for scan, item in zip(scans, elements, strict=True):
+            scan.append(item)
+        i += 1
+    return values, scans

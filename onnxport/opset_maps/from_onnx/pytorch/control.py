@@ -13,8 +13,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from onnxport.graph.guard.deadline import check_time
-from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced, twins
@@ -108,27 +107,18 @@ class Loop(nn.Module):
         self.conditional = conditional
 
     def forward(
-        self,
-        trip_count: Int | None,
-        condition: TorchTensor | None,
-        carried: Sequence[Any],
-        captured: Sequence[Any],
-        empty: Sequence[Any],
+        self, trips: Int | None, condition: TorchTensor | None, carried: list[Any], outer: list[Any], empty: list[Any]
     ) -> list[Any]:
         """The carried values at the end, then the scan outputs, stacked along a new axis 0."""
-        values, scans = iterate(
-            lambda *xs: self.body(*xs, *captured),
-            trip_count,
-            condition,
-            carried,
-            len(empty),
-            self.conditional,
-            captured,
-        )
+
+        def body(*xs: torch.Tensor) -> Any:
+            return self.body(*xs, *outer)
+
+        values, scans = _iterated(body, trips, condition, carried, len(empty), self.conditional, outer)
         return values + [_stacked(scan, shape) for scan, shape in zip(scans, empty, strict=True)]
 
 
-def iterate(
+def _iterated(
     body: Callable[..., Any],
     trip_count: Int | None,
     condition: TorchTensor | None,
@@ -140,20 +130,13 @@ def iterate(
     """The carried values after all iterations, and the items that each scan output collected."""
     limit = None if trip_count is None else int(cast(int, trip_count))  # a number, or a tensor that holds one
     device = next((x.device for x in (*carried, *captured) if isinstance(x, torch.Tensor)), None)
-    values = list(carried)
-    scans: list[list[Any]] = [[] for _ in range(scan_count)]
-    going = condition is None or bool(condition)
-    step = 0
-    while going and (limit is None or step < limit):
-        check_time()
-        number = torch.tensor(step, dtype=torch.int64, device=device)
-        results = body(number, torch.tensor(True, device=device), *values)
-        values = list(results[1 : 1 + len(values)])
-        for scan, item in zip(scans, results[1 + len(values) :], strict=True):
-            scan.append(item)
-        going = not conditional or bool(results[0])
-        step += 1
-    return values, scans
+
+    def step(i: int, *values: Any) -> tuple[Any, ...]:
+        number, flag = torch.tensor(i, dtype=torch.int64, device=device), torch.tensor(True, device=device)
+        proceed, *results = body(number, flag, *values)
+        return (not conditional or bool(proceed), *results)
+
+    return unrolled(step, condition is None or bool(condition), limit, carried, scan_count)
 
 
 def _stacked(items: list[Any], empty: tuple[tuple[int, ...], torch.dtype]) -> Any:
@@ -213,7 +196,7 @@ class TorchControlFamily(TorchTensorFamily):
     ) -> tuple[Any, ...]:
         recorder = self.recorder
         if recorder is None:
-            values, collected = iterate(body, trip_count, condition, carried, scan_count, True)
+            values, collected = _iterated(body, trip_count, condition, carried, scan_count, True)
             return (*values, *(_stacked(scan, ((), torch.float32)) for scan in collected))
         sizes = recorder.sizes
         number = example(torch.int64, (), sizes)

@@ -82,14 +82,7 @@ def _non_max_suppression(
 
 
 def roi_align(
-    x: Tensor,
-    rois: Tensor,
-    batch: Tensor,
-    size: tuple[int, int],
-    scale: float,
-    sampling_ratio: int,
-    mode: str,
-    half_pixel: bool,
+    x: Tensor, rois: Tensor, batch: Tensor, size: tuple[int, int], scale: float, samples: int, mode: str, half: bool
 ) -> Tensor:
     """[regions, C, height, width]: mean or maximum of points sampled bilinearly in each bin of a region.
 
@@ -98,13 +91,13 @@ def roi_align(
     result = x.new_zeros((rois.shape[0], x.shape[1], *size))
     for index in range(rois.shape[0]):
         image = x[int(batch[index])]
-        left, top, right, bottom = ((rois[index] * scale) - (0.5 if half_pixel else 0.0)).tolist()
+        left, top, right, bottom = ((rois[index] * scale) - (0.5 if half else 0.0)).tolist()
         extents = [bottom - top, right - left]
-        if not half_pixel:
+        if not half:
             extents = [max(extent, 1.0) for extent in extents]
         grids, counts = [], []
         for start, extent, bins in zip((top, left), extents, size, strict=True):
-            count = sampling_ratio if sampling_ratio > 0 else max(math.ceil(extent / bins), 1)
+            count = samples if samples > 0 else max(math.ceil(extent / bins), 1)
             step = torch.arange(bins * count, dtype=x.dtype, device=x.device)
             grids.append(start + (step + 0.5) * (extent / bins / count))
             counts.append(count)

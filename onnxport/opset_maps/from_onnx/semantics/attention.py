@@ -117,16 +117,10 @@ class AttentionHeads:
 
     @classmethod
     def of(
-        cls,
-        xp: Namespace,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        optional: Sequence[Tensor | None],
-        form: AttentionAttributes,
+        cls, xp: Namespace, q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Tensor | None], form: AttentionAttributes
     ) -> AttentionHeads:
-        """The operands of a node; the optional ones are mask, past key, past value, and how many keys are valid."""
-        mask, past_key, past_value, valid = (*optional, None, None, None, None)[:4]
+        """The operands of a node; the others are mask, past key, past value, and how many keys are valid."""
+        mask, past_key, past_value, valid = (*rest, None, None, None, None)[:4]
         flat = xp.ndim(q) == 3
         key_heads = form.get("kv_num_heads")
         q, k, v = (

@@ -10,7 +10,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.primitives.control import Body
-from onnxport.opset_maps.from_onnx.values import Host, Number, Tensor, host_array
+from onnxport.opset_maps.from_onnx.values import Axes, Host, Number, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
 
 
@@ -40,10 +40,10 @@ def scan(
     *operands: Tensor,
     body: Body,
     num_scan_inputs: int,
-    scan_input_axes: tuple[int, ...] | None = None,
-    scan_input_directions: tuple[int, ...] | None = None,
-    scan_output_axes: tuple[int, ...] | None = None,
-    scan_output_directions: tuple[int, ...] | None = None,
+    scan_input_axes: Axes = None,
+    scan_input_directions: Axes = None,
+    scan_output_axes: Axes = None,
+    scan_output_directions: Axes = None,
 ) -> Any:
     """A body run over the slices of its scan inputs, as a loop."""
     states = operands[: len(operands) - num_scan_inputs]
@@ -81,12 +81,7 @@ def scan(
 
 @onnx.op("Scan", versions=(8,))
 def batched_scan(
-    xp: Namespace,
-    lengths: Host | None,
-    *operands: Tensor,
-    body: Body,
-    num_scan_inputs: int,
-    directions: tuple[int, ...] | None = None,
+    xp: Namespace, lengths: Host | None, *operands: Tensor, body: Body, num_scan_inputs: int, directions: Axes = None
 ) -> Any:
     """Opset 8: axis 0 is a batch, each element of which is scanned along axis 1."""
     if lengths is not None and lengths.size:

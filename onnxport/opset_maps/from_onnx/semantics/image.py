@@ -19,6 +19,7 @@ from onnxport.opset_maps.maps import onnx
 
 # A number where it is known at import, else a scalar tensor.
 Factor: TypeAlias = float | Tensor
+Region: TypeAlias = tuple[float, float] | None  # start and end of a crop along an axis
 
 _DOUBLE = ir.DataType.DOUBLE
 _INT64 = ir.DataType.INT64
@@ -46,7 +47,7 @@ def _gaps(xp: Namespace, width: Factor) -> Any:
     return width - 1 if isinstance(width, float) else xp.maximum(xp.subtract(width, 1.0), 1.0)
 
 
-def _places(xp: Namespace, ours: Int, wanted: Int, scale: Factor, mode: str, roi: tuple[float, float] | None) -> Tensor:
+def _places(xp: Namespace, ours: Int, wanted: Int, scale: Factor, mode: str, roi: Region) -> Tensor:
     """Where along an axis of `ours` elements each of `wanted` results lies.
 
     Source: ONNX operator specification, Resize-19, coordinate_transformation_mode.
@@ -142,13 +143,7 @@ def _taps(
 
 
 def resample(
-    xp: Namespace,
-    x: Tensor,
-    axis: int,
-    wanted: Int,
-    scale: Factor,
-    form: ResizeAttributes,
-    roi: tuple[float, float] | None = None,
+    xp: Namespace, x: Tensor, axis: int, wanted: Int, scale: Factor, form: ResizeAttributes, roi: Region = None
 ) -> Tensor:
     """x resized along one axis."""
     transform = form.get("coordinate_transformation_mode", "half_pixel")

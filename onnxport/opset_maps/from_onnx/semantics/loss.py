@@ -80,7 +80,7 @@ def adagrad(
     xp: Namespace,
     rate: Tensor,
     step: Host,
-    *tensors: Tensor,
+    *xs: Tensor,
     decay_factor: float = 0.0,
     epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
@@ -88,7 +88,7 @@ def adagrad(
     """A step of Adagrad on each (value, gradient, accumulated square)."""
     size = xp.divide(rate, 1 + number(scalar(step)) * decay_factor)
     results = []
-    for x, gradient, square in _by_value(tensors, 3):
+    for x, gradient, square in _by_value(xs, 3):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         total = xp.add(square, xp.square(slope))
         adaptive = xp.add(xp.sqrt(total), epsilon)
@@ -98,19 +98,12 @@ def adagrad(
 
 @onnx.op("Momentum", versions=(1,), domain=_TRAINING)
 def momentum(
-    xp: Namespace,
-    rate: Tensor,
-    step: Host,
-    *tensors: Tensor,
-    alpha: float,
-    beta: float,
-    mode: str,
-    norm_coefficient: float,
+    xp: Namespace, rate: Tensor, step: Host, *xs: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> Any:
     """A step of gradient descent with momentum, standard or Nesterov's, on each (value, gradient, momentum)."""
     first = number(scalar(step)) == 0
     results = []
-    for x, gradient, moment in _by_value(tensors, 3):
+    for x, gradient, moment in _by_value(xs, 3):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         fresh = xp.add(xp.multiply(moment, alpha), xp.multiply(slope, 1.0 if first else beta))
         move = xp.add(slope, xp.multiply(fresh, alpha)) if mode == "nesterov" else fresh
@@ -123,7 +116,7 @@ def adam(
     xp: Namespace,
     rate: Tensor,
     step: Host,
-    *tensors: Tensor,
+    *xs: Tensor,
     alpha: float = 0.9,
     beta: float = 0.999,
     epsilon: float = 1e-6,
@@ -133,7 +126,7 @@ def adam(
     """A step of Adam on each (value, gradient, first moment, second moment)."""
     number_of_steps = number(scalar(step))
     results = []
-    for x, gradient, first, second in _by_value(tensors, 4):
+    for x, gradient, first, second in _by_value(xs, 4):
         slope = xp.add(xp.multiply(x, norm_coefficient), gradient)
         one = xp.add(xp.multiply(first, alpha), xp.multiply(slope, 1 - alpha))
         two = xp.add(xp.multiply(second, beta), xp.multiply(xp.square(slope), 1 - beta))

@@ -12,6 +12,7 @@ from onnxport.errors import InvalidModelError
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Array, Tensor
 
+# What a node compares by, numbered as ai.onnx.ml's TreeEnsemble does; a leaf compares nothing.
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 
 
@@ -108,15 +109,10 @@ class _Tables:
 
     def _holds(self, mode: int, seen: Tensor, limit: Tensor, at: Tensor) -> Tensor:
         xp = self.xp
-        compare = {
-            LEQ: xp.less_equal,
-            LT: xp.less,
-            GTE: xp.greater_equal,
-            GT: xp.greater,
-            EQ: xp.equal,
-            NEQ: xp.not_equal,
-        }
-        return compare[mode](seen, limit) if mode in compare else self._is_member(seen, at)
+        if mode == MEMBER:
+            return self._is_member(seen, at)
+        compare = xp.less_equal, xp.less, xp.greater_equal, xp.greater, xp.equal, xp.not_equal
+        return compare[mode](seen, limit)
 
     def _is_member(self, seen: Tensor, at: Tensor) -> Tensor:
         """Whether a value is in its node's set: the sets side by side, the short ones filled up with one of their own."""

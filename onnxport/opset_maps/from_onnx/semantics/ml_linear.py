@@ -192,26 +192,19 @@ def svm_classifier(
 
 
 def _linear_machine(
-    xp: Namespace,
-    rows: Tensor,
-    coefficients: Reals,
-    rho: Reals,
-    labels: Sequence[Any],
-    probabilities: bool,
-    post_transform: str,
+    xp: Namespace, rows: Tensor, coefficients: Reals, rho: Reals, labels: Sequence[Any], proba: bool, transform: str
 ) -> tuple[Tensor, Tensor]:
     """liblinear's classifier: one weight vector a class and one rho for all."""
     weights = _float(coefficients, (len(labels), -1))
     scores = xp.add(_product(xp, rows, weights), float(np.float32(rho[0])))
     winner = xp.argmax(scores, 1)
-    if len(labels) == 2 and not probabilities:
-        threshold = 0.5 if bool((weights >= 0).all()) else 0.0
+    if len(labels) == 2 and not proba:
         peak = xp.max(scores, (1,))
-        decided = xp.greater_equal(peak, 0.5) if threshold else xp.greater(peak, 0.0)
+        decided = xp.greater_equal(peak, 0.5) if (weights >= 0).all() else xp.greater(peak, 0.0)
         winner = xp.where(decided, 1, winner)
-    if len(labels) == 1 and post_transform != "PROBIT":
-        return labels_of(xp, winner, labels), scores
-    return labels_of(xp, winner, labels), transformed(xp, scores, post_transform)
+    if len(labels) > 1 or transform == "PROBIT":
+        scores = transformed(xp, scores, transform)
+    return labels_of(xp, winner, labels), scores
 
 
 def _pair_weights(coefficients: Reals, per_class: Ints, pairs: Sequence[tuple[int, int]]) -> Array:

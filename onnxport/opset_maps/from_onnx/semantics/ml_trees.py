@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -13,34 +12,12 @@ from onnxport.errors import InvalidModelError, UnsupportedOperator
 from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.ml_forest import (
-    EQ,
-    GT,
-    GTE,
-    LEAF,
-    LEQ,
-    LT,
-    MEMBER,
-    NEQ,
-    Forest,
-    aggregate,
-    aggregated,
-    scored,
-)
+from onnxport.opset_maps.from_onnx.semantics.ml_forest import LEAF, MEMBER, Forest, aggregate, aggregated, scored
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
 from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
 
-_MODES = {
-    "BRANCH_LEQ": LEQ,
-    "BRANCH_LT": LT,
-    "BRANCH_GTE": GTE,
-    "BRANCH_GT": GT,
-    "BRANCH_EQ": EQ,
-    "BRANCH_NEQ": NEQ,
-    "BRANCH_MEMBER": MEMBER,
-    "LEAF": LEAF,
-}
+_MODES = "BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ BRANCH_MEMBER LEAF".split()
 # Elements of the dense table of leaf weights beyond which it would not fit; far above what ensembles in use have.
 _MAX_TABLE = 1 << 28
 
@@ -54,19 +31,11 @@ def _numbers(values: Reals, as_tensor: HostValue | None) -> Array:
     return np.asarray(values, np.float32) if as_tensor is None else as_tensor.array
 
 
-def _node_values(nodes: NodeAttributes) -> Array:
-    return _numbers(nodes.get("nodes_values", ()), nodes.get("nodes_values_as_tensor"))
-
-
-def _is_double(*tensors: HostValue | None) -> bool:
-    return any(item is not None and item.array.dtype == np.float64 for item in tensors)
-
-
-def _computed_in(xp: Namespace, x: Tensor, double: bool) -> Tensor:
-    """Rows in the type of the thresholds: double where they or the input are, else float (ai.onnx.ml, TreeEnsemble)."""
-    rows = as_rows(xp, x)
+def _computed_in(xp: Namespace, x: Tensor, *tensors: HostValue | None) -> Tensor:
+    """Rows in double where one of the ensemble's tensors or the input is, else in float (ai.onnx.ml, TreeEnsemble)."""
+    double = any(item is not None and item.array.dtype == np.float64 for item in tensors)
     wide = double or xp.dtype(x) == ir.DataType.DOUBLE
-    return xp.astype(rows, ir.DataType.DOUBLE if wide else ir.DataType.FLOAT)
+    return xp.astype(as_rows(xp, x), ir.DataType.DOUBLE if wide else ir.DataType.FLOAT)
 
 
 class NodeAttributes(TypedDict, total=False):
@@ -85,30 +54,18 @@ class NodeAttributes(TypedDict, total=False):
     nodes_values_as_tensor: HostValue | None
 
 
-@dataclass(frozen=True)
-class LeafWeights:
-    """What leaves give, one element a weight.
+def _forest_of_ids(
+    nodes: NodeAttributes, leaves: Iterable[tuple[int, int, int, float]], targets: int, dtype: np.dtype
+) -> Forest:
+    """The forest whose nodes are named by pairs of tree and node number (TreeEnsembleClassifier, TreeEnsembleRegressor).
 
-    Attributes:
-        trees: number of the leaf's tree.
-        nodes: its number in the tree.
-        targets: which target or class it is for.
-        weights: how much.
+    What the leaves give are tree, node, target or class, and weight, the weights of type `dtype`.
     """
-
-    trees: Ints
-    nodes: Ints
-    targets: Ints
-    weights: Array
-
-
-def _forest_of_ids(nodes: NodeAttributes, leaves: LeafWeights, targets: int) -> Forest:
-    """The forest whose nodes are named by pairs of tree and node number (TreeEnsembleClassifier, TreeEnsembleRegressor)."""
     tree_ids, node_ids = nodes.get("nodes_treeids", ()), nodes.get("nodes_nodeids", ())
     modes = nodes.get("nodes_modes", ())
     true_ids, false_ids = nodes.get("nodes_truenodeids", ()), nodes.get("nodes_falsenodeids", ())
     missing_true = nodes.get("nodes_missing_value_tracks_true", ())
-    values = _node_values(nodes)
+    values = _numbers(nodes.get("nodes_values", ()), nodes.get("nodes_values_as_tensor"))
     count = len(node_ids)
     if count * max(targets, 1) > _MAX_TABLE:
         raise UnsupportedOperator(f"{count} nodes with {targets} targets each")
@@ -116,7 +73,7 @@ def _forest_of_ids(nodes: NodeAttributes, leaves: LeafWeights, targets: int) -> 
     unknown = sorted(set(modes) - set(_MODES))
     if unknown:
         raise InvalidModelError(f"nodes_modes holds {', '.join(unknown)}")
-    kinds = np.array([_MODES[mode] for mode in modes], np.int64)
+    kinds = np.array([_MODES.index(mode) for mode in modes], np.int64)
     own = np.arange(count)
     true, false = own.copy(), own.copy()
     for index in np.flatnonzero(kinds != LEAF).tolist():
@@ -127,8 +84,8 @@ def _forest_of_ids(nodes: NodeAttributes, leaves: LeafWeights, targets: int) -> 
             raise InvalidModelError(f"node {node_ids[index]} of tree {tree} has no child {error.args[0][1]}") from error
     trees = np.asarray(tree_ids)
     roots = own[np.r_[True, trees[1:] != trees[:-1]]] if count else own
-    weights, given = np.zeros((count, targets), leaves.weights.dtype), np.zeros((count, targets), bool)
-    for tree, node, target, weight in zip(leaves.trees, leaves.nodes, leaves.targets, leaves.weights, strict=True):
+    weights, given = np.zeros((count, targets), dtype), np.zeros((count, targets), bool)
+    for tree, node, target, weight in leaves:
         leaf = place[tree, node]
         if kinds[leaf] == LEAF:  # onnxruntime ignores weights on inner nodes, which old converters wrote
             weights[leaf, target] += weight
@@ -170,10 +127,9 @@ def tree_ensemble_regressor(
 ) -> Tensor:
     """Sum, average, least or greatest leaf weight of each target; the result is FLOAT."""
     weights = _numbers(target_weights, target_weights_as_tensor)
-    forest = _forest_of_ids(nodes, LeafWeights(target_treeids, target_nodeids, target_ids, weights), n_targets)
-    rows = _computed_in(
-        xp, x, _is_double(nodes.get("nodes_values_as_tensor"), target_weights_as_tensor, base_values_as_tensor)
-    )
+    leaves = zip(target_treeids, target_nodeids, target_ids, weights, strict=True)
+    forest = _forest_of_ids(nodes, leaves, n_targets, weights.dtype)
+    rows = _computed_in(xp, x, nodes.get("nodes_values_as_tensor"), target_weights_as_tensor, base_values_as_tensor)
     base = _base(base_values, base_values_as_tensor, weights.dtype)
     scores = aggregated(xp, forest, rows, aggregate_function, base)
     return xp.astype(_transformed(xp, scores, post_transform), ir.DataType.FLOAT)
@@ -223,11 +179,9 @@ def tree_ensemble_classifier(
     """
     labels = classlabels_strings or classlabels_int64s
     weights = _numbers(class_weights, class_weights_as_tensor)
-    leaves = LeafWeights(class_treeids, class_nodeids, class_ids, weights)
-    forest = _forest_of_ids(nodes, leaves, max(len(labels), 1))
-    rows = _computed_in(
-        xp, x, _is_double(nodes.get("nodes_values_as_tensor"), class_weights_as_tensor, base_values_as_tensor)
-    )
+    leaves = zip(class_treeids, class_nodeids, class_ids, weights, strict=True)
+    forest = _forest_of_ids(nodes, leaves, max(len(labels), 1), weights.dtype)
+    rows = _computed_in(xp, x, nodes.get("nodes_values_as_tensor"), class_weights_as_tensor, base_values_as_tensor)
     base = _base(base_values, base_values_as_tensor, weights.dtype)
     at = forest.leaves(xp, rows)
     votes = aggregate(xp, forest, at, xp.dtype(rows), "SUM", None)
@@ -315,7 +269,6 @@ def _two_classes(
 
 
 # Numbers of the enumerations in ai.onnx.ml-5's TreeEnsemble.
-_MODES_5 = (LEQ, LT, GTE, GT, EQ, NEQ, MEMBER)
 _AGGREGATES_5 = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS_5 = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
@@ -348,7 +301,9 @@ def tree_ensemble(
     neither to a single target.
     """
     inner, leaves = len(nodes_featureids), len(leaf_targetids)
-    modes = np.array([_MODES_5[int(mode)] for mode in nodes_modes.array], np.int64)
+    modes = nodes_modes.array.astype(np.int64)
+    if (modes > MEMBER).any():
+        raise InvalidModelError(f"nodes_modes holds {modes.max()}")
     count = inner + leaves
     own = np.arange(count)
     true, false = own.copy(), own.copy()
@@ -385,7 +340,6 @@ def _members(modes: Array, values: HostValue | None) -> dict[int, Array]:
         raise InvalidModelError("BRANCH_MEMBER without membership_values")
     array = values.array
     ends = np.flatnonzero(np.isnan(array.astype(np.float64)))
-    starts = np.r_[0, ends[:-1] + 1] if ends.size else np.array([0])
     ends = ends if ends.size and len(ends) >= len(nodes) else np.r_[ends, len(array)]
     starts = np.r_[0, ends[:-1] + 1]
     return {int(node): array[start:end] for node, start, end in zip(nodes, starts, ends, strict=False)}

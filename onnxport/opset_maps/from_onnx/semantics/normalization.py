@@ -70,18 +70,11 @@ def batch_trains(xp: Namespace, form: BatchNormAttributes) -> bool:
 
 
 @onnx.op("BatchNormalization", versions=(1, 6, 7, 9, 14, 15))
-def batch_normalization(
-    xp: Namespace,
-    x: Tensor,
-    scale: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    **form: Unpack[BatchNormAttributes],
-) -> Any:
+def batch_normalization(xp: Namespace, x: Tensor, *statistics: Tensor, **form: Unpack[BatchNormAttributes]) -> Any:
     """Normalised by running statistics; in training mode by the batch's own, and the running ones updated."""
     if not form.get("spatial", 1):
         raise UnsupportedOperator("spatial=0, statistics of each element, has no mapping")
+    scale, bias, mean, var = statistics
     epsilon, momentum = form.get("epsilon", 1e-5), form.get("momentum", 0.9)
     if not batch_trains(xp, form):
         return batch_affine(xp, x, scale, bias, mean, var, epsilon)

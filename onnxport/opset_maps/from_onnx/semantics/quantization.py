@@ -123,18 +123,9 @@ def dynamic_quantize_linear(xp: Namespace, x: Tensor) -> tuple[Tensor, Tensor, T
 
 
 @onnx.op("QLinearMatMul", versions=(10, 21))
-def qlinear_matmul(
-    xp: Namespace,
-    a: Tensor,
-    a_scale: Tensor,
-    a_zero: Tensor,
-    b: Tensor,
-    b_scale: Tensor,
-    b_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-) -> Tensor:
+def qlinear_matmul(xp: Namespace, *operands: Tensor) -> Tensor:
     """Product of quantized matrices, quantized."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
     product = matmul_integer(xp, a, b, a_zero, b_zero)
     width = ir.DataType.FLOAT
@@ -170,25 +161,14 @@ def conv_integer(
 
 
 @onnx.op("QLinearConv", versions=(10,))
-def qlinear_conv(
-    xp: Namespace,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-    bias: Tensor | None = None,
-    **attributes: Unpack[ConvAttributes],
-) -> Tensor:
+def qlinear_conv(xp: Namespace, *operands: Tensor, **attributes: Unpack[ConvAttributes]) -> Tensor:
     """Convolution of quantized numbers, quantized; weights may be scaled per output channel."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = operands
     wanted = xp.input_dtype(7) or xp.dtype(y_zero)
     result = conv_integer(xp, x, w, x_zero, w_zero, **attributes)
     rank = xp.ndim(result)
-    if bias is not None:
-        result = xp.add(result, per_axis(xp, bias, rank, 1))
+    if bias:
+        result = xp.add(result, per_axis(xp, bias[0], rank, 1))
     factor = xp.divide(xp.multiply(x_scale, w_scale), y_scale)
     if xp.ndim(factor) == 1:
         factor = per_axis(xp, factor, rank, 1)

@@ -145,11 +145,7 @@ class Recurrence:
         return part(xp, state, axis, index)
 
     def run(
-        self,
-        index: int,
-        projected: Tensor,
-        states: Sequence[Tensor],
-        cell: Callable[[Sequence[Tensor], Tensor], tuple[Tensor, ...]],
+        self, index: int, projected: Tensor, states: Sequence[Tensor], cell: Callable[..., tuple[Tensor, ...]]
     ) -> tuple[Tensor, ...]:
         """One direction: outputs [time, batch, hidden] and the last states."""
         xp = self.xp

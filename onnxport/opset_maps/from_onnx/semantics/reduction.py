@@ -69,7 +69,7 @@ def _reduction(name: str) -> Callable[..., Any]:
         *,
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
-        **attributes: Any,
+        **_: Any,
     ) -> Tensor:
         chosen = given(axes)
         if not chosen:

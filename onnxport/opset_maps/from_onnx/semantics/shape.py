@@ -107,17 +107,11 @@ def concat(xp: Namespace, *xs: Tensor, axis: int = 1) -> Tensor:
 
 @onnx.op("Split", versions=(1, 2, 11, 13, 18))
 def split(
-    xp: Namespace,
-    x: Tensor,
-    sizes_: Host | None = None,
-    *,
-    axis: int = 0,
-    num_outputs: int | None = None,
-    **attributes: Any,
+    xp: Namespace, x: Tensor, parts: Host | None = None, *, axis: int = 0, num_outputs: int | None = None, **early: Any
 ) -> tuple[Tensor, ...]:
     """Cut along an axis, by sizes or into equal parts, of which the last may be shorter."""
     axis = resolved(axis, xp.ndim(x))
-    wanted = sizes(sizes_) if sizes_ is not None else list(attributes["split"]) if attributes.get("split") else None
+    wanted = sizes(parts) if parts is not None else list(early["split"]) if early.get("split") else None
     if wanted is None:
         wanted = equal_parts(xp, xp.shape(x)[axis], num_outputs or xp.output_count)
     return tuple(xp.split(x, wanted, axis))
@@ -147,13 +141,7 @@ def tile(xp: Namespace, x: Tensor, repeats: Host, axis: Host | None = None) -> T
 
 @onnx.op("Slice", versions=(1, 10, 11, 13))
 def slice_(
-    xp: Namespace,
-    x: Tensor,
-    starts: Host,
-    ends: Host,
-    axes: Host | None = None,
-    steps: Host | None = None,
-    **attributes: Any,
+    xp: Namespace, x: Tensor, starts: Host, ends: Host, axes: Host | None = None, steps: Host | None = None, **_: Any
 ) -> Tensor:
     """Cut by start, end and step along axes."""
     begin, stop = sizes(starts), sizes(ends)

@@ -86,13 +86,7 @@ def _real_inverse(xp: Namespace, z: Tensor, axis: int, length: Int | None, dtype
 
 @onnx.op("STFT", versions=(17,))
 def stft(
-    xp: Namespace,
-    signal: Tensor,
-    step: Host,
-    window: Tensor | None = None,
-    length: Host | None = None,
-    *,
-    onesided: int = 1,
+    xp: Namespace, x: Tensor, step: Host, window: Tensor | None = None, length: Host | None = None, *, onesided: int = 1
 ) -> Tensor:
     """Fourier transforms of the windowed frames of a signal (batch, time, 1 or 2)."""
     hop = number(scalar(step))
@@ -102,8 +96,8 @@ def stft(
         size = xp.shape(window)[0]
     else:
         raise UnsupportedOperator("neither window nor frame_length is given")
-    dtype = xp.dtype(signal)
-    z = _as_complex(xp, signal)
+    dtype = xp.dtype(x)
+    z = _as_complex(xp, x)
     total = xp.shape(z)[1]
     frames = int_op(xp, "add", int_op(xp, "floor_div", int_op(xp, "sub", total, size), hop), 1)
     starts = xp.multiply(xp.arange(0, frames), hop)

@@ -13,8 +13,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator, first_line
-from onnxport.graph.guard.deadline import check_time
-from onnxport.opset_maps.from_onnx.primitives.control import Body
+from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size
 from onnxport.opset_maps.from_onnx.values import Int, known
 
@@ -104,24 +103,20 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
         self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int
     ) -> tuple[tf.Tensor, ...]:
         """The loop as its iterations one after the other: where values are at hand, or sequences are carried."""
-        going: Any = True if condition is None else _value(condition)
-        limit = _NO_LIMIT if trip_count is None else int(_value(trip_count))
-        scanned: list[list[tf.Tensor]] = [[] for _ in range(scan_count)]
-        i = 0
-        while going and i < limit:
+
+        def step(i: int, *values: Any) -> tuple[Any, ...]:
             if i == _MOST_UNROLLED and not tf.executing_eagerly():
                 raise UnsupportedOperator(f"a sequence is carried through more than {_MOST_UNROLLED:,} iterations")
-            check_time()
-            result = body(tf.constant(i, tf.int64), tf.constant(True), *carried)
-            going = _value(result[0])
-            carried = tuple(result[1 : 1 + len(carried)])
-            for stack, item in zip(scanned, result[1 + len(carried) :], strict=True):
-                stack.append(item)
-            i += 1
-        if scan_count and not i:
-            outputs = body(tf.constant(0, tf.int64), tf.constant(True), *carried)[1 + len(carried) :]
-            return (*carried, *(tf.zeros([0, *item.shape], item.dtype) for item in outputs))
-        return (*carried, *(tf.stack(stack) for stack in scanned))
+            proceed, *results = body(tf.constant(i, tf.int64), tf.constant(True), *values)
+            return (_value(proceed), *results)
+
+        going = condition is None or bool(_value(condition))
+        limit = None if trip_count is None else int(_value(trip_count))
+        finals, scanned = unrolled(step, going, limit, carried, scan_count)
+        if scan_count and not scanned[0]:
+            outputs = body(tf.constant(0, tf.int64), tf.constant(True), *finals)[1 + len(finals) :]
+            return (*finals, *(tf.zeros([0, *item.shape], item.dtype) for item in outputs))
+        return (*finals, *(tf.stack(stack) for stack in scanned))
 
 
 def _value(x: object) -> Any:
