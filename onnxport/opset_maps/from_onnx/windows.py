@@ -63,24 +63,16 @@ class WindowGeometry:
 
 
 def windows(
-    xp: Namespace,
-    sizes: Sequence[Int],
-    kernel: Ints,
-    *,
-    strides: Ints | None = None,
-    dilations: Ints | None = None,
-    pads: Ints | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    xp: Namespace, sizes: Sequence[Int], kernel: Ints, form: WindowAttributes, ceil_mode: int = 0
 ) -> WindowGeometry:
     """The windows over spatial axes of `sizes`.
 
     Source: ONNX operator specification, AveragePool-22: with SAME the windows number ceil(size / stride), with ceil_mode a
     window that would start in the padding after the image is left out.
     """
-    rank = len(kernel)
-    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
-    given = tuple(pads or (0,) * (2 * rank))
+    rank, auto_pad = len(kernel), form.get("auto_pad", "NOTSET")
+    step, spread = tuple(form.get("strides") or (1,) * rank), tuple(form.get("dilations") or (1,) * rank)
+    given = tuple(form.get("pads") or (0,) * (2 * rank))
     pairs: list[tuple[Int, Int]] = []
     extra: list[Int] = []
     counts: list[Int] = []
@@ -118,16 +110,7 @@ def windows(
 
 def pool_windows(xp: Namespace, x: Tensor, form: PoolAttributes) -> WindowGeometry:
     """The windows of a pooling operator over an image."""
-    return windows(
-        xp,
-        xp.shape(x)[2:],
-        form["kernel_shape"],
-        strides=form.get("strides"),
-        dilations=form.get("dilations"),
-        pads=form.get("pads"),
-        auto_pad=form.get("auto_pad", "NOTSET"),
-        ceil_mode=form.get("ceil_mode", 0),
-    )
+    return windows(xp, xp.shape(x)[2:], form["kernel_shape"], form, form.get("ceil_mode", 0))
 
 
 def extracted(xp: Namespace, x: Tensor, form: WindowGeometry) -> Tensor:

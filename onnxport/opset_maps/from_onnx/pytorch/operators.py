@@ -159,7 +159,7 @@ def conv_transpose(
     """torch's transposed convolution, where the padding is the same on both sides but for the output padding."""
     if window.get("auto_pad", "NOTSET") != "NOTSET" or window.get("output_shape"):
         return NotImplemented
-    form = transposed_windows(xp, x, w, **window)
+    form = transposed_windows(xp, x, w, window)
     rank = len(form.cuts)
     padding = [before for before, _ in form.cuts if known(before)]
     output = [before - after for before, after in form.cuts if known(before) and known(after)]

@@ -7,7 +7,7 @@ module's parameters moved about, the parameters themselves are used, under their
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import torch
@@ -97,39 +97,6 @@ def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: Recurren
     return usual and not special and reset and xp.dtype(x).is_floating_point()
 
 
-def _run(
-    xp: TorchNamespace,
-    kind: str,
-    x: TorchTensor,
-    weights: tuple[TorchTensor, TorchTensor, TorchTensor | None],
-    states: Sequence[TorchTensor | None],
-    attributes: RecurrentAttributes,
-) -> Any:
-    w, r, b = weights
-    directions = {"bidirectional": 2}.get(attributes.get("direction", "forward"), 1)
-    hidden = xp.shape(r)[2]
-    if not known(hidden) or not _covered(kind, xp, x, attributes, directions):
-        return NotImplemented
-    backward = attributes.get("direction") == "reverse"
-    steps, batch, _ = xp.shape(x)
-    started = [xp.zeros((directions, batch, hidden), xp.dtype(x)) if item is None else item for item in states]
-    flat = _flat_weights(xp, kind, w, r, b, directions, hidden)
-    x = xp.flip(x, (0,)) if backward else x
-    common = (flat, b is not None, 1, 0.0, False, directions == 2, False)
-    if kind == "LSTM":
-        y, *lasts = xp.call(torch.lstm, x, tuple(started), *common)
-    else:
-        relu = str((attributes.get("activations") or ("tanh",))[0]).lower() == "relu"
-        function = torch.gru if kind == "GRU" else torch.rnn_relu if relu else torch.rnn_tanh
-        y, *lasts = xp.call(function, x, started[0], *common)
-    y = xp.flip(y, (0,)) if backward else y
-    if directions == 1:
-        y = xp.expand_dims(y, [1])
-    else:
-        y = xp.permute_dims(xp.reshape(y, (steps, batch, directions, hidden)), (0, 2, 1, 3))
-    return (y, *lasts)[: xp.output_count] if xp.output_count > 1 else y
-
-
 def _native(kind: str) -> Callable[..., Any]:
     """torch's function of one of the operators; torch has no peepholes."""
 
@@ -143,11 +110,31 @@ def _native(kind: str) -> Callable[..., Any]:
         *states: TorchTensor | None,
         **attributes: Unpack[RecurrentAttributes],
     ) -> Any:
-        peepholes = len(states) > 2 and states[2] is not None
-        if peepholes or lengths is not None:
+        if lengths is not None or (len(states) > 2 and states[2] is not None):
             return NotImplemented
-        first, second = (*states, None, None)[:2]
-        return _run(xp, kind, x, (w, r, b), (first, second) if kind == "LSTM" else (first,), attributes)
+        given = (*states, None, None)[: 2 if kind == "LSTM" else 1]
+        directions = {"bidirectional": 2}.get(attributes.get("direction", "forward"), 1)
+        hidden = xp.shape(r)[2]
+        if not known(hidden) or not _covered(kind, xp, x, attributes, directions):
+            return NotImplemented
+        backward = attributes.get("direction") == "reverse"
+        steps, batch, _ = xp.shape(x)
+        started = [xp.zeros((directions, batch, hidden), xp.dtype(x)) if item is None else item for item in given]
+        flat = _flat_weights(xp, kind, w, r, b, directions, hidden)
+        x = xp.flip(x, (0,)) if backward else x
+        common = (flat, b is not None, 1, 0.0, False, directions == 2, False)
+        if kind == "LSTM":
+            y, *lasts = xp.call(torch.lstm, x, tuple(started), *common)
+        else:
+            relu = str((attributes.get("activations") or ("tanh",))[0]).lower() == "relu"
+            function = torch.gru if kind == "GRU" else torch.rnn_relu if relu else torch.rnn_tanh
+            y, *lasts = xp.call(function, x, started[0], *common)
+        y = xp.flip(y, (0,)) if backward else y
+        if directions == 1:
+            y = xp.expand_dims(y, [1])
+        else:
+            y = xp.permute_dims(xp.reshape(y, (steps, batch, directions, hidden)), (0, 2, 1, 3))
+        return (y, *lasts)[: xp.output_count] if xp.output_count > 1 else y
 
     operator.__doc__ = f"torch's {kind.lower()}."
     return operator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import onnx_ir as ir
 
@@ -86,36 +87,28 @@ def shrink(xp: Namespace, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -
     return result if dtype.is_floating_point() else xp.astype(result, dtype)
 
 
-def _flattened(xp: Namespace, x: Tensor, axis: int) -> tuple[Tensor, int]:
-    """x as opsets before 13 normalise it: the axes from `axis` on are one; and that axis."""
-    rank = xp.ndim(x)
-    axis = resolved(axis, rank)
-    if xp.version >= 13 or axis == rank - 1:
-        return x, axis
-    shape = xp.shape(x)
-    return xp.reshape(x, (*shape[:axis], product(xp, shape[axis:]))), axis
+def _along_axis(meaning: str, compute: Callable[[Namespace, Tensor, int], Tensor]) -> Callable[..., Tensor]:
+    """An operator along one axis; before opset 13 over all axes from it on, as if they were one."""
+
+    def operator(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
+        rank = xp.ndim(x)
+        axis = resolved(axis, rank)
+        if xp.version >= 13 or axis == rank - 1:
+            return compute(xp, x, axis)
+        shape = xp.shape(x)
+        return xp.reshape(compute(xp, xp.reshape(x, (*shape[:axis], product(xp, shape[axis:]))), axis), shape)
+
+    operator.__doc__ = f"{meaning} along an axis; before opset 13 over all axes from it on."
+    return operator
 
 
-@onnx.op("Softmax", versions=(1, 11, 13))
-def softmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
-    """exp(x) / sum(exp(x)) along an axis; before opset 13 over all axes from it on."""
-    flat, axis = _flattened(xp, x, axis)
-    result = xp.softmax(flat, axis)
-    return result if flat is x else xp.reshape(result, xp.shape(x))
+def _hardmax(xp: Namespace, x: Tensor, axis: int) -> Tensor:
+    return xp.astype(xp.one_hot(xp.argmax(x, axis), xp.shape(x)[axis], axis), xp.dtype(x))
 
 
-@onnx.op("LogSoftmax", versions=(1, 11, 13))
-def log_softmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
-    """log(softmax(x))."""
-    flat, axis = _flattened(xp, x, axis)
-    result = xp.log_softmax(flat, axis)
-    return result if flat is x else xp.reshape(result, xp.shape(x))
-
-
-@onnx.op("Hardmax", versions=(1, 11, 13))
-def hardmax(xp: Namespace, x: Tensor, *, axis: int) -> Tensor:
-    """1 at the first greatest element along an axis, else 0."""
-    flat, axis = _flattened(xp, x, axis)
-    chosen = xp.one_hot(xp.argmax(flat, axis), xp.shape(flat)[axis], axis)
-    result = xp.astype(chosen, xp.dtype(x))
-    return result if flat is x else xp.reshape(result, xp.shape(x))
+for _op, _meaning, _compute in (
+    ("Softmax", "exp(x) / sum(exp(x))", lambda xp, x, axis: xp.softmax(x, axis)),
+    ("LogSoftmax", "log(softmax(x))", lambda xp, x, axis: xp.log_softmax(x, axis)),
+    ("Hardmax", "1 at the first greatest element, else 0,", _hardmax),
+):
+    onnx.op(_op, versions=(1, 11, 13))(_along_axis(_meaning, _compute))

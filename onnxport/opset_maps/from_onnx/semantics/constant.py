@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.axes import number, scalar, sizes
 from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Ints, Tensor, UnknownUntilRun, all_known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Ints, Law, Tensor, UnknownUntilRun, all_known
 from onnxport.opset_maps.maps import onnx
 
 
@@ -141,16 +141,12 @@ class NormalAttributes(DrawnAttributes, total=False):
     scale: float
 
 
-def _drawn_dtype(dtype: int | None, like: ir.DataType = ir.DataType.FLOAT) -> ir.DataType:
-    return ir.DataType(dtype) if dtype else like
-
-
-def _uniform(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: UniformAttributes) -> Tensor:
-    return xp.random("uniform", shape, form.get("low", 0.0), form.get("high", 1.0), dtype, form.get("seed"))
-
-
-def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: NormalAttributes) -> Tensor:
-    return xp.random("normal", shape, form.get("mean", 0.0), form.get("scale", 1.0), dtype, form.get("seed"))
+def _drawn(
+    xp: Namespace, like: Tensor | None, shape: Ints, form: DrawnAttributes, law: Law, a: float, b: float
+) -> Tensor:
+    dtype = form.get("dtype") or (ir.DataType.FLOAT if like is None else xp.dtype(like))
+    sizes = shape if like is None else xp.shape(like)
+    return xp.random(law, sizes, a, b, ir.DataType(dtype), form.get("seed"))
 
 
 @onnx.op(
@@ -158,21 +154,6 @@ def _normal(xp: Namespace, shape: Sequence[Int], dtype: ir.DataType, form: Norma
     versions=(1, 22),
     cases=[graph("() => (float[50] y) {x = RandomNormal <shape = [50], mean = 7.0, scale = 0.001> () y = Round(x)}")],
 )
-def random_normal(xp: Namespace, *, shape: Ints, **form: Unpack[NormalAttributes]) -> Tensor:
-    """Normally distributed."""
-    return _normal(xp, shape, _drawn_dtype(form.get("dtype")), form)
-
-
-@onnx.op(
-    "RandomUniform",
-    versions=(1, 22),
-    cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
-)
-def random_uniform(xp: Namespace, *, shape: Ints, **form: Unpack[UniformAttributes]) -> Tensor:
-    """Uniformly distributed."""
-    return _uniform(xp, shape, _drawn_dtype(form.get("dtype")), form)
-
-
 @onnx.op(
     "RandomNormalLike",
     versions=(1, 22),
@@ -183,22 +164,31 @@ def random_uniform(xp: Namespace, *, shape: Ints, **form: Unpack[UniformAttribut
         )
     ],
 )
-def random_normal_like(xp: Namespace, x: Tensor, **form: Unpack[NormalAttributes]) -> Tensor:
-    """Normally distributed, of the shape of x."""
-    return _normal(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
+def random_normal(
+    xp: Namespace, like: Tensor | None = None, *, shape: Ints = (), **form: Unpack[NormalAttributes]
+) -> Tensor:
+    """Normally distributed, of a shape or that of another tensor."""
+    return _drawn(xp, like, shape, form, "normal", form["mean"], form["scale"])
 
 
+@onnx.op(
+    "RandomUniform",
+    versions=(1, 22),
+    cases=[graph("() => (float[50] y) {x = RandomUniform <shape = [50], low = 3.0, high = 4.0> () y = Floor(x)}")],
+)
 @onnx.op("RandomUniformLike", versions=(1, 22))
-def random_uniform_like(xp: Namespace, x: Tensor, **form: Unpack[UniformAttributes]) -> Tensor:
-    """Uniformly distributed, of the shape of x."""
-    return _uniform(xp, xp.shape(x), _drawn_dtype(form.get("dtype"), xp.dtype(x)), form)
+def random_uniform(
+    xp: Namespace, like: Tensor | None = None, *, shape: Ints = (), **form: Unpack[UniformAttributes]
+) -> Tensor:
+    """Uniformly distributed, of a shape or that of another tensor."""
+    return _drawn(xp, like, shape, form, "uniform", form["low"], form["high"])
 
 
 @onnx.op("Bernoulli", versions=(15, 22))
 def bernoulli(xp: Namespace, x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Tensor:
     """1 with probability x."""
     drawn = xp.random("uniform", xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
-    return xp.astype(xp.less(drawn, x), _drawn_dtype(dtype, xp.dtype(x)))
+    return xp.astype(xp.less(drawn, x), ir.DataType(dtype) if dtype else xp.dtype(x))
 
 
 @onnx.op(

@@ -32,21 +32,12 @@ class ConvAttributes(WindowAttributes, total=False):
 
 
 @onnx.op("Conv", versions=(1, 11, 22))
-def conv(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    **window: Unpack[WindowAttributes],
-) -> Tensor:
+def conv(xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **form: Unpack[ConvAttributes]) -> Tensor:
     """Cross-correlation."""
-    kernel = kernel_size(xp, w, kernel_shape)
-    ours = xp.shape(x)[2:] if window.get("auto_pad", "").startswith("SAME") else (0,) * len(kernel)
-    form = windows(xp, ours, kernel, **window)
-    return xp.conv(x, w, b, strides=form.strides, pads=form.pads, dilations=form.dilations, groups=group)
+    kernel, groups = kernel_size(xp, w, form.get("kernel_shape")), form.get("group", 1)
+    ours = xp.shape(x)[2:] if form.get("auto_pad", "").startswith("SAME") else (0,) * len(kernel)
+    moves = windows(xp, ours, kernel, form)
+    return xp.conv(x, w, b, strides=moves.strides, pads=moves.pads, dilations=moves.dilations, groups=groups)
 
 
 class TransposedAttributes(WindowAttributes, total=False):
@@ -72,27 +63,16 @@ class TransposedGeometry:
     cuts: tuple[tuple[Int, Int], ...]
 
 
-def transposed_windows(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    kernel_shape: Ints | None = None,
-    output_padding: Ints | None = None,
-    output_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> TransposedGeometry:
+def transposed_windows(xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttributes) -> TransposedGeometry:
     """The windows of a transposed convolution of x with w.
 
     Source: ONNX operator specification, ConvTranspose-22.
     """
-    kernel = kernel_size(xp, w, kernel_shape)
-    rank = len(kernel)
-    step, spread = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
-    extra = output_padding or (0,) * rank
+    kernel = kernel_size(xp, w, form.get("kernel_shape"))
+    rank, auto_pad = len(kernel), form.get("auto_pad", "NOTSET")
+    pads, output_shape = form.get("pads"), form.get("output_shape")
+    step, spread = tuple(form.get("strides") or (1,) * rank), tuple(form.get("dilations") or (1,) * rank)
+    extra = form.get("output_padding") or (0,) * rank
     ours = xp.shape(x)[2:] if output_shape or auto_pad.startswith("SAME") else (0,) * rank
     cuts: list[tuple[Int, Int]] = []
     for i in range(rank):
@@ -121,7 +101,7 @@ def conv_transpose(
     xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int, **window: Unpack[TransposedAttributes]
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
-    form = transposed_windows(xp, x, w, **window)
+    form = transposed_windows(xp, x, w, window)
     grows = any(known(n) and n < 0 for pair in form.cuts for n in pair)
     full = xp.conv_transpose(x, w, None if grows else b, strides=form.strides, dilations=form.dilations, groups=group)
     for i, (before, after) in enumerate(form.cuts):
@@ -148,10 +128,8 @@ def deform_conv(
     b: Tensor | None = None,
     mask: Tensor | None = None,
     *,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
     offset_group: int = 1,
-    **window: Unpack[WindowAttributes],
+    **window: Unpack[ConvAttributes],
 ) -> Tensor:
     """Convolution of an image (N, C, H, W) sampled bilinearly at moved places, 0 outside.
 
@@ -159,8 +137,8 @@ def deform_conv(
     """
     n, c, h, wide = xp.shape(x)
     outs = xp.shape(w)[0]
-    kernel = kernel_size(xp, w, kernel_shape)
-    form = windows(xp, (h, wide), kernel, **window)
+    kernel, group = kernel_size(xp, w, window.get("kernel_shape")), window.get("group", 1)
+    form = windows(xp, (h, wide), kernel, window)
     rows, columns = form.counts
     taps = kernel[0] * kernel[1]
     dtype = xp.dtype(x)
@@ -219,7 +197,7 @@ def col2im(
     """Columns of window elements added back to the images they were taken from."""
     image, block = sizes(image_shape), tuple(number(k) for k in sizes(block_shape))
     rank = len(block)
-    form = windows(xp, image, block, **window)
+    form = windows(xp, image, block, window)
     n, channels, columns = xp.shape(x)
     taps = product(xp, block)
     blocks = product(xp, form.counts)

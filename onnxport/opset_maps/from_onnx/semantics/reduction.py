@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
@@ -12,19 +12,6 @@ from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Axes, Host, Tensor, host_array
 from onnxport.opset_maps.maps import onnx
-
-_VERSIONS: dict[str, tuple[int, ...]] = {
-    "ReduceSum": (1, 11, 13),
-    "ReduceMean": (1, 11, 13, 18),
-    "ReduceProd": (1, 11, 13, 18),
-    "ReduceMax": (1, 11, 12, 13, 18, 20),
-    "ReduceMin": (1, 11, 12, 13, 18, 20),
-    "ReduceL1": (1, 11, 13, 18),
-    "ReduceL2": (1, 11, 13, 18),
-    "ReduceLogSum": (1, 11, 13, 18, 28),
-    "ReduceLogSumExp": (1, 11, 13, 18, 28),
-    "ReduceSumSquare": (1, 11, 13, 18),
-}
 
 
 def _wide(xp: Namespace, x: Tensor) -> Tensor:
@@ -43,25 +30,23 @@ def _log_sum(xp: Namespace, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
     return xp.astype(xp.log(_wide(xp, xp.sum(x, axes, keepdims))), xp.dtype(x))
 
 
-_FORMS: dict[str, Callable[[Namespace, Tensor, Axes, bool], Tensor]] = {
-    "ReduceSum": lambda xp, x, axes, keepdims: xp.sum(x, axes, keepdims),
-    "ReduceMean": lambda xp, x, axes, keepdims: xp.mean(x, axes, keepdims),
-    "ReduceProd": lambda xp, x, axes, keepdims: xp.prod(x, axes, keepdims),
-    "ReduceMax": lambda xp, x, axes, keepdims: xp.max(x, axes, keepdims),
-    "ReduceMin": lambda xp, x, axes, keepdims: xp.min(x, axes, keepdims),
-    "ReduceL1": lambda xp, x, axes, keepdims: xp.sum(xp.abs(x), axes, keepdims),
-    "ReduceL2": _l2,
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceSumSquare": lambda xp, x, axes, keepdims: xp.sum(xp.square(x), axes, keepdims),
+_Form: TypeAlias = Callable[[Namespace, Tensor, Axes, bool], Tensor]
+# For each reduction its versions, and whether it leaves single elements, of which no axes make one each, as they are.
+_FORMS: dict[str, tuple[_Form, tuple[int, ...], bool]] = {
+    "ReduceSum": (lambda xp, x, axes, keepdims: xp.sum(x, axes, keepdims), (1, 11, 13), True),
+    "ReduceMean": (lambda xp, x, axes, keepdims: xp.mean(x, axes, keepdims), (1, 11, 13, 18), True),
+    "ReduceProd": (lambda xp, x, axes, keepdims: xp.prod(x, axes, keepdims), (1, 11, 13, 18), True),
+    "ReduceMax": (lambda xp, x, axes, keepdims: xp.max(x, axes, keepdims), (1, 11, 12, 13, 18, 20), True),
+    "ReduceMin": (lambda xp, x, axes, keepdims: xp.min(x, axes, keepdims), (1, 11, 12, 13, 18, 20), True),
+    "ReduceL1": (lambda xp, x, axes, keepdims: xp.sum(xp.abs(x), axes, keepdims), (1, 11, 13, 18), False),
+    "ReduceL2": (_l2, (1, 11, 13, 18), False),
+    "ReduceLogSum": (_log_sum, (1, 11, 13, 18, 28), False),
+    "ReduceLogSumExp": (_log_sum_exp, (1, 11, 13, 18, 28), True),
+    "ReduceSumSquare": (lambda xp, x, axes, keepdims: xp.sum(xp.square(x), axes, keepdims), (1, 11, 13, 18), False),
 }
-# What the reduction makes of single elements, where no axes means none.
-_PLAIN = frozenset({"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceLogSumExp"})
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    form = _FORMS[name]
-
+def _reduction(name: str, form: _Form, is_plain: bool) -> Callable[..., Any]:
     def operator(
         xp: Namespace,
         x: Tensor,
@@ -74,7 +59,7 @@ def _reduction(name: str) -> Callable[..., Any]:
         chosen = given(axes)
         if not chosen:
             if noop_with_empty_axes:
-                return x if name in _PLAIN else form(xp, x, (), True)
+                return x if is_plain else form(xp, x, (), True)
             return form(xp, x, None, bool(keepdims))
         rank = xp.ndim(x) if any(axis < 0 for axis in chosen) else 0
         return form(xp, x, tuple(sorted({resolved(axis, rank) for axis in chosen})), bool(keepdims))
@@ -83,8 +68,8 @@ def _reduction(name: str) -> Callable[..., Any]:
     return operator
 
 
-for _op, _versions in _VERSIONS.items():
-    onnx.op(_op, versions=_versions)(_reduction(_op))
+for _op, (_form, _versions, _is_plain) in _FORMS.items():
+    onnx.op(_op, versions=_versions)(_reduction(_op, _form, _is_plain))
 
 
 def _arg(name: str) -> Callable[..., Any]:
@@ -106,25 +91,21 @@ for _op in ("ArgMax", "ArgMin"):
     onnx.op(_op, versions=(1, 11, 12, 13))(_arg(_op.lower()))
 
 
-def _running(xp: Namespace, x: Tensor, axis: Host, exclusive: int, reverse: int, form: str, unit: int) -> Tensor:
-    along = resolved(number(scalar(axis)), xp.ndim(x))
-    if reverse:
-        x = xp.flip(x, (along,))
-    if exclusive:
+def _running(kind: str, unit: int) -> Callable[..., Tensor]:
+    def operator(xp: Namespace, x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
         rank = xp.ndim(x)
-        shifted = xp.slice(x, along, None, -1)
-        x = xp.pad(shifted, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
-    result = getattr(xp, form)(x, along)
-    return xp.flip(result, (along,)) if reverse else result
+        along = resolved(number(scalar(axis)), rank)
+        if reverse:
+            x = xp.flip(x, (along,))
+        if exclusive:
+            shifted = xp.slice(x, along, None, -1)
+            x = xp.pad(shifted, [(1, 0) if i == along else (0, 0) for i in range(rank)], "constant", unit)
+        result = getattr(xp, f"cumulative_{kind}")(x, along)
+        return xp.flip(result, (along,)) if reverse else result
+
+    operator.__doc__ = f"Running {kind}."
+    return operator
 
 
-@onnx.op("CumSum", versions=(11, 14))
-def cum_sum(xp: Namespace, x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    """Running sum."""
-    return _running(xp, x, axis, exclusive, reverse, "cumulative_sum", 0)
-
-
-@onnx.op("CumProd", versions=(26,))
-def cum_prod(xp: Namespace, x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    """Running product."""
-    return _running(xp, x, axis, exclusive, reverse, "cumulative_prod", 1)
+onnx.op("CumSum", versions=(11, 14))(_running("sum", 0))
+onnx.op("CumProd", versions=(26,))(_running("prod", 1))
