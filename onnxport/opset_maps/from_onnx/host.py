@@ -29,9 +29,9 @@ _ARITHMETIC: dict[str, IntOp] = {
     "LessOrEqual": "le",
     "And": "and",
     "Or": "or",
+    "Not": "not",
     "Neg": "neg",
     "Abs": "abs",
-    "Not": "not",
 }
 _UNARY = frozenset({"neg", "abs", "not"})
 _BOOLEAN = frozenset({"eq", "lt", "le", "and", "or", "not"})

@@ -80,9 +80,11 @@ def _reduction(name: str) -> Callable[..., Any]:
 def _along(name: str) -> Callable[..., Any]:
     """A primitive along one axis."""
 
-    def primitive(self: ChannelsLast, x: Tensor, axis: int) -> Tensor:
+    def primitive(self: ChannelsLast, x: Tensor, axis: int, *args: object) -> Tensor:
         function, twin = getattr(super(ChannelsLast, self), name), self.twin(x)
-        return function(x, axis) if twin is None else self.as_first(function(twin, last_axis(axis, self.ndim(x))))
+        if twin is None:
+            return function(x, axis, *args)
+        return self.as_first(function(twin, last_axis(axis, self.ndim(x)), *args))
 
     return primitive
 
@@ -171,28 +173,6 @@ class ChannelsLast(Namespace):
         wide = x if len(shape) == rank else super().expand_dims(x, range(rank - len(shape)))
         return super().permute_dims(wide, to_last(rank))
 
-    elementwise = _elementwise("elementwise")
-    divide = _elementwise("divide")
-    floor_mod = _elementwise("floor_mod")
-    trunc_mod = _elementwise("trunc_mod")
-    pow = _elementwise("pow")
-    where = _elementwise("where")
-    logical_not = _elementwise("logical_not")
-    isnan = _elementwise("isnan")
-    isinf = _elementwise("isinf")
-    equal = _elementwise("equal")
-    astype = _elementwise("astype")
-    sum = _reduction("sum")
-    mean = _reduction("mean")
-    max = _reduction("max")
-    min = _reduction("min")
-    softmax = _along("softmax")
-    log_softmax = _along("log_softmax")
-    conv = _of_image("conv")
-    conv_transpose = _of_image("conv_transpose")
-    max_pool = _of_image("max_pool")
-    sum_pool = _of_image("sum_pool")
-
     def permute_dims(self, x: Tensor, axes: Ints) -> Tensor:
         rank = len(axes)
         if rank < 3:
@@ -231,12 +211,6 @@ class ChannelsLast(Namespace):
             return super().split(x, sizes, axis)
         return [self.as_first(part) for part in super().split(twin, sizes, last_axis(axis, self.ndim(x)))]
 
-    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
-        twin = self.twin(x)
-        if twin is None:
-            return super().slice(x, axis, start, stop, step)
-        return self.as_first(super().slice(twin, last_axis(axis, self.ndim(x)), start, stop, step))
-
     def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> Tensor:
         twin = self.twin(x)
         if twin is None:
@@ -248,3 +222,14 @@ class ChannelsLast(Namespace):
         if twin is None or self.ndim(indices) != 1:
             return super().take(x, indices, axis)
         return self.as_first(super().take(twin, indices, last_axis(axis, self.ndim(x))))
+
+
+_OF_KIND = {
+    _elementwise: "elementwise divide floor_mod trunc_mod pow where logical_not isnan isinf equal astype",
+    _reduction: "sum mean max min",
+    _along: "softmax log_softmax slice",
+    _of_image: "conv conv_transpose max_pool sum_pool",
+}
+for _kind, _names in _OF_KIND.items():
+    for _name in _names.split():
+        setattr(ChannelsLast, _name, _kind(_name))

@@ -19,7 +19,6 @@ from onnxport.errors import UnsupportedOperator
 # States of an automaton; RE2 bounds its programs likewise.
 _MOST_STATES = 5000
 _MOST_PLAIN_REPETITIONS = 2
-_NEWLINE = 10
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def safe(expression: str, pattern: str) -> re.Pattern[str] | Automaton:
     result = Automaton(pattern)
     result.state(None)
     result.state(None)
-    result.nexts[0] = [_build(result, parsed, 1, multiline=False, dotall=False)]
+    result.nexts[0] = [_build(result, parsed, 1)]
     return result
 
 
@@ -161,61 +160,58 @@ def _is_simple(parsed: _Parsed) -> bool:
     return True
 
 
-def _build(automaton: Automaton, items: _Parsed, after: int, *, multiline: bool, dotall: bool) -> int:
+def _build(automaton: Automaton, items: _Parsed, after: int) -> int:
     """The first state of items in a row, the last of which leads to `after`."""
     for code, argument in reversed(list(items)):
-        after = _build_one(automaton, code, argument, after, multiline, dotall)
+        after = _build_one(automaton, code, argument, after)
     return after
 
 
-def _build_one(automaton: Automaton, code: object, argument: Any, after: int, multiline: bool, dotall: bool) -> int:
-    flags = {"multiline": multiline, "dotall": dotall}
+def _build_one(automaton: Automaton, code: object, argument: Any, after: int) -> int:
     if code is codes.SUBPATTERN:
-        _, added, removed, part = argument
-        multiline = (multiline or bool(added & re.M)) and not removed & re.M
-        dotall = (dotall or bool(added & re.S)) and not removed & re.S
-        return _build(automaton, part, after, multiline=multiline, dotall=dotall)
+        return _build(automaton, argument[3], after)
     if code is codes.BRANCH:
-        return automaton.state(None, *(_build(automaton, part, after, **flags) for part in argument[1]))
+        return automaton.state(None, *(_build(automaton, part, after) for part in argument[1]))
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
         least, most, part = argument
         if most is codes.MAXREPEAT:
             loop = automaton.state(None, after)
-            automaton.nexts[loop].append(_build(automaton, part, loop, **flags))
+            automaton.nexts[loop].append(_build(automaton, part, loop))
             after = loop
         else:
             end = after
             for _ in range(most - least):
-                after = automaton.state(None, end, _build(automaton, part, after, **flags))
+                after = automaton.state(None, end, _build(automaton, part, after))
         for _ in range(least):
-            after = _build(automaton, part, after, **flags)
+            after = _build(automaton, part, after)
         return after
-    return automaton.state(_step(code, argument, multiline, dotall, automaton.pattern), after)
+    return automaton.state(_step(code, argument, automaton.pattern), after)
 
 
-def _step(code: object, argument: Any, multiline: bool, dotall: bool, pattern: str) -> _Part:
-    if code is codes.LITERAL:
-        return _Part(((argument, argument),))
-    if code is codes.NOT_LITERAL:
-        return _Part(((argument, argument),), negative=True)
+# `expressions` writes . and ^ and $ only where their flags let them be any character, and the border of a line.
+_PLACES = {
+    codes.AT_BEGINNING_STRING: "start",
+    codes.AT_END_STRING: "end",
+    codes.AT_BEGINNING: "line start",
+    codes.AT_END: "line end",
+    codes.AT_BOUNDARY: "boundary",
+    codes.AT_NON_BOUNDARY: "no boundary",
+}
+
+
+def _step(code: object, argument: Any, pattern: str) -> _Part:
+    if code in (codes.LITERAL, codes.NOT_LITERAL):
+        return _Part(((argument, argument),), negative=code is codes.NOT_LITERAL)
     if code is codes.ANY:
-        return _Part((), negative=True) if dotall else _Part(((_NEWLINE, _NEWLINE),), negative=True)
+        return _Part((), negative=True)
     if code is codes.IN:
         negative = argument[0][0] is codes.NEGATE
         parts = argument[negative:]
         if all(kind in (codes.LITERAL, codes.RANGE) for kind, _ in parts):
             ranges = tuple((item, item) if kind is codes.LITERAL else item for kind, item in parts)
             return _Part(ranges, negative)
-    places = {
-        codes.AT_BEGINNING_STRING: "start",
-        codes.AT_END_STRING: "end",
-        codes.AT_BEGINNING: "line start" if multiline else "start",
-        codes.AT_END: "line end" if multiline else "end",
-        codes.AT_BOUNDARY: "boundary",
-        codes.AT_NON_BOUNDARY: "no boundary",
-    }
-    if code is codes.AT and argument in places:
-        return _Part(None, at=places[argument])
+    if code is codes.AT and argument in _PLACES:
+        return _Part(None, at=_PLACES[argument])
     if code is codes.FAILURE or (code is codes.ASSERT_NOT and not len(argument[1])):
         return _Part(None, at="nowhere")
     if code is codes.ASSERT_NOT:  # \B, as `expressions` writes it

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import NoReturn, TypeAlias
 
 from onnxport.errors import UnsupportedOperator
@@ -322,12 +323,9 @@ def _folded(ranges: Ranges) -> Ranges:
 def _categories() -> dict[str, Ranges]:
     """Ranges of Unicode's general categories by name, and of their groups by initial; RE2 has none of what is not assigned."""
     result: dict[str, list[tuple[int, int]]] = {}
-    before, start = unicodedata.category("\0"), 0
-    for code in range(1, _LAST + 2):
-        category = unicodedata.category(chr(code)) if code <= _LAST else ""
-        if category != before:
-            result.setdefault(before, []).append((start, code - 1))
-            before, start = category, code
+    for name, run in groupby(range(_LAST + 1), lambda code: unicodedata.category(chr(code))):
+        codes = list(run)
+        result.setdefault(name, []).append((codes[0], codes[-1]))
     del result["Cn"]
     groups: dict[str, list[tuple[int, int]]] = {}
     for name, ranges in result.items():

@@ -49,21 +49,16 @@ def rule(function: Callable[..., Any], result: Callable[..., Any]) -> None:
 # On floating-point operands of one type and shape these give another such: most nodes of a graph. Running one on a meta tensor
 # can take milliseconds.
 _LIKE_OPERANDS: frozenset[Callable[..., Any]] = frozenset(
-    (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.maximum, torch.minimum)
-    + (
-        torch.relu,
-        torch.sigmoid,
-        torch.tanh,
-        torch.exp,
-        torch.log,
-        torch.sqrt,
-        torch.erf,
-        torch.sin,
-        torch.cos,
-        torch.abs,
+    getattr(module, name)
+    for module, names in (
+        (operator, "add sub mul truediv neg"),
+        (
+            torch,
+            "maximum minimum relu sigmoid tanh exp log sqrt erf sin cos abs floor ceil round sign reciprocal neg square",
+        ),
+        (F, "relu gelu silu elu leaky_relu hardsigmoid hardswish softplus softsign mish"),
     )
-    + (torch.floor, torch.ceil, torch.round, torch.sign, torch.reciprocal, torch.neg, torch.square)
-    + (F.relu, F.gelu, F.silu, F.elu, F.leaky_relu, F.hardsigmoid, F.hardswish, F.softplus, F.softsign, F.mish)
+    for name in names.split()
 )
 
 
