@@ -84,13 +84,7 @@ def layer_normalization(
 
 @native.op("Dropout", versions=(7, 10, 12, 13, 22))
 def dropout(
-    xp: KerasNamespace,
-    x: KerasValue,
-    share: Host | None = None,
-    training: Host | None = None,
-    *,
-    ratio: float = 0.5,
-    **_: object,
+    xp: KerasNamespace, x: KerasValue, share: Host | None = None, training: Host | None = None, **early: Any
 ) -> Any:
     """Dropout, which Keras does in training alone."""
     if not xp.is_symbolic(x) or x.dtype not in FLOATS or xp.output_count > 1:
@@ -99,7 +93,7 @@ def dropout(
         return NotImplemented
     if training is not None and bool(training.reshape(-1)[0]):
         return NotImplemented
-    rate = float(share.reshape(-1)[0]) if share is not None else ratio
+    rate = float(share.reshape(-1)[0]) if share is not None else early.get("ratio", 0.5)
     return xp.apply(keras.layers.Dropout(rate, name=xp.layer_name("dropout"), dtype=x.dtype), x)
 
 

@@ -209,22 +209,18 @@ def _padded(xp: KerasTensorFamily, x: keras.KerasTensor, kernel: Ints, form: Pad
 
 
 def convolution(
-    xp: KerasTensorFamily,
-    x: keras.KerasTensor,
-    weight: KerasValue,
-    bias: KerasValue | None = None,
-    **how: Unpack[PaddedStrides],
+    xp: KerasTensorFamily, x: KerasValue, w: KerasValue, bias: KerasValue | None = None, **how: Unpack[PaddedStrides]
 ) -> Any:
     """Conv1D to Conv3D, and DepthwiseConv where each channel is on its own."""
     strides, dilations, groups = how["strides"], how["dilations"], how.get("groups", 1)
     spatial = xp.ndim(x) - 2
-    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
+    if not xp.is_symbolic(x) or not _is_weight(w) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
         return None
     if (bias is not None and not _is_weight(bias)) or x.shape[-1] is None:
         return None
     if any(s > 1 for s in strides) and any(d > 1 for d in dilations):
         return None
-    out, per_group, *kernel = weight.shape
+    out, per_group, *kernel = w.shape
     padded = _padded(xp, x, kernel, how)
     if padded is None:
         return None
@@ -246,7 +242,7 @@ def convolution(
         return _of_rank("Conv{}D", spatial)(filters=out, groups=groups, name=name, **shared)
 
     def arrays() -> list[Array]:
-        array = weight.array()
+        array = w.array()
         if depthwise:
             array = np.moveaxis(array[:, 0], 0, -1).reshape(*kernel, groups, out // groups)
         else:
@@ -254,22 +250,18 @@ def convolution(
         return _contents(array, bias)
 
     form = padding, tuple(strides), tuple(dilations), groups
-    return xp.apply(with_weights(xp, "conv", image, (weight, bias), make, arrays, *form), image)
+    return xp.apply(with_weights(xp, "conv", image, (w, bias), make, arrays, *form), image)
 
 
 def transposed_convolution(
-    xp: KerasTensorFamily,
-    x: keras.KerasTensor,
-    weight: KerasValue,
-    bias: KerasValue | None = None,
-    **form: Unpack[GroupedStrides],
+    xp: KerasTensorFamily, x: KerasValue, w: KerasValue, bias: KerasValue | None = None, **form: Unpack[GroupedStrides]
 ) -> Any:
     """Conv1DTranspose to Conv3DTranspose without padding."""
     strides = form["strides"]
     spatial = xp.ndim(x) - 2
-    if not xp.is_symbolic(x) or not _is_weight(weight) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
+    if not xp.is_symbolic(x) or not _is_weight(w) or spatial not in (1, 2, 3) or x.dtype not in FLOATS:
         return None
-    kernel = weight.shape[2:]
+    kernel = w.shape[2:]
     if (
         form.get("groups", 1) != 1
         or any(d != 1 for d in form["dilations"])
@@ -282,12 +274,12 @@ def transposed_convolution(
     def make(name: str) -> Any:
         shared = {"strides": tuple(strides), "use_bias": bias is not None, "name": name, "dtype": x.dtype}
         kind = _of_rank("Conv{}DTranspose", spatial)
-        return kind(weight.shape[1], tuple(kernel), padding="valid", data_format="channels_last", **shared)
+        return kind(w.shape[1], tuple(kernel), padding="valid", data_format="channels_last", **shared)
 
     def arrays() -> list[Array]:
-        return _contents(np.transpose(weight.array(), (*range(2, spatial + 2), 1, 0)), bias)
+        return _contents(np.transpose(w.array(), (*range(2, spatial + 2), 1, 0)), bias)
 
-    return xp.apply(with_weights(xp, "conv_transpose", x, (weight, bias), make, arrays, tuple(strides)), x)
+    return xp.apply(with_weights(xp, "conv_transpose", x, (w, bias), make, arrays, tuple(strides)), x)
 
 
 def pooling(xp: KerasTensorFamily, kind: str, x: keras.KerasTensor, kernel: Ints, strides: Ints, padding: str) -> Any:

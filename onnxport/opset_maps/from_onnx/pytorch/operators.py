@@ -152,8 +152,6 @@ def conv_transpose(
     x: TorchTensor,
     w: TorchTensor,
     b: TorchTensor | None = None,
-    *,
-    group: int = 1,
     **window: Unpack[TransposedAttributes],
 ) -> TorchTensor:
     """torch's transposed convolution, where the padding is the same on both sides but for the output padding."""
@@ -168,7 +166,8 @@ def conv_transpose(
     if not all(0 <= more < max(s, d) for more, s, d in zip(output, form.strides, form.dilations, strict=True)):
         return NotImplemented
     function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
-    return xp.call(function, x, w, b, list(form.strides), padding, output, group, list(form.dilations))
+    groups = window.get("group", 1)
+    return xp.call(function, x, w, b, list(form.strides), padding, output, groups, list(form.dilations))
 
 
 def _pooling(form: PoolAttributes) -> tuple[list[int], list[int], list[int], list[int]] | None:

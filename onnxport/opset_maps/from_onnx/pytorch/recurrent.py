@@ -100,19 +100,11 @@ def _covered(kind: str, xp: TorchNamespace, x: TorchTensor, attributes: Recurren
 def _native(kind: str) -> Callable[..., Any]:
     """torch's function of one of the operators; torch has no peepholes."""
 
-    def operator(
-        xp: TorchNamespace,
-        x: TorchTensor,
-        w: TorchTensor,
-        r: TorchTensor,
-        b: TorchTensor | None = None,
-        lengths: TorchTensor | None = None,
-        *states: TorchTensor | None,
-        **attributes: Unpack[RecurrentAttributes],
-    ) -> Any:
-        if lengths is not None or (len(states) > 2 and states[2] is not None):
+    def operator(xp: TorchNamespace, *operands: Any, **attributes: Unpack[RecurrentAttributes]) -> Any:
+        x, w, r, b, lengths, first, second, peepholes = (*operands, None, None, None, None, None)[:8]
+        if lengths is not None or peepholes is not None:
             return NotImplemented
-        given = (*states, None, None)[: 2 if kind == "LSTM" else 1]
+        given = (first, second) if kind == "LSTM" else (first,)
         directions = {"bidirectional": 2}.get(attributes.get("direction", "forward"), 1)
         hidden = xp.shape(r)[2]
         if not known(hidden) or not _covered(kind, xp, x, attributes, directions):

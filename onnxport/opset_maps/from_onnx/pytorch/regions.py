@@ -63,16 +63,10 @@ rule(non_max_suppression, lambda fresh, *_: torch.empty((fresh, 3), dtype=torch.
 
 @pytorch_native.op("NonMaxSuppression", versions=(10, 11))
 def _non_max_suppression(
-    xp: TorchNamespace,
-    boxes: Tensor,
-    scores: Tensor,
-    most: Host | None = None,
-    overlap: Host | None = None,
-    least: Host | None = None,
-    *,
-    center_point_box: int = 0,
+    xp: TorchNamespace, boxes: Tensor, scores: Tensor, *limits: Host | None, center_point_box: int = 0
 ) -> Any:
     """Boxes that no better box of their class overlaps."""
+    most, overlap, least = (*limits, None, None, None)[:3]
     bounds = (
         0 if most is None else scalar(most),
         0.0 if overlap is None else scalar(overlap),

@@ -211,17 +211,13 @@ def multinomial(xp: Namespace, x: Tensor, *, dtype: int = 6, sample_size: int = 
 
 @onnx.op("Dropout", versions=(1, 6, 7, 10, 12, 13, 22))
 def dropout(
-    xp: Namespace,
-    x: Tensor,
-    ratio: Host | None = None,
-    training_mode: Host | None = None,
-    *,
-    seed: int | None = None,
-    is_test: int = 1,
-    **attributes: Any,
+    xp: Namespace, x: Tensor, ratio: Host | None = None, training_mode: Host | None = None, **attributes: Any
 ) -> Any:
     """x itself in inference; in training mode x with a share `ratio` of its elements 0 and the others scaled up."""
-    training = not is_test if xp.version < 12 else training_mode is not None and scalar(training_mode)
+    if xp.version < 12:
+        training = not attributes.get("is_test", 1)
+    else:
+        training = training_mode is not None and scalar(training_mode)
     if training is False:
         flags = xp.version >= 10
         mask = xp.full(xp.shape(x), flags, ir.DataType.BOOL if flags else xp.dtype(x)) if xp.wants(1) else None
@@ -232,7 +228,7 @@ def dropout(
     if share == 0:
         kept = xp.full(xp.shape(x), True, ir.DataType.BOOL)
         return (x, kept) if xp.output_count > 1 else x
-    drawn = xp.random("uniform", xp.shape(x), 0.0, 1.0, xp.dtype(x), seed)
+    drawn = xp.random("uniform", xp.shape(x), 0.0, 1.0, xp.dtype(x), attributes.get("seed"))
     kept = xp.greater_equal(drawn, share)
     result = xp.where(kept, xp.divide(x, 1 - share), xp.zeros((), xp.dtype(x)))
     return (result, kept) if xp.output_count > 1 else result

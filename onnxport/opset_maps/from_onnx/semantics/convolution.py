@@ -13,7 +13,16 @@ import onnx_ir as ir
 from onnxport.opset_maps.from_onnx.axes import number, part, per_axis, size_operand, sizes
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, InvalidOperand, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    GroupedStrides,
+    Host,
+    Int,
+    Ints,
+    InvalidOperand,
+    Tensor,
+    host_array,
+    known,
+)
 from onnxport.opset_maps.from_onnx.windows import WindowAttributes, windows
 from onnxport.opset_maps.maps import onnx
 
@@ -41,8 +50,9 @@ def conv(xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **form: U
 
 
 class TransposedAttributes(WindowAttributes, total=False):
-    """Attributes of a transposed convolution, its groups aside."""
+    """Attributes of a transposed convolution."""
 
+    group: int
     kernel_shape: Ints | None
     output_padding: Ints | None
     output_shape: Ints | None
@@ -98,12 +108,13 @@ def transposed_windows(xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttr
 
 @onnx.op("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(
-    xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int, **window: Unpack[TransposedAttributes]
+    xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **window: Unpack[TransposedAttributes]
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
     form = transposed_windows(xp, x, w, window)
     grows = any(known(n) and n < 0 for pair in form.cuts for n in pair)
-    full = xp.conv_transpose(x, w, None if grows else b, strides=form.strides, dilations=form.dilations, groups=group)
+    moves = GroupedStrides(strides=form.strides, dilations=form.dilations, groups=window.get("group", 1))
+    full = xp.conv_transpose(x, w, None if grows else b, **moves)
     for i, (before, after) in enumerate(form.cuts):
         start = before if not known(before) or before > 0 else None
         stop = int_op(xp, "neg", after) if not known(after) or after > 0 else None

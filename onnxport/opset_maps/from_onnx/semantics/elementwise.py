@@ -117,14 +117,6 @@ def is_inf(xp: Namespace, x: Tensor, *, detect_negative: int = 1, detect_positiv
 
 
 @onnx.op("Clip", versions=(1, 6, 11, 12, 13))
-def clip(
-    xp: Namespace,
-    x: Tensor,
-    low: Number | None = None,
-    high: Number | None = None,
-    *,
-    min: float | None = None,
-    max: float | None = None,
-) -> Tensor:
+def clip(xp: Namespace, x: Tensor, low: Number | None = None, high: Number | None = None, **early: float) -> Tensor:
     """x between bounds: attributes before opset 11, operands from then on."""
-    return xp.clip(x, min if low is None else low, max if high is None else high)
+    return xp.clip(x, early.get("min") if low is None else low, early.get("max") if high is None else high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -14,30 +14,21 @@ from onnxport.opset_maps.maps import onnx
 
 
 class GemmAttributes(TypedDict, total=False):
-    """Attributes of Gemm from opset 7 on."""
+    """Attributes of Gemm."""
 
     alpha: float
     beta: float
     transA: int
     transB: int
+    broadcast: int  # before opset 7
 
 
 @onnx.op("Gemm", versions=(1, 6, 7, 9, 11, 13))
-def gemm(
-    xp: Namespace,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-    broadcast: int | None = None,
-) -> Tensor:
+def gemm(xp: Namespace, a: Tensor, b: Tensor, c: Tensor | None = None, **form: Unpack[GemmAttributes]) -> Tensor:
     """alpha A B + beta C, A and B transposed on request."""
-    left = xp.permute_dims(a, (1, 0)) if transA else a
-    right = xp.permute_dims(b, (1, 0)) if transB else b
+    alpha, beta = form["alpha"], form["beta"]
+    left = xp.permute_dims(a, (1, 0)) if form["transA"] else a
+    right = xp.permute_dims(b, (1, 0)) if form["transB"] else b
     result = xp.matmul(left, right)
     if alpha != 1:
         result = xp.multiply(result, _number(xp, result, alpha))

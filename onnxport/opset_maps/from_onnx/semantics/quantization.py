@@ -23,11 +23,19 @@ class BlockAttributes(TypedDict, total=False):
 
     axis: int
     block_size: int
+    output_dtype: int  # of the result
 
 
-def _spread(xp: Namespace, parameter: Tensor, x: Tensor, *, axis: int = 1, block_size: int = 0) -> Tensor:
+class QuantizeAttributes(BlockAttributes, total=False):
+    """Those of QuantizeLinear."""
+
+    precision: int
+    saturate: int
+
+
+def _spread(xp: Namespace, parameter: Tensor, x: Tensor, form: BlockAttributes) -> Tensor:
     """A scale or zero point shaped to be broadcast against x: one, one a slice, or one a block."""
-    rank = xp.ndim(x)
+    rank, axis, block_size = xp.ndim(x), form.get("axis", 1), form.get("block_size", 0)
     if xp.ndim(parameter) == 0 or (xp.ndim(parameter) == 1 and xp.shape(parameter) == (1,)):
         return xp.reshape(parameter, ())
     along = resolved(axis, rank)
@@ -45,23 +53,15 @@ def _spread(xp: Namespace, parameter: Tensor, x: Tensor, *, axis: int = 1, block
 
 @onnx.op("QuantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
 def quantize_linear(
-    xp: Namespace,
-    x: Tensor,
-    scale: Tensor,
-    zero_point: Tensor | None = None,
-    *,
-    output_dtype: int = 0,
-    precision: int = 0,
-    saturate: int = 1,
-    **blocks: Unpack[BlockAttributes],
+    xp: Namespace, x: Tensor, scale: Tensor, zero_point: Tensor | None = None, **form: Unpack[QuantizeAttributes]
 ) -> Tensor:
     """x / scale rounded to nearest even, plus the zero point, saturated."""
-    wanted = ir.DataType(output_dtype) if output_dtype else xp.input_dtype(2) or ir.DataType.UINT8
-    width = ir.DataType(precision) if precision else _computed(xp, x, scale)
-    factor = _spread(xp, xp.astype(scale, width), x, **blocks)
+    wanted = ir.DataType(form.get("output_dtype") or xp.input_dtype(2) or ir.DataType.UINT8)
+    width = ir.DataType(form.get("precision") or _computed(xp, x, scale))
+    factor = _spread(xp, xp.astype(scale, width), x, form)
     scaled = xp.divide(xp.astype(x, width), factor)
-    zero = None if zero_point is None or wanted not in _INTEGERS else _spread_zero(xp, zero_point, x, **blocks)
-    return saturated(xp, scaled, zero, wanted, bool(saturate))
+    zero = None if zero_point is None or wanted not in _INTEGERS else _spread_zero(xp, zero_point, x, form)
+    return saturated(xp, scaled, zero, wanted, bool(form.get("saturate", 1)))
 
 
 def _computed(xp: Namespace, x: Tensor, scale: Tensor) -> ir.DataType:
@@ -69,8 +69,8 @@ def _computed(xp: Namespace, x: Tensor, scale: Tensor) -> ir.DataType:
     return dtype if dtype.is_floating_point() and dtype.bitwidth >= 16 else ir.DataType.FLOAT
 
 
-def _spread_zero(xp: Namespace, zero_point: Tensor, x: Tensor, **blocks: Unpack[BlockAttributes]) -> Tensor:
-    return _spread(xp, xp.astype(zero_point, ir.DataType.FLOAT), x, **blocks)
+def _spread_zero(xp: Namespace, zero_point: Tensor, x: Tensor, form: BlockAttributes) -> Tensor:
+    return _spread(xp, xp.astype(zero_point, ir.DataType.FLOAT), x, form)
 
 
 def saturated(
@@ -89,25 +89,19 @@ def saturated(
 
 @onnx.op("DequantizeLinear", versions=(10, 13, 19, 21, 23, 24, 25, 28))
 def dequantize_linear(
-    xp: Namespace,
-    x: Tensor,
-    scale: Tensor,
-    zero_point: Tensor | None = None,
-    *,
-    output_dtype: int = 0,
-    **blocks: Unpack[BlockAttributes],
+    xp: Namespace, x: Tensor, scale: Tensor, zero_point: Tensor | None = None, **form: Unpack[BlockAttributes]
 ) -> Tensor:
     """(x - zero point) scale."""
-    wanted = ir.DataType(output_dtype) if output_dtype else xp.dtype(scale)
+    wanted = ir.DataType(form.get("output_dtype") or xp.dtype(scale))
     width = xp.dtype(scale) if xp.dtype(scale).bitwidth > 16 else ir.DataType.FLOAT
     if zero_point is None:
         moved = xp.astype(x, width)
     elif xp.dtype(x).is_floating_point():
-        moved = xp.subtract(xp.astype(x, width), xp.astype(_spread_zero(xp, zero_point, x, **blocks), width))
+        moved = xp.subtract(xp.astype(x, width), xp.astype(_spread_zero(xp, zero_point, x, form), width))
     else:
-        offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, **blocks)
+        offset = _spread(xp, xp.astype(zero_point, ir.DataType.INT32), x, form)
         moved = xp.astype(xp.subtract(xp.astype(x, ir.DataType.INT32), offset), width)
-    factor = _spread(xp, xp.astype(scale, width), x, **blocks)
+    factor = _spread(xp, xp.astype(scale, width), x, form)
     return xp.astype(xp.multiply(moved, factor), wanted)
 
 

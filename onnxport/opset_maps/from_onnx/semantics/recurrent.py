@@ -249,19 +249,11 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
     """The operator of a cell, with its default activations."""
 
     def operator(
-        xp: Namespace,
-        x: Tensor,
-        w: Tensor,
-        r: Tensor,
-        b: Tensor | None = None,
-        sequence_lens: Tensor | None = None,
-        initial_h: Tensor | None = None,
-        initial_c: Tensor | None = None,
-        p: Tensor | None = None,
-        **attributes: Unpack[RecurrentAttributes],
+        xp: Namespace, x: Tensor, w: Tensor, r: Tensor, *rest: Tensor | None, **attributes: Unpack[RecurrentAttributes]
     ) -> tuple[Tensor, ...]:
+        b, lengths, initial_h, initial_c, p = (*rest, None, None, None, None, None)[:5]
         direction = attributes.get("direction", "forward")
-        run = Recurrence.of(xp, x, direction, attributes.get("layout", 0), sequence_lens)
+        run = Recurrence.of(xp, x, direction, attributes.get("layout", 0), lengths)
         functions = _activations(xp, attributes, defaults, run.directions)
         results = []
         for index in range(run.directions):

@@ -183,13 +183,11 @@ def pad(
     pads: Host | None = None,
     value: Number | None = None,
     axes: Host | None = None,
-    *,
-    mode: str = "constant",
-    **attributes: Any,
+    **form: Any,
 ) -> Tensor:
     """Padded along axes; negative numbers cut."""
     rank = xp.ndim(x)
-    wanted = sizes(pads if pads is not None else attributes["paddings"])
+    wanted = sizes(pads if pads is not None else form["paddings"])
     chosen = [resolved(number(a), rank) for a in axes.reshape(-1)] if axes is not None else list(range(rank))
     fill = 0 if value is None else value
     if isinstance(fill, float) and not xp.dtype(x).is_floating_point():
@@ -204,7 +202,7 @@ def pad(
             pairs[axis] = (0 if cut[0] else before, 0 if cut[1] else after)
     if all(known(a) and known(b) and a == b == 0 for a, b in pairs):
         return x
-    return xp.pad(x, pairs, mode, fill)  # type: ignore[arg-type]
+    return xp.pad(x, pairs, form["mode"], fill)
 
 
 @onnx.op("CenterCropPad", versions=(18,))
