@@ -37,14 +37,40 @@ _UNARY = frozenset({"neg", "abs", "not"})
 _BOOLEAN = frozenset({"eq", "lt", "le", "and", "or", "not"})
 _REDUCTIONS: dict[str, IntOp] = {"ReduceProd": "mul", "ReduceSum": "add", "ReduceMin": "min", "ReduceMax": "max"}
 
+
+def truncated_div(a: int, b: int) -> int:
+    """a / b rounded toward zero."""
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def select(condition: bool, a: object, b: object) -> Any:
+    """a where the condition holds, else b."""
+    return a if condition else b
+
+
+def both(a: bool, b: bool) -> bool:
+    """a and b."""
+    return a and b
+
+
+def either(a: bool, b: bool) -> bool:
+    """a or b."""
+    return a or b
+
+
 # Arithmetic of sizes that are known at import.
 INT_OPS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "div": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "div": truncated_div,
     "floor_div": operator.floordiv,
-    "ceil_div": lambda a, b: -(-a // b),
+    "ceil_div": ceil_div,
     "mod": operator.mod,
     "min": min,
     "max": max,
@@ -53,10 +79,10 @@ INT_OPS: dict[str, Callable[..., Any]] = {
     "eq": operator.eq,
     "lt": operator.lt,
     "le": operator.le,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
+    "and": both,
+    "or": either,
     "not": operator.not_,
-    "where": lambda c, a, b: a if c else b,
+    "where": select,
 }
 
 

@@ -7,9 +7,6 @@ pruned. Two transpositions thus stand where an image enters and where it leaves 
 and a model that was channels-last before its export gets its own graph back.
 """
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,5 @@
 """Tensors of Keras: what is known of one, how one is created."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from typing import Any, TypeGuard

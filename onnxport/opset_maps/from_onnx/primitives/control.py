@@ -1,8 +1,5 @@
 """If and Loop, and the subgraphs that they run."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Elementwise arithmetic, comparison and logic."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from collections.abc import Callable

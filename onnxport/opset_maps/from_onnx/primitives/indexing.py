@@ -1,8 +1,5 @@
 """Indexing, sorting, looking up."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 import numpy as np

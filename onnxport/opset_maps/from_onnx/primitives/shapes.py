@@ -1,8 +1,5 @@
 """Shapes and reductions."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from collections.abc import Sequence

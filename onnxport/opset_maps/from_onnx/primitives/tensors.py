@@ -1,8 +1,5 @@
 """Tensors themselves: what is known of one, how one is created, its element type; and the node that is being computed."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Strings."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive

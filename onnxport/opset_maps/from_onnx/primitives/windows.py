@@ -1,8 +1,5 @@
 """Linear algebra, convolutions, pooling and Fourier transforms."""
 
-# A primitive's body is its docstring: `primitive` replaces it by a refusal.
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from typing import Unpack

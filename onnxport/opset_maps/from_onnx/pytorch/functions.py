@@ -19,31 +19,6 @@ from onnxport.opset_maps.from_onnx.values import Ints, Law
 Tensor: TypeAlias = torch.Tensor
 
 
-def truncated_div(a: int, b: int) -> int:
-    """a / b rounded toward zero."""
-    return a // b if (a >= 0) == (b > 0) else -(-a // b)
-
-
-def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
-    return -(-a // b)
-
-
-def select(condition: bool, a: object, b: object) -> Any:
-    """a where the condition holds, else b."""
-    return a if condition else b
-
-
-def both(a: bool, b: bool) -> bool:
-    """a and b."""
-    return a and b
-
-
-def either(a: bool, b: bool) -> bool:
-    """a or b."""
-    return a or b
-
-
 rule(torch.Tensor.item, lambda fresh, x: 1.5 if x.dtype.is_floating_point else fresh)
 rule(torch.Tensor.tolist, lambda fresh, x: [1.5 if x.dtype.is_floating_point else fresh] * x.shape[0])
 

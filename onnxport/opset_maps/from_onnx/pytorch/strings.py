@@ -1,8 +1,5 @@
 """Strings in torch: NumPy object arrays, known only while a model runs."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from onnxport.opset_maps.from_onnx.pytorch import text

@@ -1,8 +1,5 @@
 """Tensors of torch: what is known of one, how one is created, its element type; recorded while importing, else executed."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -25,16 +22,7 @@ from onnxport.opset_maps.from_onnx.pytorch.tracing import Recorder, RootRecorder
 from onnxport.opset_maps.from_onnx.pytorch.worlds import META, in_world
 from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
 
-_INT_OPS: dict[str, Callable[..., Any]] = {
-    **INT_OPS,
-    "div": functions.truncated_div,
-    "ceil_div": functions.ceil_div,
-    "min": torch.sym_min,
-    "max": torch.sym_max,
-    "and": functions.both,
-    "or": functions.either,
-    "where": functions.select,
-}
+_INT_OPS: dict[str, Callable[..., Any]] = {**INT_OPS, "min": torch.sym_min, "max": torch.sym_max}
 # Integers that are held in a wider type.
 _NARROW = frozenset(ir.DataType[name] for name in "INT4 INT2 UINT4 UINT2 UINT16 UINT32".split())
 # Signed types with the bits of those that are held in a wider one.

@@ -1,8 +1,5 @@
 """Linear algebra, convolutions, pooling and Fourier transforms in torch."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from typing import Any, Unpack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
@@ -14,7 +14,7 @@ from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.host import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
-from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Reals, Strings, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
@@ -105,83 +105,41 @@ def _activations(
     return [results[i * per : (i + 1) * per] for i in range(directions)]
 
 
-@dataclass(frozen=True)
-class Recurrence:
-    """What all three operators do around their cell.
+# Whether each direction runs backward.
+_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
-    Attributes:
-        xp: the namespace.
-        x: inputs [time, batch, features].
-        direction: ``"forward"``, ``"reverse"`` or ``"bidirectional"``.
-        batch_first: layout 1.
-        lengths: INT [batch], or None where all sequences are as long as x.
+
+def _run(
+    xp: Namespace, x: Tensor, lengths: Tensor | None, backward: bool, states: Sequence[Tensor], cell: Callable[..., Any]
+) -> tuple[Tensor, ...]:
+    """One direction over projected inputs [time, batch, gates]: outputs [time, batch, hidden] and the last states.
+
+    Steps beyond `lengths` (INT [batch]; None where all sequences are as long as x) keep the states, and their outputs are 0.
     """
+    time = xp.shape(x)[0]
+    steps = xp.flip(x, [0]) if backward else x
 
-    xp: Namespace
-    x: Tensor
-    direction: str
-    batch_first: bool
-    lengths: Tensor | None
+    def step(i: Tensor, going: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+        following = cell(states, xp.take(steps, i, 0))
+        if lengths is None:
+            return (going, *following, following[0])
+        now = i
+        if backward:
+            now = xp.subtract(xp.from_host(host_array(int_op(xp, "sub", time, 1)), ir.DataType.INT64), i)
+        inside = xp.greater(xp.expand_dims(xp.astype(lengths, ir.DataType.INT64), [1]), now)
+        held = tuple(xp.where(inside, new, old) for new, old in zip(following, states, strict=True))
+        return (going, *held, xp.where(inside, following[0], 0))
 
-    @classmethod
-    def of(cls, xp: Namespace, x: Tensor, direction: str, layout: int, lengths: Tensor | None) -> Recurrence:
-        """The inputs time first."""
-        if direction not in ("forward", "reverse", "bidirectional"):
-            raise UnsupportedOperator(f"direction={direction!r} is none of ONNX's")
-        x = xp.permute_dims(x, (1, 0, 2)) if layout else x
-        return cls(xp, x, direction, bool(layout), lengths)
+    *last, outputs = xp.loop(time, None, list(states), step, 1, [None] * len(states))
+    return (xp.flip(outputs, [0]) if backward else outputs, *last)
 
-    @property
-    def directions(self) -> int:
-        """How many."""
-        return 2 if self.direction == "bidirectional" else 1
 
-    def initial(self, state: Tensor | None, index: int, hidden: Int) -> Tensor:
-        """[batch, hidden] of one direction, zeros by default."""
-        xp = self.xp
-        if state is None:
-            return xp.zeros((xp.shape(self.x)[1], hidden), xp.dtype(self.x))
-        axis = 1 if self.batch_first else 0
-        return part(xp, state, axis, index)
-
-    def run(
-        self, index: int, projected: Tensor, states: Sequence[Tensor], cell: Callable[..., tuple[Tensor, ...]]
-    ) -> tuple[Tensor, ...]:
-        """One direction: outputs [time, batch, hidden] and the last states."""
-        xp = self.xp
-        backward = self.direction == "reverse" or index == 1
-        time = xp.shape(self.x)[0]
-        steps = xp.flip(projected, [0]) if backward else projected
-
-        def step(i: Tensor, going: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-            following = cell(states, xp.take(steps, i, 0))
-            if self.lengths is None:
-                return (going, *following, following[0])
-            now = self._backward_step(time, i) if backward else i
-            lengths = xp.expand_dims(xp.astype(self.lengths, ir.DataType.INT64), [1])
-            inside = xp.greater(lengths, now)
-            held = tuple(xp.where(inside, new, old) for new, old in zip(following, states, strict=True))
-            return (going, *held, xp.where(inside, following[0], 0))
-
-        *last, outputs = xp.loop(time, None, list(states), step, 1, [None] * len(states))
-        return (xp.flip(outputs, [0]) if backward else outputs, *last)
-
-    def _backward_step(self, time: Int, i: Tensor) -> Tensor:
-        """time - 1 - i as a tensor."""
-        xp = self.xp
-        last = int_op(xp, "sub", time, 1)
-        return xp.subtract(xp.from_host(host_array(last), ir.DataType.INT64), i)
-
-    def outputs(self, results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """Y [time, directions, batch, hidden] and each last state [directions, batch, hidden], or their batch-first forms."""
-        xp = self.xp
-        y = xp.stack([item[0] for item in results], 1)
-        y = xp.permute_dims(y, (2, 0, 1, 3)) if self.batch_first else y
-        lasts = [
-            xp.stack(list(parts), 1 if self.batch_first else 0)
-            for parts in zip(*(item[1:] for item in results), strict=True)
-        ]
-        return (y, *lasts)
+def _outputs(xp: Namespace, results: Sequence[tuple[Tensor, ...]], batch_first: bool) -> tuple[Tensor, ...]:
+    """Y [time, directions, batch, hidden] and each last state [directions, batch, hidden], or their batch-first forms."""
+    y = xp.stack([item[0] for item in results], 1)
+    y = xp.permute_dims(y, (2, 0, 1, 3)) if batch_first else y
+    lasts = zip(*(item[1:] for item in results), strict=True)
+    return (y, *(xp.stack(list(parts), 1 if batch_first else 0) for parts in lasts))
 
 
 def _parts(xp: Namespace, x: Tensor, count: int, axis: int) -> list[Tensor]:
@@ -252,11 +210,13 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
         xp: Namespace, x: Tensor, w: Tensor, r: Tensor, *rest: Tensor | None, **attributes: Unpack[RecurrentAttributes]
     ) -> tuple[Tensor, ...]:
         b, lengths, initial_h, initial_c, p = (*rest, None, None, None, None, None)[:5]
-        direction = attributes.get("direction", "forward")
-        run = Recurrence.of(xp, x, direction, attributes.get("layout", 0), lengths)
-        functions = _activations(xp, attributes, defaults, run.directions)
+        direction, batch_first = attributes.get("direction", "forward"), bool(attributes.get("layout", 0))
+        if direction not in _BACKWARD:
+            raise UnsupportedOperator(f"direction={direction!r} is none of ONNX's")
+        x = xp.permute_dims(x, (1, 0, 2)) if batch_first else x
+        functions = _activations(xp, attributes, defaults, len(_BACKWARD[direction]))
         results = []
-        for index in range(run.directions):
+        for index, backward in enumerate(_BACKWARD[direction]):
             wt, rt, wb, rb = _weights(xp, w, r, b, index)
             # A GRU multiplies the state, or a product with it, by its reset gate, so that its weights stay apart and its bias of
             # the state is added in the cell; the others add theirs to the inputs, once for all steps.
@@ -269,11 +229,15 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
                 [None] * 3 if p is None else _parts(xp, part(xp, p, 0, index), 3, 0),
                 attributes,
             )
-            projected = _plus(xp, xp.matmul(run.x, wt), wb, None if in_cell else rb)
-            initial = (initial_h, initial_c) if cell is _lstm_step else (initial_h,)
-            states = [run.initial(item, index, xp.shape(r)[2]) for item in initial]
-            results.append(run.run(index, projected, states, partial(cell, d)))
-        return run.outputs(results)
+            projected = _plus(xp, xp.matmul(x, wt), wb, None if in_cell else rb)
+            states = [
+                xp.zeros((xp.shape(x)[1], xp.shape(r)[2]), xp.dtype(x))
+                if item is None
+                else part(xp, item, 1 if batch_first else 0, index)
+                for item in ((initial_h, initial_c) if cell is _lstm_step else (initial_h,))
+            ]
+            results.append(_run(xp, projected, lengths, backward, states, partial(cell, d)))
+        return _outputs(xp, results, batch_first)
 
     operator.__doc__ = cell.__doc__
     return operator

@@ -1,8 +1,5 @@
 """If and Loop in TensorFlow."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Indexing, scattering and sorting in TensorFlow."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 import numpy as np

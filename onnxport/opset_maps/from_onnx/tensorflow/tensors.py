@@ -1,8 +1,5 @@
 """Tensors of TensorFlow: what is known of one, how one is created, its element type; sizes as tensors."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Strings in TensorFlow."""
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 import tensorflow as tf

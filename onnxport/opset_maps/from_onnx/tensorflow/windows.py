@@ -3,9 +3,6 @@
 Convolutions are computed channels-last, since TensorFlow has no others on the CPU (see `layout.py`).
 """
 
-# The primitives are described once, in from_onnx/primitives/.
-# ruff: noqa: D102
-
 from __future__ import annotations
 
 import itertools
