@@ -77,11 +77,9 @@ def _reduction(name: str) -> Callable[..., Any]:
 def _along(name: str) -> Callable[..., Any]:
     """A primitive along one axis."""
 
-    def primitive(self: ChannelsLast, x: Tensor, axis: int, *args: object) -> Tensor:
+    def primitive(self: ChannelsLast, x: Tensor, axis: int) -> Tensor:
         function, twin = getattr(super(ChannelsLast, self), name), self.twin(x)
-        if twin is None:
-            return function(x, axis, *args)
-        return self.as_first(function(twin, last_axis(axis, self.ndim(x)), *args))
+        return function(x, axis) if twin is None else self.as_first(function(twin, last_axis(axis, self.ndim(x))))
 
     return primitive
 
@@ -208,6 +206,12 @@ class ChannelsLast(Namespace):
             return super().split(x, sizes, axis)
         return [self.as_first(part) for part in super().split(twin, sizes, last_axis(axis, self.ndim(x)))]
 
+    def slice(self, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: int = 1) -> Tensor:
+        twin = self.twin(x)
+        if twin is None:
+            return super().slice(x, axis, start, stop, step)
+        return self.as_first(super().slice(twin, last_axis(axis, self.ndim(x)), start, stop, step))
+
     def pad(self, x: Tensor, pads: Pads, mode: PadMode = "constant", value: object = 0) -> Tensor:
         twin = self.twin(x)
         if twin is None:
@@ -224,7 +228,7 @@ class ChannelsLast(Namespace):
 _OF_KIND = {
     _elementwise: "elementwise divide floor_mod trunc_mod pow where logical_not isnan isinf equal astype",
     _reduction: "sum mean max min",
-    _along: "softmax log_softmax slice",
+    _along: "softmax log_softmax",
     _of_image: "conv conv_transpose max_pool sum_pool",
 }
 for _kind, _names in _OF_KIND.items():
