@@ -52,7 +52,7 @@ def transformer(name: str, *, positive: bool = False, **options: object) -> Any:
 def words(name: str, **options: object) -> Any:
     """A transformer fitted on two columns of words."""
     table = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"], ["red", "s"]], object)
-    return unfitted(name, **options).fit(table)
+    return fit(name, table, **options)
 
 
 # The modules of scikit-learn, those whose estimators are asked for most first.
@@ -80,3 +80,8 @@ def unfitted(name: str, **options: object) -> Any:
     except TypeError:  # it needs an estimator
         seeded = {}
     return kind(**{**seeded, **options})
+
+
+def fit(name: str, *given: Any, **options: object) -> Any:
+    """An estimator by its class's name, fitted on what is given: rows, and a target."""
+    return unfitted(name, **options).fit(*given)

@@ -265,7 +265,8 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         """Writes whole columns: x[:, i] = ..., x[:, [i, j]] = ..., or where a mask of the same shape is true."""
         if isinstance(key, Array) and key.dtype == bool:
             new = self._as(item, self.dtype)
-            self.value = self.op.Where(_aligned(key, self.ndim).value, new, self.value)
+            mask = key if key.ndim == self.ndim else key[(slice(None), *[None] * (self.ndim - key.ndim))]
+            self.value = self.op.Where(mask.value, new, self.value)
             return
         if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             key = (slice(None), slice(None))
@@ -284,10 +285,6 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         source[places] = np.arange(len(places))
         spread = part[:, source] if part.shape[-1] == len(places) and len(places) > 1 else part
         self.value = self.op.Where(self.op.const(written), spread.value, self.value)
-
-
-def _aligned(mask: Array, rank: int) -> Array:
-    return mask if mask.ndim == rank else mask[(slice(None), *[None] * (rank - mask.ndim))]
 
 
 def _kind(item: object) -> Any:

@@ -258,16 +258,14 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
         else_branch=x.op.body(with_differences),
         outputs=2,
     )
-    squares, index = (
-        x.of(x.op.typed(value, item.value.dtype, list(item.value.shape or ())))
-        for value, item in zip(values, (squares, index), strict=True)
-    )
+    squares, index = (x.of(value) for value, item in zip(values, (squares, index), strict=True))
     return squares, index
 
 
 def _measured(x: Array, rows: Array, candidates: Array, k: int) -> tuple[Array, Array]:
     """Squared distances, from the differences, of the nearest candidates, and their numbers."""
-    candidates = _ascending(candidates)
+    # sorted within each row, so that of rows at equal distance the first in the fitted order wins
+    candidates = least_of(candidates, int(candidates.shape[1] or 0))[0]
     gap = x[:, None, :] - take(rows, candidates, axis=0)
     squares, places = least_of(_over_columns(gap, None, lambda a, _: a * a), k)
     index: Any = np.take_along_axis(candidates, places, axis=1)
@@ -310,12 +308,6 @@ def least_of(values: Array, k: int) -> tuple[Array, Array]:
     """The `k` least of each row of a table, ascending, and their places."""
     least, places = values.op.TopK(values.value, [k], axis=1, largest=0, sorted=1)
     return values.of(least), values.of(places)
-
-
-def _ascending(index: Array) -> Array:
-    """Sorted within each row, so that of rows at equal distance the first in the fitted order wins."""
-    values, _ = index.op.TopK(index.value, [index.shape[1]], axis=1, largest=0, sorted=1)
-    return index.of(values)
 
 
 def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any]) -> Array:

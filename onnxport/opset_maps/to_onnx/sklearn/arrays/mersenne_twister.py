@@ -75,4 +75,4 @@ def integers_below(op: OpBuilder, seed: int, bound: int, count: ir.Value) -> Arr
 
     _, _, drawn, kept = op.Loop(None, True, _bits(seeded), np.zeros(1, np.int64), body=op.body(build), outputs=4)
     count_kept = op.Compress(op.Reshape(drawn, [-1]), op.Reshape(kept, [-1]), axis=0)
-    return Array(op, op.typed(op.Slice(count_kept, [0], count, [0]), ir.DataType.INT64, [None]))
+    return Array(op, op.Slice(count_kept, [0], count, [0]))

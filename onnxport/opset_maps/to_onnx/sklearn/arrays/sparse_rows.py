@@ -50,10 +50,10 @@ class SparseRows:
     def _zeros(self, op: OpBuilder, shape: ir.Value) -> ir.Value:
         assert self.values.dtype is not None
         zero = ir.tensor(np.zeros(1, self.values.dtype.numpy()))
-        return op.typed(op.ConstantOfShape(shape, value=zero), self.values.dtype)
+        return op.ConstantOfShape(shape, value=zero)
 
     def _added(self, op: OpBuilder, zeros: ir.Value) -> ir.Value:
-        return op.typed(op.ScatterElements(zeros, self.columns, self.values, axis=-1, reduction="add"), zeros.dtype)
+        return op.ScatterElements(zeros, self.columns, self.values, axis=-1, reduction="add")
 
     def _row_by_row(self, op: OpBuilder, rows: ir.Value) -> ir.Value:
         """The matrix, of which a row of zeros, which stays in the processor's cache, is all that is read."""
@@ -105,7 +105,7 @@ def gathered(op: OpBuilder, columns: ir.Value, weights: ir.Value) -> tuple[ir.Va
     """
     # equal columns come to stand side by side: a run's first one stands for all of them
     order, places = op.TopK(columns, op.dim(columns, 1), axis=1, sorted=1)
-    order = op.typed(order, ir.DataType.INT64, [None, None])
+    order = order
     before = op.Pad(op.Slice(order, [0], [-1], [1]), [0, 1, 0, 0], -2)
     first = op.Not(op.Equal(order, before))
     runs = op.Sub(op.CumSum(op.cast(first, ir.DataType.INT64), op.const(np.int64(1))), 1)

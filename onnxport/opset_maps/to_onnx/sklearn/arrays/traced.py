@@ -32,14 +32,12 @@ class Traced(Array):
         return _OF_NAN.get(function) or super().lowering(function)
 
 
-def _with_nan(x: Array, axis: Axis, keepdims: bool, values: Array) -> Array:
-    return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), values)
-
-
 def _extreme(function: Function) -> Callable[..., Array]:
     def extreme(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-        result = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
-        return _with_nan(x, axis, keepdims, result) if x.dtype.kind == "f" else result
+        result: Array = FUNCTIONS[function](x, axis=axis, keepdims=keepdims)
+        if x.dtype.kind != "f":
+            return result
+        return np.where(np.any(np.isnan(x), axis=axis, keepdims=keepdims), x.dtype.type(np.nan), result)
 
     return extreme
 

@@ -145,11 +145,6 @@ _FITTED = Examples(
 )
 
 
-def _ranker() -> Any:
-    groups = np.repeat(range(12), 10)
-    return _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit={"group_id": groups})
-
-
 def _of_all_classes(model: BaseEstimator, raw: Array) -> Array:
     """The raw values with -infinity for the classes that the fit was told of and did not see."""
     classes, width = np.ravel(getattr(model, "classes_", ())), raw.shape[1] or 0
@@ -259,7 +254,12 @@ _LIBRARY.register(
         built(lambda: _regressor(loss_function="Poisson", positive=True), ROWS),
         built(lambda: _regressor(loss_function="RMSEWithUncertainty"), ROWS),
         built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), ROWS),
-        built(_ranker, ROWS),
+        built(
+            lambda: _FITTED.fitted(
+                "Ranker", target(), loss_function="QueryRMSE", fit={"group_id": np.repeat(range(12), 10)}
+            ),
+            ROWS,
+        ),
     ],
     probabilities=[
         built(lambda: _with_gaps("Classifier", target(2)), rows_with_gaps()),

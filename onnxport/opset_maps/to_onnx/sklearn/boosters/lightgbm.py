@@ -69,8 +69,7 @@ class _Model:
 
 
 def _lines(block: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in block.splitlines())
-    return {key: value for key, _, value in pairs}
+    return {key: value for key, _, value in (line.partition("=") for line in block.splitlines())}
 
 
 def _read(text: str) -> _Model:
@@ -234,10 +233,6 @@ _FOREST: dict[str, Any] = {"boosting_type": "rf", "subsample": 0.6, "subsample_f
 _GAPS = rows_with_gaps(zeros=True)
 
 
-def _ranker() -> Any:
-    return _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12})
-
-
 def _of_categories(name: str) -> Any:
     options = {"min_data_per_group": 2, "cat_smooth": 1, "max_cat_to_onehot": 1}
     return _FITTED.of_categories(name, target(), 40, fit={"categorical_feature": [2, 3]}, **options)
@@ -323,7 +318,7 @@ _LIBRARY.register(
         built(lambda: _regressor(**_FOREST), ROWS),
         built(lambda: _regressor(boosting_type="dart"), ROWS),
         built(lambda: _regressor(linear_tree=True), _GAPS),
-        built(_ranker, ROWS),
+        built(lambda: _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[

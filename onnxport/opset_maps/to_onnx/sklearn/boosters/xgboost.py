@@ -203,16 +203,7 @@ def _linear_sums(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) ->
     return result + weights[-1].astype(np.float64)
 
 
-def _expit(raw: Array) -> Array:
-    # XGBoost keeps the exponential finite
-    return 1 / (np.exp(np.minimum(-raw, np.float32(88.7))) + np.float32(1))
-
-
 _FITTED = Examples("xgboost", "XGB", {"n_estimators": 8, "max_depth": 3})
-
-
-def _ranker() -> Any:
-    return _FITTED.fitted("Ranker", target(), fit={"qid": np.repeat(np.arange(12), 10)})
 
 
 def _of_categories(name: str) -> Any:
@@ -244,7 +235,8 @@ class _XGBoost(Library):
         if objective == "multi:softmax":
             return np.argmax(raw, axis=1).astype(np.float32)
         if objective in _LOGISTIC:
-            return _expit(raw)
+            # XGBoost keeps the exponential finite
+            return 1 / (np.exp(np.minimum(-raw, np.float32(88.7))) + np.float32(1))
         if objective in _EXPONENTIAL:
             return np.exp(raw)
         if objective == _HINGE:
@@ -279,7 +271,7 @@ _XGBoost().register(
         built(lambda: _regressor(outputs=2), ROWS),
         built(lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"), ROWS),
         built(lambda: _regressor("RFRegressor"), ROWS),
-        built(_ranker, ROWS),
+        built(lambda: _FITTED.fitted("Ranker", target(), fit={"qid": np.repeat(np.arange(12), 10)}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[

@@ -59,7 +59,7 @@ class Probe:
             cells: what stands in the columns; some category stands in the others.
             policy: the encoder's attribute that decides what becomes of such cells.
         """
-        if not cells or _is(getattr(self.model, policy, None), "error"):
+        if not cells or getattr(self.model, policy, None) == "error":
             return dict.fromkeys(cells)
         try:
             return self._said(cells)
@@ -98,10 +98,6 @@ class Probe:
                 whole = all(kind.kind in "iub" for kind in part.dtypes)
                 parts[label] = part.to_numpy(np.int64) if whole else part.to_numpy(np.float64, na_value=np.nan)
         return parts
-
-
-def _is(item: object, text: str) -> bool:
-    return isinstance(item, str) and item == text
 
 
 def _is_missing(item: object) -> bool:

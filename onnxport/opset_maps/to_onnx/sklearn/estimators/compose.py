@@ -16,7 +16,7 @@ from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select, side_by_side
 
@@ -157,16 +157,12 @@ def _chosen(selected: Selection, names: list[str], count: int) -> list[int]:
     return [names.index(item) if isinstance(item, str) else int(item) % count for item in items]
 
 
-def _search() -> Any:
-    x, kind = data(), unfitted("LogisticRegression")
-    return unfitted("GridSearchCV", estimator=kind, param_grid={"C": [0.1, 1.0]}, cv=2).fit(x, x[:, 0] > 0)
+def _search(kind: str, grid: dict[str, list[Any]], **options: object) -> Any:
+    return classifier("GridSearchCV", estimator=unfitted(kind, **options), param_grid=grid, cv=2)
 
 
-def _search_of_trees() -> Any:
-    kind = unfitted("xgboost.XGBClassifier", n_estimators=4)
-    return unfitted("GridSearchCV", estimator=kind, param_grid={"max_depth": [1, 2]}, cv=2).fit(data(), target())
-
-
+_OF_LINES = partial(_search, "LogisticRegression", {"C": [0.1, 1.0]})
+_OF_TREES = partial(_search, "xgboost.XGBClassifier", {"max_depth": [1, 2]}, n_estimators=4)
 _SEARCHES = "GridSearchCV RandomizedSearchCV HalvingGridSearchCV HalvingRandomSearchCV"
-lower_inner("best_estimator_", _SEARCHES, METHODS, [built(_search, f64(5, 4))])
-lower_inner("best_estimator_", _SEARCHES, ["raw_scores"], [built(_search_of_trees, f64(5, 4))])
+lower_inner("best_estimator_", _SEARCHES, METHODS, [built(_OF_LINES, f64(5, 4))])
+lower_inner("best_estimator_", _SEARCHES, ["raw_scores"], [built(_OF_TREES, f64(5, 4))])

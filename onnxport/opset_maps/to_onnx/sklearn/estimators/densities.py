@@ -117,18 +117,14 @@ _KERNEL_NORMS = {
     "gaussian": lambda h, d: 0.5 * d * np.log(2 * np.pi) + d * np.log(h),
     "tophat": lambda h, d: _log_ball(d) + d * np.log(h),
     "epanechnikov": lambda h, d: _log_ball(d) + np.log(2.0 / (d + 2.0)) + d * np.log(h),
-    "exponential": lambda h, d: _log_sphere(d - 1) + _log_gamma(d) + d * np.log(h),
+    "exponential": lambda h, d: _log_sphere(d - 1) + gammaln(d) + d * np.log(h),
     "linear": lambda h, d: _log_ball(d) - np.log(d + 1.0) + d * np.log(h),
     "cosine": lambda h, d: _log_cosine_moment(d) + _log_sphere(d - 1) + d * np.log(h),
 }
 
 
-def _log_gamma(x: float) -> float:
-    return float(gammaln(x))
-
-
 def _log_ball(d: int) -> float:
-    return 0.5 * d * np.log(np.pi) - _log_gamma(0.5 * d + 1)
+    return float(0.5 * d * np.log(np.pi) - gammaln(0.5 * d + 1))
 
 
 def _log_cosine_moment(d: int) -> float:

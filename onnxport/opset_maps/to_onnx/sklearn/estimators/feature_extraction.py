@@ -5,6 +5,7 @@ A feature is of strings, or of numbers; a row that lacks it has "" or 0.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,18 @@ from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import fit, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
 
-
-def _extractor(**options: object) -> Any:
-    return unfitted("PatchExtractor", **options)
+_extractor = partial(unfitted, "PatchExtractor")
 
 
 @lower(
     "PatchExtractor.transform",
     built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6), dynamic=True),
     built(lambda: _extractor(patch_size=(2, 2)), f32(2, 4, 4, 3)),
-    built(lambda: _extractor(), f64(2, 12, 20)),
+    built(_extractor, f64(2, 12, 20)),
 )
 def patches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """All patches of all pictures [N, H, W] or [N, H, W, C], one after the other."""
@@ -58,8 +57,7 @@ def features(op: OpBuilder, model: BaseEstimator, x: Table) -> list[tuple[str, A
     return [(name, Array(op, part)) for name, part in zip(x.names, x.parts, strict=True)]
 
 
-def _fitted(**options: object) -> Any:
-    return unfitted("DictVectorizer", **options).fit(_RECORDS)
+_fitted = partial(fit, "DictVectorizer", _RECORDS)
 
 
 @lower(

@@ -17,8 +17,8 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, transformer, 
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
 
-def _recursive(kind: str = "RFE", **options: object) -> Any:
-    return classifier(kind, estimator=unfitted("LogisticRegression"), **options)
+def _recursive() -> Any:
+    return classifier("RFE", estimator=unfitted("LogisticRegression"))
 
 
 @lower(

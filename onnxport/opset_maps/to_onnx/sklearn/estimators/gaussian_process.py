@@ -133,22 +133,11 @@ def _options(name: str) -> dict[str, Any]:
     return {"alpha": 0.1, "optimizer": None, "kernel": named[name]}
 
 
-def _pairwise(metric: str) -> Any:
-    """A process of a kernel of sklearn.metrics.pairwise, not fitted."""
-    return unfitted("GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric))
-
-
 def _prior(model: BaseEstimator) -> tuple[Any, tuple[int, ...]]:
     """The kernel of a process that was not fitted, and how many targets it has beyond one."""
     kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
     count = model.n_targets or 1
     return kernel, (count,) if count > 1 else ()
-
-
-def _denormalized(model: BaseEstimator, values: Array, scale: np.ndarray | float) -> Array:
-    """Undoes the targets' normalisation; one target gives a vector."""
-    several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
-    return values * scale if not several else values[:, None] * np.asarray(scale)
 
 
 @lower(
@@ -202,7 +191,10 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
     "GaussianProcessRegressor.predict_std",
     cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
     built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
-    [built(partial(_pairwise, kind), f64(7, 4)) for kind in ("linear", "sigmoid", "cosine")],
+    [
+        built(partial(unfitted, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric)), f64(7, 4))
+        for metric in ("linear", "sigmoid", "cosine")
+    ],
 )
 def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""
@@ -214,8 +206,9 @@ def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     inverse = _inverse(np.tril(model.L_)).T
     result = variance(model.kernel_, numbers(op, x)).copy()
     result -= _against_fitted(model, rows, lambda between: np.sum((between @ inverse) ** 2, axis=1))
-    result = np.maximum(result, 0.0)
-    return np.sqrt(_denormalized(model, result, model._y_train_std**2))
+    result, scale = np.maximum(result, 0.0), model._y_train_std**2  # which undoes the targets' normalisation
+    several = np.ndim(model.alpha_) == 2 and model.alpha_.shape[1] > 1
+    return np.sqrt(result[:, None] * np.asarray(scale) if several else result * scale)
 
 
 _OF_CLASSES = cases(classifier, "GaussianProcessClassifier", {"classes": 2}, {"text": True})

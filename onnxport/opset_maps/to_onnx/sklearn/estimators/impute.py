@@ -53,9 +53,9 @@ _indicator = partial(_fitted, "MissingIndicator", error_on_new=False)
 _rounds = partial(_fitted, "IterativeImputer")
 
 
-def _blanks(**options: object) -> Any:
+def _blanks() -> Any:
     table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
-    return unfitted("SimpleImputer", missing_values="", strategy="most_frequent", **options).fit(table)
+    return unfitted("SimpleImputer", missing_values="", strategy="most_frequent").fit(table)
 
 
 @lower(

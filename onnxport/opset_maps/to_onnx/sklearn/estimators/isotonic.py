@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,13 +11,11 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, fit, quantity
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
-
-def _isotonic(**options: object) -> Any:
-    return unfitted("IsotonicRegression", **options).fit(data(1)[:, 0], quantity())
+_isotonic = partial(fit, "IsotonicRegression", data(1)[:, 0], quantity())
 
 
 @lower(

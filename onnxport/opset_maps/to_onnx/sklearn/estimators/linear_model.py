@@ -11,20 +11,11 @@ from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.to_onnx.sklearn import classes
 from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import undivided, with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine
-from onnxport.opset_maps.to_onnx.sklearn.classes import (
-    both_classes,
-    label_of_pair,
-    label_of_scores,
-    link_inverse,
-    logistic_classes,
-    normalized,
-    softmax,
-    zero_and_minus,
-)
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, unfitted
@@ -66,7 +57,7 @@ def bayesian_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 )
 def generalized_predict(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inverse link of X coef + intercept."""
-    return link_inverse(model, product(floats(op, x), model))
+    return classes.link_inverse(model, product(floats(op, x), model))
 
 
 lower_inner("estimator_", "RANSACRegressor", ["predict"], cases(regressor, "RANSACRegressor"))
@@ -93,9 +84,9 @@ def linear_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score."""
     pair = _pair(op, model, x)
     if pair is not None:
-        label = label_of_pair(model.classes_, pair)
+        label = classes.label_of_pair(model.classes_, pair)
     else:
-        label = label_of_scores(model.classes_, called(op, model, "decision_function", x))
+        label = classes.label_of_scores(model.classes_, called(op, model, "decision_function", x))
     short = _in_one(op, model, x)
     return with_shorter(label, short[0] if short else None)
 
@@ -115,26 +106,26 @@ def _in_one(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array
     None where scikit-learn does not compute in float32, or the labels are neither int64 nor strings. The softmax keeps small
     probabilities as the logistic function of that operator does not.
     """
-    rows, classes = numbers(op, x), np.asarray(model.classes_)
+    rows, known = numbers(op, x), np.asarray(model.classes_)
     weights, bias = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
-    text = classes.dtype.kind in "OU" and all(isinstance(item, str) for item in classes.tolist())
-    if not (text or classes.dtype == np.int64) or weights.size > _FEW or sparse_rows.has_few(rows.value, len(weights)):
+    text = known.dtype.kind in "OU" and all(isinstance(item, str) for item in known.tolist())
+    if not (text or known.dtype == np.int64) or weights.size > _FEW or sparse_rows.has_few(rows.value, len(weights)):
         return None
     if not rows.dtype == weights.dtype == bias.dtype == np.float32 or bias.shape != (len(weights),):
         return None
-    if len(classes) == 2:
+    if len(known) == 2:
         weights, bias = (np.concatenate([np.zeros_like(item), item]) for item in (weights, bias))
-    if len(weights) != len(classes):
+    if len(weights) != len(known):
         return None
     rows, weights = undivided(rows, weights)
-    labels = {"classlabels_strings" if text else "classlabels_ints": classes.tolist()}
+    labels = {"classlabels_strings" if text else "classlabels_ints": known.tolist()}
     label, shares = op.ml.LinearClassifier(
         rows.value, coefficients=weights.ravel(), intercepts=bias, post_transform="SOFTMAX", **labels
     )
     batch = rows.value.shape[0] if rows.value.shape is not None else None
     kind = ir.DataType.STRING if text else ir.DataType.INT64
     return Array(op, op.typed(label, kind, [batch])), Array(
-        op, op.typed(shares, ir.DataType.FLOAT, [batch, len(classes)])
+        op, op.typed(shares, ir.DataType.FLOAT, [batch, len(known)])
     )
 
 
@@ -157,7 +148,11 @@ def ridge_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 def one_against_rest(scores: Array) -> Array:
     """Logistic functions of the scores, divided by their sum."""
-    return logistic_classes(zero_and_minus(scores)) if scores.ndim == 1 else normalized(expit(scores))
+    return (
+        classes.logistic_classes(classes.zero_and_minus(scores))
+        if scores.ndim == 1
+        else classes.normalized(expit(scores))
+    )
 
 
 @lower_fitted("LogisticRegression LinearDiscriminantAnalysis.predict_proba", classifier, {}, {"classes": 2})
@@ -165,10 +160,10 @@ def logistic_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     """Logistic function of the score for two classes, softmax of the scores for more."""
     pair = _pair(op, model, x)
     if pair is not None:
-        result = logistic_classes(pair)
+        result = classes.logistic_classes(pair)
     else:
         scores = called(op, model, "decision_function", x)
-        result = one_against_rest(scores) if len(model.classes_) <= 2 else softmax(scores)
+        result = one_against_rest(scores) if len(model.classes_) <= 2 else classes.softmax(scores)
     short = _in_one(op, model, x)
     return with_shorter(result, short[1] if short else None)
 
@@ -187,7 +182,7 @@ def sgd_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if model.loss == "log_loss":
         return one_against_rest(scores)
     probabilities = (np.clip(scores, -1, 1) + 1.0) / 2.0
-    return both_classes(probabilities) if scores.ndim == 1 else normalized(probabilities)
+    return classes.both_classes(probabilities) if scores.ndim == 1 else classes.normalized(probabilities)
 
 
 @lower_fitted("SGDOneClassSVM.decision_function", regressor)

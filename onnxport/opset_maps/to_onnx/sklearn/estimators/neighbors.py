@@ -12,18 +12,8 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.facts import Fact
+from onnxport.opset_maps.to_onnx.sklearn.arrays import distances
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
-from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import (
-    dense,
-    distances,
-    exact_squares,
-    least_of,
-    named_metric,
-    nearest,
-    nearest_by_product,
-    nearest_of_sparse,
-    product_squares,
-)
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
@@ -39,16 +29,16 @@ def neighbours_of(op: OpBuilder, model: BaseEstimator, x: Table, k: int | None =
     k = int(k or model.n_neighbors)
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
-        return least_of(rows.astype(np.float64), k)
+        return distances.least_of(rows.astype(np.float64), k)
     if _both_sparse(model, x) and metric == "euclidean":
-        return nearest_of_sparse(rows, dense(model._fit_X), k)
+        return distances.nearest_of_sparse(rows, distances.dense(model._fit_X), k)
     if model._fit_method == "brute" and metric in ("euclidean", "l2"):
-        return nearest_by_product(rows, dense(model._fit_X), k)
+        return distances.nearest_by_product(rows, distances.dense(model._fit_X), k)
     if getattr(model, "_tree", None) is None:
-        distance, index = nearest(rows, dense(model._fit_X), k, metric, parameters)
+        distance, index = distances.nearest(rows, distances.dense(model._fit_X), k, metric, parameters)
         return _as_scikit(model, rows, distance), index
     visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
-    distance, index = nearest(rows, dense(model._fit_X)[visited], k, metric, parameters)
+    distance, index = distances.nearest(rows, distances.dense(model._fit_X)[visited], k, metric, parameters)
     return distance, take(index.const(visited), index, axis=0)
 
 
@@ -194,15 +184,15 @@ def _within(model: BaseEstimator, rows: Array, *, sparse: bool) -> tuple[Array, 
         return distance, distance <= float(model.radius)
     radius = float(model.radius)
     if metric == "sqeuclidean":
-        distance = exact_squares(rows, dense(model._fit_X), radius)
+        distance = distances.exact_squares(rows, distances.dense(model._fit_X), radius)
         return distance, distance <= radius
     if metric == "euclidean" and sparse:
-        squares = product_squares(rows, dense(model._fit_X))
+        squares = distances.product_squares(rows, distances.dense(model._fit_X))
         return np.sqrt(squares), squares <= model.radius * model.radius
-    if named_metric(metric, parameters) == "euclidean":
-        squares = exact_squares(rows, dense(model._fit_X), radius * radius)
+    if distances.named_metric(metric, parameters) == "euclidean":
+        squares = distances.exact_squares(rows, distances.dense(model._fit_X), radius * radius)
         return np.sqrt(squares), squares <= radius * radius
-    distance = _as_scikit(model, rows, distances(rows, dense(model._fit_X), metric, parameters))
+    distance = _as_scikit(model, rows, distances.distances(rows, distances.dense(model._fit_X), metric, parameters))
     return distance, distance <= model.radius  # as NumPy compares them: in float32 where they are that
 
 

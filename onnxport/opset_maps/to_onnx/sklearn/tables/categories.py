@@ -84,7 +84,7 @@ def _label_encoder(
         return op.Expand(op.const(np.int64(unknown)), op.shape(column))
     kind = "keys_strings" if column.dtype == ir.DataType.STRING else "keys_int64s"
     options = {kind: list(keys), "values_int64s": places, "default_int64": unknown}
-    return op.typed(op.ml.LabelEncoder(column, **options), ir.DataType.INT64, column.shape)
+    return op.ml.LabelEncoder(column, **options)
 
 
 def coded_columns(

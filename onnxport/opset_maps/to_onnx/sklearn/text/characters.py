@@ -1,6 +1,6 @@
 """Characters of documents: brought to lower case, without accents, replaced, told apart.
 
-ONNX has no operator that sees single characters, but StringSplit cuts at one (`cells`). This is done for each character that
+ONNX has no operator that sees single characters, but StringSplit cuts at one (`cutting`). This is done for each character that
 matters, of the blocks that text is usually written with. What other characters stand between words is found by setting apart
 those that words are made of (`_cut_at_unknown`). A document whose tokens can't be told so ends in an error of the runtime, at the
 node `GUARD`, not in wrong tokens.
@@ -17,18 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import (
-    Cells,
-    apart,
-    between,
-    between_few,
-    blank,
-    changed_if_any,
-    having,
-    inside_of,
-    where_any,
-    whole,
-)
+from onnxport.opset_maps.to_onnx.sklearn.text import cutting
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import Changes, Preparation, changes, refused
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
 
@@ -61,7 +50,7 @@ def prepared(
 
     Args:
         op: the builder.
-        made: what is done to documents.
+        preparing: what is done to documents.
         x: the documents, [N].
         characters: those of the vocabulary.
         kind: tells the characters that tokens are made of from those between them.
@@ -69,7 +58,7 @@ def prepared(
     known = frozenset(characters)
     if preparing.lowercase:
         # only ASCII is told apart by the locale "C", which every machine has
-        x = op.typed(op.StringNormalizer(x, case_change_action="LOWER", locale="C"), ir.DataType.STRING, x.shape)
+        x = op.StringNormalizer(x, case_change_action="LOWER", locale="C")
     left = refused(preparing, known, kind)
     if left:
         x = _guarded(op, x, f"(?s).*[{left}].*")
@@ -79,19 +68,15 @@ def prepared(
 def _guarded(op: OpBuilder, x: ir.Value, refused: str) -> ir.Value:
     """The documents, or an error of the runtime where one of them matches an expression."""
     out = op.cast(op.RegexFullMatch(x, pattern=refused), ir.DataType.INT64)
-    blank = op.node("Gather", op.const(np.array([""], object)), out, name=GUARD)  # which has no element 1
-    return op.typed(op.StringConcat(x, blank), ir.DataType.STRING, x.shape)
+    # which has no element 1
+    return op.StringConcat(x, op.node("Gather", op.const(np.array([""], object)), out, name=GUARD))
 
 
 def split(op: OpBuilder, x: ir.Value, **options: object) -> tuple[ir.Value, ir.Value]:
     """Pieces [..., K], "" beyond the last one, with one column of "" at least; and how many there are."""
     pieces, counts = op.StringSplit(x, **options)
-    batch = list(x.shape or ())
-    pieces = op.typed(pieces, ir.DataType.STRING, [*batch, None])
     column = op.Gather(op.const(np.array([""], object)), op.Mul(counts, 0), axis=0)
-    return op.typed(
-        op.Concat(pieces, op.Unsqueeze(column, op.axes(-1)), axis=-1), ir.DataType.STRING, [*batch, None]
-    ), counts
+    return op.Concat(pieces, op.Unsqueeze(column, op.axes(-1)), axis=-1), counts
 
 
 def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
@@ -101,22 +86,19 @@ def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
         return x
 
     def change(b: OpBuilder) -> list[ir.Value]:
-        cells = apart(b, x, ["".join(old for old, _ in group) for group in changes])
+        cells = cutting.apart(b, x, ["".join(old for old, _ in group) for group in changes])
         same = chr(0xFDEE)  # a noncharacter of Unicode
-        new_strings = b.ml.LabelEncoder(
-            cells.strings, keys_strings=list(new), values_strings=list(new.values()), default_string=same
-        )
-        new_strings = b.typed(new_strings, ir.DataType.STRING, [None])
+        pairs = {"keys_strings": list(new), "values_strings": list(new.values())}
+        new_strings = b.ml.LabelEncoder(cells.strings, **pairs, default_string=same)
         strings = b.Where(b.Equal(new_strings, b.const(np.array(same, object))), cells.strings, new_strings)
         return [joined(b, replace(cells, strings=strings))]
 
-    result = changed_if_any(op, having(op, x, "".join(new)), change, x)
-    return op.typed(result, ir.DataType.STRING, [None])
+    return cutting.changed_if_any(op, cutting.having(op, x, "".join(new)), change, x)
 
 
 def cut_at_separators(
     op: OpBuilder, x: ir.Value, rule: TokenRule, changes: Changes, plain: str, known: Sequence[str]
-) -> Cells:
+) -> cutting.Cells:
     """Strings [N] cut at each run of characters that tokens are not made of, whatever they are.
 
     Args:
@@ -129,50 +111,52 @@ def cut_at_separators(
     """
     often, quotes, others = _separators(rule.is_inside)
     inside = rule.class_of_runs
-    words = whole(op, x)
-    rare = _strange(op, words, inside_of(plain + often))
+    words = cutting.whole(op, x)
+    rare = _strange(op, words, cutting.inside_of(plain + often))
 
-    def with_rare(b: OpBuilder) -> Cells:
+    def with_rare(b: OpBuilder) -> cutting.Cells:
         cells = words.only(b, rare)
-        cells = between_few(b, replace(cells, strings=replaced(b, cells.strings, changes)), quotes)
-        strange = _strange(b, cells, inside + inside_of(often))
-        cells = where_any(b, cells, strange, lambda c: with_unknown(c, cells))
+        cells = cutting.between_few(b, replace(cells, strings=replaced(b, cells.strings, changes)), quotes)
+        strange = _strange(b, cells, inside + cutting.inside_of(often))
+        cells = cutting.where_any(b, cells, strange, lambda c: with_unknown(c, cells))
         return words.only(b, b.Not(rare)).and_then(b, cells)
 
-    def with_unknown(b: OpBuilder, cells: Cells) -> Cells:
-        cells = between_few(b, between(b, cells, others), often)
+    def with_unknown(b: OpBuilder, cells: cutting.Cells) -> cutting.Cells:
+        cells = cutting.between_few(b, cutting.between(b, cells, others), often)
         strange = _strange(b, cells, inside)
-        return where_any(b, cells, strange, lambda c: _cut_at_unknown(c, cells, strange, inside, known))
+        return cutting.where_any(b, cells, strange, lambda c: _cut_at_unknown(c, cells, strange, inside, known))
 
-    return between_few(op, where_any(op, words, rare, with_rare), often)
+    return cutting.between_few(op, cutting.where_any(op, words, rare, with_rare), often)
 
 
-def _strange(op: OpBuilder, x: Cells, inside: str) -> ir.Value:
+def _strange(op: OpBuilder, x: cutting.Cells, inside: str) -> ir.Value:
     """Which cells have a character outside a class."""
     return op.Not(op.RegexFullMatch(x.strings, pattern=f"[{inside}]*"))
 
 
-def _cut_at_unknown(op: OpBuilder, x: Cells, strange: ir.Value, inside: str, known: Sequence[str]) -> Cells:
+def _cut_at_unknown(
+    op: OpBuilder, x: cutting.Cells, strange: ir.Value, inside: str, known: Sequence[str]
+) -> cutting.Cells:
     """Strange cells cut at runs of any characters outside a class.
 
     Known characters are set apart, so that what stands between them can be asked whether it is of the class
     as a whole or not at all; a run of both kinds is an error.
     """
-    places = op.typed(op.Reshape(op.NonZero(strange), [-1]), ir.DataType.INT64, [None])
-    chosen = op.typed(op.Gather(x.strings, places, axis=0), ir.DataType.STRING, [None])
-    fine = apart(op, chosen, ["".join(sorted(known[:_ALPHABET]))])
+    places = op.Reshape(op.NonZero(strange), [-1])
+    chosen = op.Gather(x.strings, places, axis=0)
+    fine = cutting.apart(op, chosen, ["".join(sorted(known[:_ALPHABET]))])
     outside = op.RegexFullMatch(fine.strings, pattern=f"[^{inside}]+")
     strings = op.Where(outside, op.const(np.array(" ", object)), fine.strings)
     cut = joined(op, replace(fine, strings=strings))
     cut = _guarded(op, cut, f"(?s).*[^{inside} ].*")
-    pieces, _ = split(op, op.typed(op.ScatterElements(x.strings, places, cut, axis=0), ir.DataType.STRING, [None]))
+    pieces, _ = split(op, op.ScatterElements(x.strings, places, cut, axis=0))
     rows = op.Expand(op.Unsqueeze(x.rows, op.axes(1)), op.Shape(pieces))
-    return Cells(op.Reshape(pieces, [-1]), op.Reshape(rows, [-1]), x.count).there(op)
+    return cutting.Cells(op.Reshape(pieces, [-1]), op.Reshape(rows, [-1]), x.count).there(op)
 
 
-def joined(op: OpBuilder, x: Cells) -> ir.Value:
+def joined(op: OpBuilder, x: cutting.Cells) -> ir.Value:
     """The cells of each string one behind the other, [count]."""
-    pieces = x.in_rows(op, x.strings, blank(op))
+    pieces = x.in_rows(op, x.strings, cutting.blank(op))
 
     def step(b: OpBuilder) -> list[ir.Value]:
         number = b.input("number", ir.DataType.INT64, [])
@@ -181,8 +165,7 @@ def joined(op: OpBuilder, x: Cells) -> ir.Value:
         return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
 
     size = op.Squeeze(op.dim(pieces, 1), op.axes(0))
-    result = op.Loop(size, True, op.Expand(blank(op), x.count), body=op.body(step), outputs=1)
-    return op.typed(result, ir.DataType.STRING, [None])
+    return op.Loop(size, True, op.Expand(cutting.blank(op), x.count), body=op.body(step), outputs=1)
 
 
 def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ alphabets (`ALPHABET`); a name with another one is an error of the runtime, not 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction import features
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import GUARD, SPACES
+from onnxport.opset_maps.to_onnx.sklearn.text.cutting import blank
 from onnxport.opset_maps.to_onnx.sklearn.text.letters import (
     by_frequency,
     characters_of_text,
@@ -80,7 +81,7 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
 
     count = op.Squeeze(op.dim(words, 1), op.axes(0))
     state = op.Loop(count, True, op.Mul(lengths, 0), body=op.body(step), outputs=1)
-    state = op.BitwiseXor(op.typed(state, ir.DataType.INT64, [None]), lengths)
+    state = op.BitwiseXor(state, lengths)
     state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 16)), 0x85EBCA6B)
     state = _times(op, op.BitwiseXor(state, op.Div(state, 1 << 13)), 0xC2B2AE35)
     return op.BitwiseXor(state, op.Div(state, 1 << 16))
@@ -102,7 +103,7 @@ def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, i
         then_branch=op.body(lambda b: [_side_by_side(b, place, lengths, codes)]),
         else_branch=op.body(single),
     )
-    grouped = op.Reshape(op.typed(result, ir.DataType.INT64, [None, None]), [0, -1, 4])
+    grouped = op.Reshape(result, [0, -1, 4])
     return (op.MatMul(grouped, op.const(256 ** np.arange(4))), op.reduce("ReduceSum", lengths, [1], keepdims=False))
 
 
@@ -131,12 +132,9 @@ def hashed(op: OpBuilder, names: ir.Value, characters: str) -> Array:
         characters: those that names can have, of `ALPHABET`.
     """
     distinct, _, places, _ = op.node("Unique", names, outputs=4)
-    distinct = op.Concat(
-        op.typed(distinct, ir.DataType.STRING, [None]), op.const(np.array([characters[0]], object)), axis=0
-    )
+    distinct = op.Concat(distinct, op.const(np.array([characters[0]], object)), axis=0)
     codes = murmur(op, *_bytes(op, distinct, characters))
-    places = op.Reshape(op.typed(places, ir.DataType.INT64, [None]), op.shape(names))
-    return Array(op, op.Gather(codes, places, axis=0))
+    return Array(op, op.Gather(codes, op.Reshape(places, op.shape(names)), axis=0))
 
 
 def _column(model: BaseEstimator, code: Array | np.ndarray) -> Any:
@@ -174,8 +172,7 @@ def _terms(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> tuple[ir.Value, 
 
 def _as_strings(op: OpBuilder, numbers: ir.Value, known: str) -> ir.Value:
     """The characters of the numbers that `letters` gave; for unknown ones a character that no name can have."""
-    strings = op.const(np.array(["", *known, _NONE], object))
-    return op.typed(op.Gather(strings, numbers, axis=0), ir.DataType.STRING, [None, None])
+    return op.Gather(op.const(np.array(["", *known, _NONE], object)), numbers, axis=0)
 
 
 def _entries(op: OpBuilder, model: BaseEstimator, terms: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
@@ -196,10 +193,8 @@ _TEXTS = np.array(
     ],
     object,
 )
-
-
-def _vectorizer(**options: object) -> Any:
-    return unfitted("HashingVectorizer", n_features=32, **options)
+_vectorizer = partial(unfitted, "HashingVectorizer", n_features=32)
+_hasher = partial(unfitted, "FeatureHasher", n_features=16)
 
 
 @lower(
@@ -216,10 +211,6 @@ def hashing_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     counts = Array(op, op.typed(values, ir.DataType.DOUBLE, [symbol(matrix(op, x)), None]))
     counts = normalized_rows(np.minimum(counts, 1.0) if model.binary else counts, model.norm)
     return dense(Array(op, columns), counts, model, model.n_features)
-
-
-def _hasher(**options: object) -> Any:
-    return unfitted("FeatureHasher", n_features=16, **options)
 
 
 @lower(

@@ -2,7 +2,7 @@
 
 No operator of ONNX gives a string's characters, but an expression can ask whether the one at some place is of a class. The number
 of one among 63 is six such answers, which are its bits; no string is built for that. Words longer than the places asked, or that
-have a character beyond these, are cut apart (`cells`).
+have a character beyond these, are cut apart (`cutting`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,7 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import (
-    Cells,
-    any_of,
-    apart,
-    between,
-    blank,
-    changed_if_any,
-    encoded,
-    inside_of,
-    whole,
-)
+from onnxport.opset_maps.to_onnx.sklearn.text import cutting
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import SPACES, is_space, prepared, replaced, split
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import cut_where_odd
@@ -54,11 +44,11 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
     """
     common = known[: 2**_BITS - 1]
     asked = _asked_from(op, words, common, 0)
-    others = op.Not(op.RegexFullMatch(words, pattern=f"[{inside_of(common)}]{{0,{_BLOCK * _BLOCKS}}}"))
+    others = op.Not(op.RegexFullMatch(words, pattern=f"[{cutting.inside_of(common)}]{{0,{_BLOCK * _BLOCKS}}}"))
 
     def with_others(b: OpBuilder) -> list[ir.Value]:
-        cells = apart(b, b.typed(b.Compress(words, others, axis=0), _TEXT, [None]), _groups(known))
-        codes = encoded(b, cells.strings, {c: number for number, c in enumerate(known, 1)}, len(known) + 1)
+        cells = cutting.apart(b, b.Compress(words, others, axis=0), _groups(known))
+        codes = cutting.encoded(b, cells.strings, {c: number for number, c in enumerate(known, 1)}, len(known) + 1)
         rare = cells.in_rows(b, codes, b.const(np.int64(0)))
         width = b.Max(b.dim(asked, 1), b.Mul(b.Div(b.Add(b.dim(rare, 1), _BLOCK - 1), _BLOCK), _BLOCK))
         pool = b.Concat(_widened(b, asked, width), _widened(b, rare, width), axis=0)
@@ -67,7 +57,7 @@ def letters(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
         rank = b.Add(b.Sub(b.CumSum(flags, b.const(np.int64(0))), 1), count)
         return [b.Gather(pool, b.Where(others, rank, b.Range(0, count, 1)), axis=0)]
 
-    return op.typed(changed_if_any(op, others, with_others, asked), _INT, [None, None])
+    return cutting.changed_if_any(op, others, with_others, asked)
 
 
 def _groups(characters: str) -> list[str]:
@@ -90,8 +80,7 @@ def _asked_from(op: OpBuilder, words: ir.Value, common: str, block: int) -> ir.V
     longer = op.RegexFullMatch(words, pattern=f"(?s).{{{start + _BLOCK + 1},}}")
 
     def rest(b: OpBuilder) -> list[ir.Value]:
-        chosen = b.typed(b.Compress(words, longer, axis=0), _TEXT, [None])
-        more = _asked_from(b, chosen, common, block + 1)
+        more = _asked_from(b, b.Compress(words, longer, axis=0), common, block + 1)
         flags = b.cast(longer, _INT)
         rank = b.Mul(b.CumSum(flags, b.const(np.int64(0))), flags)
         return [b.Gather(b.Pad(more, [1, 0, 0, 0]), rank, axis=0)]
@@ -99,8 +88,8 @@ def _asked_from(op: OpBuilder, words: ir.Value, common: str, block: int) -> ir.V
     def nothing(b: OpBuilder) -> list[ir.Value]:
         return [b.Expand(b.const(np.int64(0)), b.Concat(b.shape(words), b.const([0]), axis=0))]
 
-    more = op.If(any_of(op, longer), then_branch=op.body(rest), else_branch=op.body(nothing))
-    return op.typed(op.Concat(asked, op.typed(more, _INT, [None, None]), axis=1), _INT, [None, None])
+    more = op.If(cutting.any_of(op, longer), then_branch=op.body(rest), else_branch=op.body(nothing))
+    return op.Concat(asked, more, axis=1)
 
 
 def _asked(op: OpBuilder, words: ir.Value, common: str, start: int) -> ir.Value:
@@ -110,13 +99,10 @@ def _asked(op: OpBuilder, words: ir.Value, common: str, start: int) -> ir.Value:
     for place in range(start, start + _BLOCK):
         for bit in range(bits):
             asked = "".join(c for number, c in enumerate(common, 1) if number >> bit & 1)
-            answers.append(op.RegexFullMatch(row, pattern=f"(?s).{{{place}}}[{inside_of(asked)}].*"))
+            answers.append(op.RegexFullMatch(row, pattern=f"(?s).{{{place}}}[{cutting.inside_of(asked)}].*"))
     weights = np.kron(np.eye(_BLOCK), 2.0 ** np.arange(bits)).astype(np.float32)
     numbers = op.MatMul(op.const(weights), op.cast(op.Concat(*answers, axis=0), ir.DataType.FLOAT))
     return op.Transpose(op.cast(numbers, _INT), perm=[1, 0])
-
-
-_INT, _TEXT = ir.DataType.INT64, ir.DataType.STRING
 
 
 def known_characters(terms: Iterable[str]) -> str:
@@ -128,14 +114,8 @@ def known_characters(terms: Iterable[str]) -> str:
 def _spelled(op: OpBuilder, words: ir.Value, known: str) -> ir.Value:
     """The characters of words [N, K], each different word looked at once, [N, K, L]."""
     result, _, places, _ = op.node("Unique", words, outputs=4)
-    numbers = letters(op, op.typed(result, _TEXT, [None]), known)
-    places = op.Reshape(op.typed(places, _INT, [None]), op.shape(words))
-    return op.typed(op.Gather(numbers, places, axis=0), _INT, [None, None, None])
-
-
-def _in_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """[N, K, L] as [N, K * L]."""
-    return op.typed(op.Reshape(x, [0, -1]), _INT, [None, None])
+    numbers = letters(op, result, known)
+    return op.Gather(numbers, op.Reshape(places, op.shape(words)), axis=0)
 
 
 def _moved_together(op: OpBuilder, items: ir.Value) -> ir.Value:
@@ -156,7 +136,7 @@ def characters_of_text(op: OpBuilder, model: BaseEstimator, x: ir.Value, known: 
     inner = op.Less(places, op.Sub(op.Unsqueeze(counts, op.axes(1)), 1))
     space = op.const(np.int64(known.index(" ") + 1))
     cells = op.Concat(cells, op.Unsqueeze(op.Where(inner, space, 0), op.axes(2)), axis=2)
-    cells = _moved_together(op, _in_rows(op, cells))
+    cells = _moved_together(op, op.Reshape(cells, [0, -1]))
     # of a run of spaces the first stays, as a plain space
     kinds = op.const(np.array([0, *(int(is_space(c)) for c in known), 0]))  # of unknown ones the last
     flags = op.Gather(kinds, cells, axis=0)
@@ -170,15 +150,15 @@ def characters_of_words(op: OpBuilder, model: BaseEstimator, x: ir.Value, known:
     """The characters of documents' words (`letters`), each between spaces and apart from the next, [N, K]; the words, [N, W]."""
     x, changes = prepared(op, preparation(model), x, known, is_space)
 
-    def cut(b: OpBuilder, cells: ir.Value) -> Cells:
+    def cut(b: OpBuilder, cells: ir.Value) -> cutting.Cells:
         groups = ["".join(c for c in SPACES if c < " "), "".join(c for c in SPACES if c >= " ")]
-        return between(b, whole(b, replaced(b, cells, changes)), groups)
+        return cutting.between(b, cutting.whole(b, replaced(b, cells, changes)), groups)
 
     old = "".join(c for group in changes for c, _ in group)
-    tokens = cut_where_odd(op, x, f"(?s)[^{inside_of(SPACES + old)}]+", cut)
-    words = tokens.in_rows(op, tokens.strings, blank(op))
+    tokens = cut_where_odd(op, x, f"(?s)[^{cutting.inside_of(SPACES + old)}]+", cut)
+    words = tokens.in_rows(op, tokens.strings, cutting.blank(op))
     space = op.const(np.array([" "], object))
     padded = op.StringConcat(space, op.StringConcat(words, space))
-    padded = op.Where(op.Equal(words, blank(op)), blank(op), padded)
+    padded = op.Where(op.Equal(words, cutting.blank(op)), cutting.blank(op), padded)
     apart = op.Pad(_spelled(op, padded, known), [0, 0, 0, 0, 0, 1])
-    return _in_rows(op, apart), words
+    return op.Reshape(apart, [0, -1]), words

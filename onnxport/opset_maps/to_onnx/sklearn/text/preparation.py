@@ -154,7 +154,7 @@ def changes(preparing: Preparation, known: frozenset[str], kind: Callable[[str],
     """What is to be replaced in documents in lower case of ASCII, as far as terms of the `known` characters need.
 
     Args:
-        made: what is done to documents.
+        preparing: what is done to documents.
         known: the characters of the vocabulary.
         kind: tells the characters that tokens are made of from those between them.
     """

@@ -18,7 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import blank, encoded
+from onnxport.opset_maps.to_onnx.sklearn.text.cutting import blank, encoded
 from onnxport.opset_maps.to_onnx.sklearn.text.letters import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule, token_rule
@@ -108,7 +108,7 @@ class _Lexicon:
         kept = op.GreaterOrEqual(values, _UNKNOWN if longest > 1 else 0)
         if longest > 1 and rule.plain != 1:
             kept = op.And(kept, op.RegexFullMatch(cells.strings, pattern=rule.re2))
-        values = op.typed(op.Compress(values, kept, axis=0), _INT, [None])
+        values = op.Compress(values, kept, axis=0)
         return cells.only(op, kept).in_rows(op, values, op.const(np.int64(_UNKNOWN)))
 
     def columns(self, op: OpBuilder, numbers: ir.Value) -> ir.Value:
@@ -124,7 +124,7 @@ class _Lexicon:
                 own = {key: number for number, key in enumerate(prefixes)}
                 known = {before[key[:-1]] * base + key[-1] + 1: number for key, number in own.items()}
                 following = op.Pad(op.Slice(following, [1], [_END], [1]), [0, 0, 0, 1], _UNKNOWN)
-                code = op.typed(op.Add(op.Mul(term, base), op.Add(following, 1)), _INT, [None, None])
+                code = op.Add(op.Mul(term, base), op.Add(following, 1))
                 term = encoded(op, code, known, _UNKNOWN)
             places = list(map(self.places.get, own, repeat(_UNKNOWN)))
             if any(place != _UNKNOWN for place in places):
@@ -150,15 +150,9 @@ def _are_tokens(terms: Sequence[str], rule: TokenRule) -> bool:
 def _counted(
     op: OpBuilder, items: ir.Value, terms: Mapping[Any, int], width: int, least: int, most: int
 ) -> Array | None:
-    """How often each term occurs in the rows of items but the last, float32 [N, width]; None where there is no term.
+    """How often each term, of `least` to `most` items, occurs in the rows of items [N + 1, W] but the last, float32 [N, width].
 
-    Args:
-        op: the builder.
-        items: strings or int64, [N + 1, W].
-        terms: the column of each term, by its items.
-        width: number of columns.
-        least: number of items of the shortest term.
-        most: of the longest.
+    Items are strings or int64; None where there is no term.
     """
     if not terms:
         return None
@@ -183,13 +177,11 @@ def _counted(
             ngram_indexes=places,
             **named,
         )
-        result = b.typed(result, ir.DataType.FLOAT, [None, max(places) + 1])
         missing = width - max(places) - 1
         return [b.Pad(result, [0, 0, 0, missing]) if missing else result]
 
     empty = op.Equal(op.Squeeze(op.dim(rows, 0), op.axes(0)), 0)
-    result = op.If(empty, then_branch=op.body(none), else_branch=op.body(counted))
-    return Array(op, op.typed(result, ir.DataType.FLOAT, [None, width]))
+    return Array(op, op.If(empty, then_branch=op.body(none), else_branch=op.body(counted)))
 
 
 def term_counts(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:

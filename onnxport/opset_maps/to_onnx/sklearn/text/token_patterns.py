@@ -118,11 +118,8 @@ def _members(atom: str) -> tuple[tuple[str, str], ...]:
 
 
 def _is_of_words(atom: str) -> bool:
-    return all(re.fullmatch(r"\w+", _between(low, high)) for low, high in _members(atom))
-
-
-def _between(low: str, high: str) -> str:
-    return "".join(map(chr, range(ord(low), ord(high) + 1)))
+    runs = ("".join(map(chr, range(ord(low), ord(high) + 1))) for low, high in _members(atom))
+    return all(re.fullmatch(r"\w+", run) for run in runs)
 
 
 def _class(atom: str) -> str:

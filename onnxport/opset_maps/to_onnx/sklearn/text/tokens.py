@@ -1,6 +1,6 @@
 """Documents to tokens: cut at spaces, and each piece that is more than a run of known characters cut at what is no part of words.
 
-Most pieces of a text are words as they stand. Only the others go through the operators that cut (`cells`), and what is found is
+Most pieces of a text are words as they stand. Only the others go through the operators that cut (`cutting`), and what is found is
 put in its order by numbers: strings are copied once.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -17,8 +18,8 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cells import Cells, blank, changed_if_any, encoded, inside_of
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import SOMETHING, alphabet, cut_at_separators, prepared
+from onnxport.opset_maps.to_onnx.sklearn.text.cutting import Cells, blank, changed_if_any, encoded, inside_of
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
 
@@ -44,8 +45,8 @@ class Tokens:
 
     def only(self, op: OpBuilder, kept: ir.Value) -> Tokens:
         """Some of them, by flags [T]."""
-        strings = op.typed(op.Compress(self.strings, kept, axis=0), _TEXT, [None])
-        return replace(self, strings=strings, pieces=op.typed(op.Compress(self.pieces, kept, axis=0), _INT, [None]))
+        strings, pieces = (op.Compress(item, kept, axis=0) for item in (self.strings, self.pieces))
+        return Tokens(strings, pieces, self.shape)
 
     def in_rows(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
         """A value for each, [T], as a row for each document, [N, W], in their order; `nothing` beyond a row's last one, W > 0."""
@@ -64,7 +65,7 @@ class Tokens:
         total = op.Concat(op.Gather(self.shape, [0], axis=0), op.Unsqueeze(width, op.axes(0)), axis=0)
         empty = op.Expand(nothing, op.ReduceProd(total, keepdims=1))
         result = op.ScatterElements(empty, op.Add(op.Mul(rows, width), within), values, axis=0)
-        return op.typed(op.Reshape(result, total), values.dtype or _TEXT, [None, None])
+        return op.Reshape(result, total)
 
 
 def documents_of(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
@@ -83,22 +84,22 @@ def cut_where_odd(op: OpBuilder, x: ir.Value, whole: str, cut: Callable[[OpBuild
     """The pieces of documents [N] between spaces, those that do not match the expression `whole` as what they are cut into."""
     pieces, _ = op.StringSplit(x)
     shape = op.Shape(pieces)
-    flat = op.typed(op.Reshape(pieces, [-1]), _TEXT, [None])
+    flat = op.Reshape(pieces, [-1])
     is_whole = op.RegexFullMatch(flat, pattern=whole)
     odd = op.Not(op.Or(is_whole, op.Equal(flat, blank(op))))
-    strings = op.typed(op.Compress(flat, is_whole, axis=0), _TEXT, [None])
-    places = op.typed(op.Reshape(op.NonZero(is_whole), [-1]), _INT, [None])
+    strings = op.Compress(flat, is_whole, axis=0)
+    places = op.Reshape(op.NonZero(is_whole), [-1])
 
     def with_odd(b: OpBuilder) -> list[ir.Value]:
-        chosen = b.typed(b.Reshape(b.NonZero(odd), [-1]), _INT, [None])
-        cells = cut(b, b.typed(b.Gather(flat, chosen, axis=0), _TEXT, [None]))
+        chosen = b.Reshape(b.NonZero(odd), [-1])
+        cells = cut(b, b.Gather(flat, chosen, axis=0))
         return [
             b.Concat(strings, cells.strings, axis=0),
             b.Concat(places, b.Gather(chosen, cells.rows, axis=0), axis=0),
         ]
 
     strings, places = changed_if_any(op, odd, with_odd, strings, places)
-    return Tokens(op.typed(strings, _TEXT, [None]), op.typed(places, _INT, [None]), shape)
+    return Tokens(strings, places, shape)
 
 
 def runs(op: OpBuilder, model: BaseEstimator, rule: TokenRule, x: ir.Value, terms: Sequence[str]) -> Tokens:
@@ -120,9 +121,7 @@ def runs(op: OpBuilder, model: BaseEstimator, rule: TokenRule, x: ir.Value, term
     old = {character for group in changes for character, _ in group}
     plain = "".join(c for c in inside if c not in old and rule.is_inside(c))
 
-    def cut(b: OpBuilder, cells: ir.Value) -> Cells:
-        return cut_at_separators(b, cells, rule, changes, plain, inside)
-
+    cut = partial(cut_at_separators, rule=rule, changes=changes, plain=plain, known=inside)
     return cut_where_odd(op, x, f"[{inside_of(plain)}]+", cut)
 
 

@@ -14,7 +14,7 @@ from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import fit, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words
@@ -45,12 +45,8 @@ _FRESH = np.array(
 )
 
 
-def _vectorizer(name: str, **options: object) -> Any:
-    return unfitted(name, **options).fit(_DOCUMENTS)
-
-
 def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
-    return [built(partial(_vectorizer, name, **options), _FRESH, name=str(options)) for options in variants]
+    return [built(partial(fit, name, _DOCUMENTS, **options), _FRESH, name=str(options)) for options in variants]
 
 
 @lower(

@@ -328,14 +328,13 @@ def _ensemble(
     dtype = np.dtype(x.dtype.numpy()) if x.dtype is not None else np.dtype(np.float64)
     if dtype == np.float32 and np.max(np.abs(weights), initial=0) >= _EXACT:
         x, dtype = op.cast(x, ir.DataType.DOUBLE), np.dtype(np.float64)
-    kind = ir.DataType.from_numpy(dtype)
     levels = rounded_down(trees.threshold) if dtype == np.float32 else np.asarray(trees.threshold, np.float64)
     if op.ml_opset < 5:
         return _older(op, trees, x, levels, targets, weights, count, batch)
     modes = np.full(len(trees.feature), _LEQ, np.uint8)
     modes[list(trees.members)] = _MEMBER
     asked = [np.append(trees.members[node], np.nan) for node in sorted(trees.members)]
-    result = op.ml.TreeEnsemble(
+    return op.ml.TreeEnsemble(
         x,
         n_targets=count,
         aggregate_function=aggregate,
@@ -353,7 +352,6 @@ def _ensemble(
         leaf_weights=np.asarray(weights, dtype),
         tree_roots=trees.roots,
     )
-    return op.typed(result, kind, [batch, count])
 
 
 def _ranked(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:

@@ -10,17 +10,9 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.to_onnx.sklearn import classes
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.classes import (
-    column,
-    label_of_scores,
-    label_of_sign,
-    link_inverse,
-    logistic_classes,
-    softmax,
-    zero_and_minus,
-)
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.forests import rows32, tree_of, trees_of
@@ -40,12 +32,12 @@ def loss_probabilities(model: BaseEstimator, raw: Array, farthest: float) -> Arr
     """Probabilities of the classes from raw predictions, [N] or [N, K], of which none of two classes is farther from 0."""
     name = type(model._loss).__name__
     if name == "HalfMultinomialLoss":
-        return softmax(raw)
+        return classes.softmax(raw)
     if name not in ("HalfBinomialLoss", "ExponentialLoss"):
         raise UnsupportedOperator(f"the loss {name} has no mapping")
     if name == "ExponentialLoss":  # its link is half the logit
-        raw, farthest = 2.0 * column(raw), 2.0 * farthest
-    return logistic_classes(zero_and_minus(raw), farthest)
+        raw, farthest = 2.0 * classes.column(raw), 2.0 * farthest
+    return classes.logistic_classes(classes.zero_and_minus(raw), farthest)
 
 
 def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
@@ -127,8 +119,8 @@ def gradient_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest raw prediction, or by its sign (0 counts as positive)."""
     raw = called(op, model, "decision_function", x)
     if raw.ndim == 1:
-        return label_of_sign(model.classes_, raw, zero_is_second=True)
-    return label_of_scores(model.classes_, raw)
+        return classes.label_of_sign(model.classes_, raw, zero_is_second=True)
+    return classes.label_of_scores(model.classes_, raw)
 
 
 @lower(
@@ -268,7 +260,7 @@ _POISSON: dict[str, Any] = {"loss": "poisson", "positive": True, **_FEW}
 )
 def histogram_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The link's inverse of the raw prediction."""
-    return link_inverse(model, _histogram_raw(op, model, x).reshape(-1))
+    return classes.link_inverse(model, _histogram_raw(op, model, x).reshape(-1))
 
 
 @lower_fitted("AdaBoostClassifier.decision_function", classifier, _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS)
@@ -281,20 +273,14 @@ def boost_decision(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     class_numbers = {label: index for index, label in enumerate(np.asarray(model.classes_).tolist())}
     total: Any = 0
     for index, (estimator, weight) in enumerate(zip(model.estimators_, model.estimator_weights_, strict=False)):
-        step = f"estimators_.{index}"
         own = np.asarray(estimator.classes_)
-        number = _class_number(op, estimator, x, step)
+        label = called(op, estimator, "predict", x, step=f"estimators_.{index}")
+        number = codes(op, label[:, None].value, own)[:, 0]
         places = np.asarray([class_numbers[item] for item in own.tolist()])
         votes = np.where(places[:, None] == np.arange(count), float(weight), -1 / (count - 1) * float(weight))
         total = total + take(number.const(votes), number, axis=0)
     total = total / float(np.sum(model.estimator_weights_))
     return total[:, 1] - total[:, 0] if count == 2 else total
-
-
-def _class_number(op: OpBuilder, estimator: BaseEstimator, x: Table, step: str) -> Array:
-    """The number of the label that a classifier predicts, among its own classes."""
-    label = called(op, estimator, "predict", x, step=step)
-    return codes(op, label[:, None].value, estimator.classes_)[:, 0]
 
 
 @lower_fitted("AdaBoostClassifier.predict_proba", classifier, _SMALL, {**_SMALL, "classes": 2}, rows=_ROWS)
@@ -305,8 +291,8 @@ def boost_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         return full(numbers(op, x), (None, 1), 1.0, np.float64)
     decision = called(op, model, "decision_function", x)
     if count == 2:
-        return softmax(np.stack([-decision, decision], axis=1) / 2)
-    return softmax(decision / (count - 1))
+        return classes.softmax(np.stack([-decision, decision], axis=1) / 2)
+    return classes.softmax(decision / (count - 1))
 
 
 lower_label(

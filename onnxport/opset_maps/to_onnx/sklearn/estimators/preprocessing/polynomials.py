@@ -58,12 +58,9 @@ def polynomial_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
             block = block[:, [before[key[:-1]] for key in needed]] * rows[:, [key[-1] for key in needed]]
             before = {key: i for i, key in enumerate(needed)}
         if wanted.get(degree):
-            blocks.append(_taken(block, [before[key] for key in wanted[degree]]))
+            places = [before[key] for key in wanted[degree]]
+            blocks.append(block if places == list(range(block.shape[1])) else block[:, places])
     return np.concatenate(blocks or [rows[:, []]], axis=1)
-
-
-def _taken(block: Array, places: list[int]) -> Array:
-    return block if places == list(range(block.shape[1])) else block[:, places]
 
 
 @lower(

@@ -46,25 +46,19 @@ class Cells:
 
     def only(self, op: OpBuilder, kept: ir.Value) -> Cells:
         """Some of them, by flags [S]."""
-        strings = op.typed(op.Compress(self.strings, kept, axis=0), _TEXT, [None])
-        return Cells(strings, op.typed(op.Compress(self.rows, kept, axis=0), _INT, [None]), self.count)
+        return Cells(op.Compress(self.strings, kept, axis=0), op.Compress(self.rows, kept, axis=0), self.count)
 
     def and_then(self, op: OpBuilder, others: Cells) -> Cells:
         """These, and behind them the cells of other strings."""
-        strings = op.typed(op.Concat(self.strings, others.strings, axis=0), _TEXT, [None])
-        return Cells(strings, op.typed(op.Concat(self.rows, others.rows, axis=0), _INT, [None]), self.count)
+        strings = op.Concat(self.strings, others.strings, axis=0)
+        return Cells(strings, op.Concat(self.rows, others.rows, axis=0), self.count)
 
     def in_rows(self, op: OpBuilder, values: ir.Value, nothing: ir.Value) -> ir.Value:
         """Values of the pieces, [S], in a row for each string, [count, L], `nothing` beyond its last; so is the last column."""
         size = op.shape(self.rows)
         numbers = op.Range(0, op.Squeeze(size, op.axes(0)), 1)
-        lengths = op.ScatterElements(
-            op.Expand(op.const(np.int64(0)), self.count),
-            self.rows,
-            op.Expand(op.const(np.int64(1)), size),
-            axis=0,
-            reduction="add",
-        )
+        zeros, ones = op.Expand(op.const(np.int64(0)), self.count), op.Expand(op.const(np.int64(1)), size)
+        lengths = op.ScatterElements(zeros, self.rows, ones, axis=0, reduction="add")
         before = op.Sub(op.CumSum(lengths, op.const(np.int64(0))), lengths)
         width = op.Add(op.ReduceMax(op.Concat(lengths, op.const([0]), axis=0), keepdims=1), 1)
         ranks = op.Sub(numbers, op.Gather(before, self.rows, axis=0))
@@ -72,8 +66,7 @@ class Cells:
         nowhere = op.Expand(op.const(np.int64(-1)), op.Mul(self.count, width))
         index = op.ScatterElements(nowhere, places, numbers, axis=0)
         pool = op.Concat(values, op.Unsqueeze(nothing, op.axes(0)), axis=0)
-        result = op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
-        return op.typed(result, values.dtype or _TEXT, [None, None])
+        return op.Reshape(op.Gather(pool, index, axis=0), op.Concat(self.count, width, axis=0))
 
 
 def blank(op: OpBuilder) -> ir.Value:
@@ -100,7 +93,7 @@ def encoded(op: OpBuilder, x: ir.Value, numbers: Mapping[Any, int], default: int
     """The numbers of strings, or of numbers; `default` for others."""
     kind = "keys_strings" if x.dtype == _TEXT else "keys_int64s"
     options = {kind: list(numbers), "values_int64s": list(numbers.values()), "default_int64": default}
-    return op.typed(op.ml.LabelEncoder(x, **options), _INT, x.shape)
+    return op.ml.LabelEncoder(x, **options)
 
 
 def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuilder], Cells]) -> Cells:
@@ -111,7 +104,7 @@ def where_any(op: OpBuilder, x: Cells, flags: ir.Value, change: Callable[[OpBuil
         return [result.strings, result.rows]
 
     strings, rows = changed_if_any(op, flags, changed, x.strings, x.rows)
-    return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
+    return Cells(strings, rows, x.count)
 
 
 def having(op: OpBuilder, x: ir.Value, characters: str) -> ir.Value:
@@ -152,8 +145,7 @@ def between(op: OpBuilder, x: Cells, groups: Sequence[str]) -> Cells:
 
     def without(b: OpBuilder, values: _Cut, group: str) -> _Cut:
         some = b.Not(b.RegexFullMatch(values.tails, pattern=f"[{inside_of(group)}]*"))
-        tails = b.typed(b.Compress(values.tails, some, axis=0), _TEXT, [None])
-        return _Cut(values.heads, None, tails, b.typed(b.Compress(values.rows, some, axis=0), _INT, [None]))
+        return _Cut(values.heads, None, b.Compress(values.tails, some, axis=0), b.Compress(values.rows, some, axis=0))
 
     for group in filter(None, groups):
         x = _cut_each(op, x, group, having, without)
@@ -175,7 +167,7 @@ def between_few(op: OpBuilder, x: Cells, characters: str) -> Cells:
             first = op.StringConcat(op.const(np.array([mark], object)), op.Slice(pieces, [0], [1], [1]))
             pieces = op.Concat(first, op.Slice(pieces, [1], [_END], [1]), axis=1)
         strings = op.Reshape(pieces, [-1])
-        strings = op.typed(op.Compress(strings, _filled(op, strings), axis=0), _TEXT, [None])
+        strings = op.Compress(strings, _filled(op, strings), axis=0)
     # first pieces into nothing and what stands behind the mark
     pieces, counts = op.StringSplit(strings, delimiter=mark)
     cells = op.Sub(op.CumSum(op.Sub(counts, 1), op.const(np.int64(0))), 1)
@@ -183,7 +175,7 @@ def between_few(op: OpBuilder, x: Cells, characters: str) -> Cells:
     strings = op.Reshape(pieces, [-1])
     kept = _filled(op, strings)
     rows = op.Gather(x.rows, op.Compress(of_cells, kept, axis=0), axis=0)
-    return Cells(op.typed(op.Compress(strings, kept, axis=0), _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
+    return Cells(op.Compress(strings, kept, axis=0), rows, x.count)
 
 
 def _filled(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -206,7 +198,7 @@ def _cut_each(
         strings = b.input("strings", _TEXT, [None])
         rows = b.input("rows", _INT, [None])
         flags = b.input("uncut", _BOOL, [None])
-        places = b.typed(b.Reshape(b.NonZero(flags), [-1]), _INT, [None])
+        places = b.Reshape(b.NonZero(flags), [-1])
         witness = b.const(np.array([_WITNESS], object))
         cut = wanted(b, _cut(b, b.Concat(witness, b.Gather(strings, places, axis=0), axis=0), group), group)
         strings = b.ScatterElements(strings, places, b.Slice(cut.heads, [1], [_END], [0]), axis=0)
@@ -230,14 +222,14 @@ def _cut_each(
         nothing = b.Expand(b.const(np.array(False)), after)
         return [
             any_of(b, more),
-            b.typed(strings, _TEXT, [None]),
-            b.typed(b.Gather(rows, parents, axis=0), _INT, [None]),
-            b.typed(b.ScatterElements(nothing, b.Add(behind, len(fresh)), more, axis=0), _BOOL, [None]),
+            strings,
+            b.Gather(rows, parents, axis=0),
+            b.ScatterElements(nothing, b.Add(behind, len(fresh)), more, axis=0),
         ]
 
     flags = uncut(op, x.strings, group)
     strings, rows, _ = op.Loop(None, any_of(op, flags), x.strings, x.rows, flags, body=op.body(step), outputs=3)
-    return Cells(op.typed(strings, _TEXT, [None]), op.typed(rows, _INT, [None]), x.count)
+    return Cells(strings, rows, x.count)
 
 
 @dataclass(frozen=True)
@@ -265,9 +257,9 @@ def _cut(op: OpBuilder, x: ir.Value, characters: str) -> _Cut:
     heads, pieces, counts = [op.Unsqueeze(x, op.axes(1))], [], []
     for character in characters:
         result, count = op.StringSplit(heads[-1], delimiter=character)
-        pieces.append(op.typed(result, _TEXT, [None, 1, None]))
+        pieces.append(result)
         counts.append(count)
-        heads.append(op.typed(op.Gather(pieces[-1], np.int64(0), axis=2), _TEXT, [None, 1]))
+        heads.append(op.Gather(result, np.int64(0), axis=2))
     # all heads are read at the end: of values that end early onnxruntime keeps a list, and loads a graph in its square
     left = op.Slice(op.Concat(*heads, axis=1), [-1], [_END], [1])
     number = op.Concat(*counts[::-1], axis=1)
@@ -280,8 +272,8 @@ def _cut(op: OpBuilder, x: ir.Value, characters: str) -> _Cut:
     places = op.NonZero(there)
     letters = op.const(np.array(list(characters[::-1]), object))
     return _Cut(
-        heads=op.typed(op.Reshape(left, [-1]), _TEXT, [None]),
+        heads=op.Reshape(left, [-1]),
         characters=op.Gather(letters, op.Gather(which, op.Gather(places, np.int64(1), axis=0), axis=0), axis=0),
-        tails=op.typed(op.Compress(op.Concat(*pieces[::-1], axis=2), op.Reshape(there, [-1])), _TEXT, [None]),
-        rows=op.typed(op.Gather(places, np.int64(0), axis=0), _INT, [None]),
+        tails=op.Compress(op.Concat(*pieces[::-1], axis=2), op.Reshape(there, [-1])),
+        rows=op.Gather(places, np.int64(0), axis=0),
     )
