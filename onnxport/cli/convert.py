@@ -172,11 +172,8 @@ def _target(order: Order) -> Framework:
         if suffix in framework.files.writes:
             return framework
     known = ", ".join(item for framework in frameworks.registered() for item in framework.files.writes)
-    folders = [
-        f"a {item.files.folder.title}'s folder needs --to {item.name}"
-        for item in frameworks.registered()
-        if item.files.folder is not None
-    ]
+    named = [(item.files.folder, item.name) for item in frameworks.registered()]
+    folders = [f"a {folder.title}'s folder needs --to {name}" for folder, name in named if folder is not None]
     raise InvalidInputError(
         f"--output: {str(order.output)!r} does not say what to convert to: it ends in none of {'; '.join([known, *folders])}"
     )

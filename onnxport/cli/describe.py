@@ -61,9 +61,8 @@ def show_signature(summary: Mapping[str, Any]) -> None:
     """Writes `signature` as lines."""
     for kind in ("inputs", "outputs"):
         for item in summary[kind]:
-            shape = (
-                "?" if item["shape"] is None else ", ".join("?" if dim is None else str(dim) for dim in item["shape"])
-            )
+            dims = item["shape"]
+            shape = "?" if dims is None else ", ".join("?" if dim is None else str(dim) for dim in dims)
             say(f"  {kind[:-1]:<7} {item['name']}: {item['type']} [{shape}]")
 
 

@@ -53,12 +53,8 @@ def ops(
     if markdown:
         typer.echo(text, nl=False)
     elif as_json:
-        print_json(
-            {
-                item.name: {"to_onnx": [asdict(row) for row in to], "from_onnx": [asdict(row) for row in back]}
-                for item, to, back in tables
-            }
-        )
+        plain = {item.name: ([asdict(row) for row in to], [asdict(row) for row in back]) for item, to, back in tables}
+        print_json({name: {"to_onnx": to, "from_onnx": back} for name, (to, back) in plain.items()})
     else:
         for item, to, back in tables:
             _show(item, to, back)
@@ -116,9 +112,8 @@ def page(chosen: Sequence[Framework] = FRAMEWORKS) -> str:
         parts.append(f"\n## {item.title} to ONNX: {len(to)} operators\n\n")
         owner = _owner_of_map(item)
         if owner is not item:
-            parts.append(
-                f"A {item.title} model is traced to {owner.title}'s operators: the table is {owner.title}'s.\n"
-            )
+            note = f"A {item.title} model is traced to {owner.title}'s operators: the table is {owner.title}'s.\n"
+            parts.append(note)
         else:
             parts.append("| operator | how | least opset | cases |\n|---|---|---|---|\n")
             rows = ((row, row.about.replace("|", "\\|")) for row in to)
@@ -142,9 +137,8 @@ def _versions(row: Meaning) -> str:
 
 
 def _show(framework: Framework, to: tuple[Lowering, ...], back: tuple[Meaning, ...]) -> None:
-    table = Table(
-        "operator", "how", "opset", "cases", title=f"{framework.title} to ONNX", title_justify="left", box=None
-    )
+    title = f"{framework.title} to ONNX"
+    table = Table("operator", "how", "opset", "cases", title=title, title_justify="left", box=None)
     for row in to:
         table.add_row(row.op, row.about, f">= {row.min_opset}", str(row.cases))
     out.print(table)

@@ -71,11 +71,8 @@ def validate(
         "allow_code": True if allow_code and named else None,
     }
     sides = [frameworks.get(frameworks.of_object(model, examples)) for model in (source, converted)]
-    check_sides(
-        [name for name, value in given.items() if value is not None],
-        sides[0].kind_of(source),
-        sides[1].kind_of(converted),
-    )
+    names = [name for name, value in given.items() if value is not None]
+    check_sides(names, sides[0].kind_of(source), sides[1].kind_of(converted))
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InvalidInputError(f"seed={seed!r}: a whole number, 0 or more")
     for framework in sides:
@@ -83,10 +80,8 @@ def validate(
     with isolated():
         for framework in sides:
             framework.register_inputs(inputs, kwargs)
-        left, right = (
-            _party(model, framework, allow_pickle, allow_code)
-            for model, framework in zip((source, converted), sides, strict=True)
-        )
+        pairs = zip((source, converted), sides, strict=True)
+        left, right = (_party(model, framework, allow_pickle, allow_code) for model, framework in pairs)
         graphs = [party.model for party in (left, right) if isinstance(party.model, OnnxModel)]
         hub = graphs[-1] if graphs else None  # the converted one where both are
         with watched(graphs if named else [], drawn=inputs is None and not kwargs):

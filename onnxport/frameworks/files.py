@@ -25,9 +25,7 @@ def of_path(path: str | os.PathLike[str]) -> str:
     suffix = place.suffix.lower()
     if place.is_dir():
         folders = [item.files.folder for item in registered() if item.files.folder is not None]
-        titles, marks = (
-            " or ".join(names) for names in zip(*((item.title, item.marks[0]) for item in folders), strict=True)
-        )
+        titles, marks = (" or ".join(names) for names in zip(*((item.title, item.marks[0]) for item in folders)))
         raise InvalidModelError(f"the directory {str(path)!r} is no {titles}: it holds no {marks}")
     if any(suffix in item.files.weights_alone for item in registered()):
         raise InvalidModelError(

@@ -126,9 +126,8 @@ class OpBuilder:
         hint = name or (f"{source.name}/{op_type}" if source and source.name else op_type)
         base = self._state.names.unique(hint)
         values = [ir.Value(name=base if count == 1 else self._state.names.unique(f"{base}.{i}")) for i in range(count)]
-        return ir.Node(
-            domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=dict(self._state.metadata)
-        )
+        props = dict(self._state.metadata)
+        return ir.Node(domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=props)
 
     def _custom_node(
         self,
@@ -159,9 +158,8 @@ class OpBuilder:
                 operands.append(item)
                 continue
             formal = schemas.parameter(schema, index)
-            dtype = (
-                formal.dtypes[0] if len(formal.dtypes) == 1 else bound.get(formal.type_str) if formal.type_str else None
-            )
+            bound_type = bound.get(formal.type_str) if formal.type_str else None
+            dtype = formal.dtypes[0] if len(formal.dtypes) == 1 else bound_type
             operands.append(self.const(item, dtype))
         return operands
 
@@ -189,12 +187,8 @@ class OpBuilder:
         constant = self._state.constants.get(key)
         if constant is None:
             unique = self._state.names.unique(name)
-            constant = ir.Value(
-                name=unique,
-                type=ir.TensorType(element),
-                shape=ir.Shape(array.shape),
-                const_value=constant_tensor(array, element, unique),
-            )
+            kind, shape, tensor = ir.TensorType(element), ir.Shape(array.shape), constant_tensor(array, element, unique)
+            constant = ir.Value(name=unique, type=kind, shape=shape, const_value=tensor)
             self._state.constants[key] = constant
             self._state.arrays[constant] = array
             self._state.initializers.append(constant)
@@ -207,9 +201,8 @@ class OpBuilder:
         """
         name = self._state.names.unique(name)
         tensor.name = name
-        value = ir.Value(
-            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
-        )
+        kind, shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=name, type=kind, shape=shape, const_value=tensor)
         self._state.initializers.append(value)
         return value
 

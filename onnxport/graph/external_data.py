@@ -32,9 +32,8 @@ _PAGE, _PAGED_BYTES, _ALIGNED = 4096, 1 << 20, 64
 
 def weight_bytes(model: ir.Model) -> int:
     """Size of all initializers in bytes."""
-    return sum(
-        _nbytes(value.const_value) for value in model.graph.initializers.values() if value.const_value is not None
-    )
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    return sum(_nbytes(tensor) for tensor in tensors if tensor is not None)
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
@@ -113,11 +112,8 @@ def _read_back(file: BinaryIO, start: int) -> Iterator[bytes]:
 
 def _streamed(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     """The main graph's initializers that do not stand in the message, by name."""
-    return {
-        name: value.const_value
-        for name, value in model.graph.initializers.items()
-        if value.const_value is not None and _streams(value.const_value)
-    }
+    tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
+    return {name: tensor for name, tensor in tensors if tensor is not None and _streams(tensor)}
 
 
 @dataclass(frozen=True)
@@ -139,9 +135,8 @@ def _proto(model: ir.Model, places: Mapping[str, tuple[str, int, int]]) -> onnx.
     initializers: dict[str, Any] = dict(model.graph.initializers)
     for name, (location, offset, length) in places.items():
         tensor = initializers[name].const_value
-        stub = ir.ExternalTensor(
-            location, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name
-        )
+        shape = ir.Shape(tensor.shape.numpy())
+        stub = ir.ExternalTensor(location, offset, length, tensor.dtype, shape=shape, name=name)
         initializers[name] = _Outline(initializers[name], {"const_value": stub, "shape": None, "type": None})
     graph = _Outline(model.graph, {"initializers": initializers})
     return to_proto(cast(ir.Model, _Outline(model, {"graph": graph})))

@@ -159,11 +159,8 @@ def infer_outputs(
     proto.output.extend(value.name for value in node.outputs)
     for item in node.attributes.values():
         ir.serde.serialize_attribute_into(proto.attribute.add(), item)
-    types = {
-        value.name or "": found
-        for value in node.inputs
-        if value is not None and (found := schemas.type_proto(value)) is not None
-    }
+    typed = ((value.name or "", schemas.type_proto(value)) for value in node.inputs if value is not None)
+    types = {name: known_type for name, known_type in typed if known_type is not None}
     imports = [onnx.OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets]
     try:
         inferred = infer_node_outputs(schema, proto, types, input_data=known, opset_imports=imports, ir_version=10)

@@ -41,16 +41,11 @@ class Source:
     def where(self) -> str:
         """``'encoder.layers.0', model.py:42``: as far as it is known."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return ", ".join(
-            part for part in (f"'{self.module or self.name}'" if self.module or self.name else "", place) if part
-        )
+        scope = f"'{self.module or self.name}'" if self.module or self.name else ""
+        return ", ".join(part for part in (scope, place) if part)
 
     def metadata(self) -> dict[str, str]:
         """The entries of a node's ``metadata_props``."""
-        fields = {
-            "op": self.op,
-            "name": self.name,
-            "module": self.module,
-            "source": f"{self.file}:{self.line}" if self.line else self.file,
-        }
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        fields = {"op": self.op, "name": self.name, "module": self.module, "source": place}
         return {PREFIX + key: value for key, value in fields.items() if value}

@@ -23,11 +23,8 @@ def is_records(rows: object) -> bool:
 
 def is_lists(rows: object) -> bool:
     """Whether `rows` is a list of lists of strings, which may be of different lengths."""
-    if (
-        not isinstance(rows, list)
-        or not rows
-        or not all(isinstance(row, (list, tuple, set, frozenset)) for row in rows)
-    ):
+    lists = (list, tuple, set, frozenset)
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, lists) for row in rows):
         return False
     return any(row for row in rows) and all(isinstance(item, str) for row in rows for item in row)
 
@@ -110,9 +107,8 @@ def plain(values: object) -> np.ndarray:
     if known and all(isinstance(item, (bool, np.bool_)) for item in known) and len(known) == array.size:
         return array.astype(bool)
     if known and all(isinstance(item, Number) for item in known):
-        return np.array([np.nan if _is_missing(item) else item for item in array.ravel()], np.float64).reshape(
-            array.shape
-        )
+        numbers = [np.nan if _is_missing(item) else item for item in array.ravel()]
+        return np.array(numbers, np.float64).reshape(array.shape)
     return array
 
 

@@ -104,9 +104,8 @@ class Session:
             session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
         self.input_names = [item.name for item in session.get_inputs()]
         self.output_names = [item.name for item in session.get_outputs()]
-        self._dtypes = {
-            item.name: _ort_dtype(item.type) for item in session.get_inputs() if item.type.startswith("tensor(")
-        }
+        tensors = [item for item in session.get_inputs() if item.type.startswith("tensor(")]
+        self._dtypes = {item.name: _ort_dtype(item.type) for item in tensors}
         types = {item.name: item.type for item in (*session.get_inputs(), *session.get_outputs())}
         packed = sorted({kind for kind in types.values() if kind in _PACKED})
         if packed:
@@ -118,13 +117,9 @@ class Session:
             self._run = lambda feeds, names: session.run(names, feeds)
 
     def _open_reference(self, model: Any) -> None:
-        proto = (
-            to_proto(model)
-            if isinstance(model, ir.Model)
-            else onnx.load(model)
-            if isinstance(model, (str, os.PathLike))
-            else model
-        )
+        if isinstance(model, (str, os.PathLike)):
+            model = onnx.load(model)
+        proto = to_proto(model) if isinstance(model, ir.Model) else model
         try:
             evaluator = reference_evaluator(proto)
         except Exception as error:  # the evaluator has no error type of its own
@@ -136,11 +131,8 @@ class Session:
         inputs = [item for item in proto.graph.input if item.name not in initialized]
         self.input_names = [item.name for item in inputs]
         self.output_names = list(evaluator.output_names)
-        self._dtypes = {
-            item.name: onnx.helper.tensor_dtype_to_np_dtype(item.type.tensor_type.elem_type)
-            for item in inputs
-            if item.type.HasField("tensor_type")
-        }
+        kinds = {item.name: item.type.tensor_type.elem_type for item in inputs if item.type.HasField("tensor_type")}
+        self._dtypes = {name: onnx.helper.tensor_dtype_to_np_dtype(kind) for name, kind in kinds.items()}
         self._run = lambda feeds, names: _evaluate(evaluator, feeds, names)
 
     def run(self, feeds: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Any]:
@@ -252,11 +244,8 @@ def _ort_errors() -> tuple[type[Exception], ...]:
 
 
 # Types whose bits onnxruntime hands out, and those that it packs several to a byte.
-_BITS = {
-    text: dtype
-    for text, dtype in TENSOR_TYPES.items()
-    if dtype == ir.DataType.BFLOAT16 or text.startswith(("tensor(float8e4m3", "tensor(float8e5m2"))
-}
+_BIT_TYPES = ("tensor(bfloat16)", "tensor(float8e4m3", "tensor(float8e5m2")
+_BITS = {text: dtype for text, dtype in TENSOR_TYPES.items() if text.startswith(_BIT_TYPES)}
 _PACKED = frozenset(f"tensor({name})" for name in ("int4", "uint4", "int2", "uint2", "float4e2m1"))
 
 

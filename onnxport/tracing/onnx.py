@@ -59,9 +59,8 @@ def model_of(proto: onnx.ModelProto, folder: DataFolder | None) -> ir.Model:
 
 def _beside_data(proto: onnx.ModelProto, place: Path) -> Path:
     """The model's path, or where the symbolic link there leads: its data stand beside one of the two."""
-    locations = {
-        item.value for tensor in proto.graph.initializer for item in tensor.external_data if item.key == "location"
-    }
+    entries = [item for tensor in proto.graph.initializer for item in tensor.external_data]
+    locations = {item.value for item in entries if item.key == "location"}
     if place.is_symlink() and not all(os.path.exists(place.parent / location) for location in locations):
         return place.resolve()
     return place

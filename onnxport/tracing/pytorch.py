@@ -356,9 +356,8 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     traced = _with_names(program, paths, dims.names, notes)
     values = recorded_inputs(program)
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
-    fixed = [
-        f"{path}[{axis}]" for (path, axis) in dims.names if path in wanted and not is_dynamic(wanted[path].shape[axis])
-    ]
+    varying = [(path, axis) for path, axis in dims.names if path in wanted]
+    fixed = [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(wanted[path].shape[axis])]
     if fixed and "static" not in notes[-1]:
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     return traced

@@ -133,9 +133,8 @@ def _child_keys(spec: pytree.TreeSpec) -> list[str]:
 def input_paths(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
     """Paths of the leaves of ``(args, kwargs)``; `names` are those of the positional inputs."""
     args, kwargs = spec.children()
-    named = zip(
-        [*names[: args.num_children], *_child_keys(kwargs)], [*args.children(), *kwargs.children()], strict=True
-    )
+    keys, children = [*names[: args.num_children], *_child_keys(kwargs)], [*args.children(), *kwargs.children()]
+    named = zip(keys, children, strict=True)
     return [path for name, child in named for path in leaf_paths(child, name)]
 
 
@@ -182,10 +181,8 @@ def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) 
         InvalidInputError: it names a parameter or an axis that is not there, or contradicts the example inputs.
     """
     tensors = call.tensors
-    given = {
-        _tensor_path(path, call, tensors, input_names): item
-        for path, item in dimensions.by_path(notation, list(call.combined)).items()
-    }
+    described = dimensions.by_path(notation, list(call.combined))
+    given = {_tensor_path(path, call, tensors, input_names): item for path, item in described.items()}
     names: dict[tuple[str, int], str] = {}
 
     def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
@@ -267,11 +264,8 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
         if children is None:
             return None  # a constant of the trace
         specs = [walk(f"{path}.{key}", child) for key, child in children]
-        if (
-            isinstance(item, dict)
-            and type(item) in pytree.SUPPORTED_NODES
-            and not hasattr(type(item), "__dataclass_fields__")
-        ):
+        plain = type(item) in pytree.SUPPORTED_NODES and not hasattr(type(item), "__dataclass_fields__")
+        if isinstance(item, dict) and plain:
             return dict(zip(item, specs, strict=True))
         return tuple(specs) if isinstance(item, tuple) else specs
 

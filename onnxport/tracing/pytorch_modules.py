@@ -65,9 +65,8 @@ def _as_forward(function: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(function, types.FunctionType):
         return function
     code = function.__code__.replace(co_name="forward")
-    copy = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
+    defaults, closure = function.__defaults__, function.__closure__
+    copy = types.FunctionType(code, function.__globals__, function.__name__, defaults, closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
 
@@ -85,11 +84,8 @@ def _used_modules(function: Any) -> list[tuple[str, torch.nn.Module]]:
         function = function.func
     code = getattr(function, "__code__", None)
     if code is None:
-        return (
-            [(name, item) for name, item in vars(function).items() if isinstance(item, torch.nn.Module)]
-            if hasattr(function, "__dict__")
-            else []
-        )
+        held = vars(function) if hasattr(function, "__dict__") else {}
+        return [(name, item) for name, item in held.items() if isinstance(item, torch.nn.Module)]
     cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
     objects = [(name, cell.cell_contents) for name, cell in cells]
     objects += [(name, function.__globals__.get(name)) for name in code.co_names]

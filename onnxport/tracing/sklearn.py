@@ -106,11 +106,8 @@ def columns_of(inputs: Any, estimator: Any) -> tuple[Column, ...]:
             f"frame[{str(next(iter(inputs.columns), 'text'))!r}], or a file of them (--inputs documents.txt), one a line"
         )
     if named is not None:
-        return tuple(
-            Column(name, element_type(values), values.shape[1:])
-            for name, values in named.items()
-            if not rows.has_no_type(values)
-        )
+        typed = {name: values for name, values in named.items() if not rows.has_no_type(values)}
+        return tuple(Column(name, element_type(values), values.shape[1:]) for name, values in typed.items())
     if hasattr(inputs, "toarray"):
         return (Column("X", element_type(np.asarray(inputs.data)), (int(inputs.shape[1]),)),)
     if rows.is_lists(inputs) and len({len(row) for row in inputs}) > 1:

@@ -132,11 +132,8 @@ def _function_of(model: object, signature: str | None) -> Any:
         return model
     if callable(model):
         return model.__call__ if isinstance(model, tf.Module) else model
-    functions = [
-        name
-        for name in dir(model)
-        if not name.startswith("__") and hasattr(getattr(model, name, None), "get_concrete_function")
-    ]
+    members = [name for name in dir(model) if not name.startswith("__")]
+    functions = [name for name in members if hasattr(getattr(model, name, None), "get_concrete_function")]
     if len(functions) == 1:
         return getattr(model, functions[0])
     kind = type(model).__qualname__

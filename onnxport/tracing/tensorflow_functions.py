@@ -88,9 +88,8 @@ def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequ
     roots = list(zip(positional(parameters, len(args)), args, strict=True))
     order = {name: i for i, name in enumerate(parameters)}
     roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
-    leaves = [
-        (path, leaf) for root, item in roots for path, leaf in paths(item, (root,)) if isinstance(leaf, tf.TensorSpec)
-    ]
+    named = [pair for root, item in roots for pair in paths(item, (root,))]
+    leaves = [(path, leaf) for path, leaf in named if isinstance(leaf, tf.TensorSpec)]
     fits = len(leaves) == len(tensors) and all(
         leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape)
         for (_, leaf), tensor in zip(leaves, tensors, strict=True)

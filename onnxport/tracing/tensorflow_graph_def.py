@@ -47,9 +47,8 @@ def of_graph_def(
     plain = [name.removesuffix(":0") for name in input_names]
     dynamic = Dynamic(dynamic_shapes, plain)
     inputs = named_ports(plain, feeds, dynamic, shared_batch=len(feeds) == 1)
-    outputs = tuple(
-        Port.result(name.removesuffix(":0"), tensor) for name, tensor in zip(output_names, fetches, strict=True)
-    )
+    pairs = zip(output_names, fetches, strict=True)
+    outputs = tuple(Port.result(name.removesuffix(":0"), tensor) for name, tensor in pairs)
     return Program(graph, inputs, outputs)
 
 

@@ -93,16 +93,10 @@ class Dynamic:
         leaves = [(".".join(path), leaf) for item in located for path, leaf in item if is_input(leaf)]
         self.check([path for path, _ in leaves])
         sized = [(path, tf.convert_to_tensor(leaf).shape.as_list()) for path, leaf in leaves if path in self._given]
-        dimensions.check_names(
-            (path, axis, name, sizes[axis])
-            for path, sizes in sized
-            for axis, name in self.axes(path, sizes).items()
-            if name is not None
-        )
-        values = [
-            tf.nest.pack_sequence_as(item, [self.spec(leaf, ".".join(path)) for path, leaf in places])
-            for item, places in zip(given, located, strict=True)
-        ]
+        axes = ((path, sizes, axis, name) for path, sizes in sized for axis, name in self.axes(path, sizes).items())
+        dimensions.check_names((path, axis, name, sizes[axis]) for path, sizes, axis, name in axes if name is not None)
+        specs = [[self.spec(leaf, ".".join(path)) for path, leaf in places] for places in located]
+        values = [tf.nest.pack_sequence_as(item, flat) for item, flat in zip(given, specs, strict=True)]
         return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
 
 

@@ -47,14 +47,8 @@ def prove(
 
     source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
-    report = compare(
-        Party(live, source),
-        Party(result, target),
-        binding,
-        graph=hub.model,
-        tolerance=Tolerance(rtol, atol),
-        notes=hub.notes,
-    )
+    left, right, tolerance = Party(live, source), Party(result, target), Tolerance(rtol, atol)
+    report = compare(left, right, binding, graph=hub.model, tolerance=tolerance, notes=hub.notes)
     if report.verdict == "failed":
         raise ValidationError(report)
     if report.verdict == "unproved":

@@ -153,9 +153,8 @@ def _dtypes_agree(source: np.dtype, converted: np.dtype, same: bool) -> bool:
     if same:
         return source == converted
     groups = ("iu", "b", "c")
-    return (is_floating(source) and is_floating(converted)) or any(
-        source.kind in g and converted.kind in g for g in groups
-    )
+    alike = any(source.kind in group and converted.kind in group for group in groups)
+    return alike or (is_floating(source) and is_floating(converted))
 
 
 def _kind(value: object) -> str:
@@ -173,9 +172,8 @@ def _judge_parts(name: str, source: Any, converted: Any, budget: Budget, same_dt
         return OutputReport(name, "fail", f"{len(converted)} elements instead of {len(source)}")
     if isinstance(source, dict):
         if set(source) != set(converted):
-            return OutputReport(
-                name, "fail", f"keys {sorted(map(str, converted))} instead of {sorted(map(str, source))}"
-            )
+            keys = f"keys {sorted(map(str, converted))} instead of {sorted(map(str, source))}"
+            return OutputReport(name, "fail", keys)
         pairs = [(f"{name}[{key!r}]", source[key], converted[key]) for key in source]
     else:
         pairs = [(f"{name}[{i}]", a, b) for i, (a, b) in enumerate(zip(source, converted, strict=True))]
@@ -318,9 +316,8 @@ def _tally(pieces: Sequence[Any], budget: Budget, top: float, greatest: float, s
         excused = int((over & exempt).sum())
         for item in others:
             over &= ~(np.abs(y - wide(item)) <= limit)
-        use = np.nan_to_num(
-            np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0)), nan=np.inf, posinf=np.inf
-        )
+        shares = np.where(limit > 0, judged / limit, np.where(judged > 0, np.inf, 0.0))
+        use = np.nan_to_num(shares, nan=np.inf, posinf=np.inf)
     over &= ~exempt
     saturated = unlike & lowest_for_infinity(x, y, a.dtype, truth)
     unlike &= ~saturated

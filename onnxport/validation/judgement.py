@@ -46,10 +46,8 @@ def judged(parties: Comparison, item: InputSet, own: Sequence[Any], pairs: Seque
         if not any(_is_open(report) for report in reports):
             break
         evidence = look(evidence)
-        reports = [
-            trial.verdict(pair, evidence) if _is_open(report) else report
-            for pair, report in zip(trial.pairs, reports, strict=True)
-        ]
+        judged_so_far = zip(trial.pairs, reports, strict=True)
+        reports = [trial.verdict(pair, evidence) if _is_open(seen) else seen for pair, seen in judged_so_far]
     if evidence is not None and evidence.stopped:
         return [_undecided(report) for report in reports]
     return reports
@@ -192,9 +190,8 @@ def _comparable(parties: Comparison, pair: Pair, same: bool) -> Any:
         expected = travelled(expected)
     if isinstance(expected, list) and isinstance(result, dict) and all(isinstance(row, dict) for row in expected):
         # a map a row against a column a key; onnxruntime's Python interface gives float32 as Python numbers
-        return {
-            key: np.array([row[key] for row in expected], np.asarray(column).dtype) for key, column in result.items()
-        }
+        kinds = {key: np.asarray(column).dtype for key, column in result.items()}
+        return {key: np.array([row[key] for row in expected], dtype) for key, dtype in kinds.items()}
     if isinstance(expected, (bool, int, float)) and isinstance(result, np.ndarray):
         natural = np.asarray(expected)
         expected = natural.astype(result.dtype) if natural.dtype.kind == result.dtype.kind else natural

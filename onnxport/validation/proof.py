@@ -198,9 +198,8 @@ def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair]
         extra = [name for name in places if name not in names]
         if extra:
             notes.append(f"outputs that the source does not return were not compared: {', '.join(extra)}")
-        return [
-            Pair(name, value, results[places[name]][1], i, places[name]) for i, (name, value) in enumerate(expected)
-        ]
+        pairs = ((i, name, value, places[name]) for i, (name, value) in enumerate(expected))
+        return [Pair(name, value, results[place][1], i, place) for i, name, value, place in pairs]
     kept = list(enumerate(expected))
     if len(expected) != len(results):  # numbers that the graph does not give
         kept = [(i, item) for i, item in kept if isinstance(item[1], (np.ndarray, list, dict))]

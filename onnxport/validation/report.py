@@ -23,9 +23,8 @@ class Report(ProofRecord):
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers; NaN and infinities are strings."""
-        plain: dict[str, Any] = _as_json(
-            {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved, **dataclasses.asdict(self)}
-        )
+        summary = {"verdict": self.verdict, "passed": self.passed, "unproved": self.unproved}
+        plain: dict[str, Any] = _as_json({**summary, **dataclasses.asdict(self)})
         return plain
 
     def to_json(self, *, indent: int | None = 2) -> str:

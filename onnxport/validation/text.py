@@ -46,9 +46,8 @@ def lines(report: ProofRecord) -> list[str]:
     result = [f"{TITLES[report.verdict]}: {report.converted} against {report.source}"]
     table = [HEADINGS, *rows(report)]
     widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
-    result += [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
-    ]
+    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table)
+    result += ["  " + "  ".join(row).rstrip() for row in cells]
     for item in report.sets:
         if item.error:
             result.append(f"  {item.name}: {item.error}")
@@ -57,9 +56,8 @@ def lines(report: ProofRecord) -> list[str]:
                 result.append(f"  {item.name}, {output.name}: {output.reason}")
             if output.verdict == "fail" and output.figures:
                 figures = output.figures
-                result.append(
-                    f"    at {list(figures.where)}: {figures.source!r} became {figures.converted!r}; budget: {output.budget}"
-                )
+                change = f"{figures.source!r} became {figures.converted!r}"
+                result.append(f"    at {list(figures.where)}: {change}; budget: {output.budget}")
     result += [f"  unproved: {because(item)}" for item in report.unproved]
     if report.divergence is not None:
         result.append(f"  {report.divergence}")

@@ -49,9 +49,8 @@ def defect(error: Exception) -> str:
     # Keras tells the layer first, then what was wrong.
     own = lines[1:] if lines and lines[0].startswith("Exception encountered when calling") else lines
     text = (own or lines or [type(error).__name__])[0][:300]
-    return (
-        f"{type(error).__name__}: {text}; if the model runs elsewhere, this is a defect of onnxport: please report it"
-    )
+    advice = "if the model runs elsewhere, this is a defect of onnxport: please report it"
+    return f"{type(error).__name__}: {text}; {advice}"
 
 
 @contextmanager

@@ -210,11 +210,8 @@ def _fitted(item: object, spec: tf.TensorSpec | None) -> Any:
 
 def _argument_names(names: Sequence[str]) -> list[str]:
     """Names as keywords of a function: those that can stay as they are, the others cleaned and unlike them."""
-    kept = {
-        name
-        for name in names
-        if name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name != "self"
-    }
+    usable = (name for name in names if name.isidentifier() and name.isascii() and name != "self")
+    kept = {name for name in usable if not keyword.iskeyword(name)}
     given = NameAuthority()
     for name in kept:
         given.reserve(name)

@@ -244,9 +244,8 @@ class Walk:
         if node.op_type == "Constant":
             return None
         values = [as_host(item) if _foldable(item) else None for item in operands]
-        if not operands or any(
-            value is None and item is not None for value, item in zip(values, operands, strict=True)
-        ):
+        pairs = zip(values, operands, strict=True)
+        if not operands or any(value is None and item is not None for value, item in pairs):
             return None
         if any(isinstance(item, Body) for item in attributes.values()):
             return None
@@ -275,9 +274,8 @@ class Walk:
         frame: _Frame,
         schema: onnx.defs.OpSchema | None = None,
     ) -> list[Operand]:
-        attributes = {
-            name: self._attribute(item, frame) for name, item in function.attributes.items() if item.value is not None
-        }
+        given = (item for item in function.attributes.values() if item.value is not None)
+        attributes = {item.name: self._attribute(item, frame) for item in given}
         if schema is not None:
             attributes.update(_defaults(schema))
         attributes.update(self._attributes(node, frame))
@@ -308,9 +306,8 @@ class Walk:
             versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
             version = max(versions, default=schema.since_version)
             try:
-                body = schema.get_context_dependent_function_with_opset_version(
-                    version, proto.SerializeToString(), encoded
-                )
+                text = proto.SerializeToString()
+                body = schema.get_context_dependent_function_with_opset_version(version, text, encoded)
             except RuntimeError as error:  # onnx 1.20 writes names of values into text, which it then can't read
                 raise UnsupportedOperator("ONNX can't write its function body for these names or values") from error
             if not body:

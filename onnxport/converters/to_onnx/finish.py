@@ -61,9 +61,8 @@ def _without_rank(model: ir.Model) -> list[str]:
 
 def _fitted(model: ir.Model, op: OpBuilder) -> tuple[str, ...]:
     if op.opset > NEWEST_OPSET:
-        return (
-            f"opset {op.opset} is beyond {NEWEST_OPSET}, the last that onnxruntime loads: ONNX's reference evaluator runs it",
-        )
+        beyond = f"opset {op.opset} is beyond {NEWEST_OPSET}, the last that onnxruntime loads"
+        return (f"{beyond}: ONNX's reference evaluator runs it",)
     return fit(model, op)
 
 
@@ -73,15 +72,10 @@ def lowest_ir_version(model: ir.Model) -> int:
     The version table is ONNX's own (`onnx.helper.VERSION_TABLE`); it is capped at 10, since what later IR versions added
     is element types, and those are looked for.
     """
-    imports = [
-        onnx.helper.make_opsetid(domain, version)
-        for domain, version in model.graph.opset_imports.items()
-        if domain in ("", "ai.onnx.ml")
-    ]
+    known = [item for item in model.graph.opset_imports.items() if item[0] in ("", "ai.onnx.ml")]
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in known]
     version = min(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _MAX_IR_VERSION)
-    dtypes = {value.dtype for value in model.graph.initializers.values()} | {
-        value.dtype for value in model.graph.inputs
-    }
+    dtypes = {value.dtype for value in (*model.graph.initializers.values(), *model.graph.inputs)}
     for node in model.graph.all_nodes():
         dtypes.update(value.dtype for value in node.outputs)
     return max([version, *(_IR_OF_DTYPE.get(dtype, 0) for dtype in dtypes if dtype is not None)])

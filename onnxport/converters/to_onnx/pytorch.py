@@ -40,12 +40,8 @@ def export(model: Any, request: Request) -> OnnxModel:
     try:
         return _lowered(traced, request)
     except UnsupportedOperator as refusal:
-        if (
-            request.dynamic_shapes is not None
-            or request.examples
-            or not traced.symbols
-            or isinstance(model, torch.export.ExportedProgram)
-        ):
+        chosen = request.dynamic_shapes is not None or request.examples
+        if chosen or not traced.symbols or isinstance(model, torch.export.ExportedProgram):
             raise
         reason = f"with a dynamic dimension 0 {refusal.operators[0].op} has no form"
         try:
@@ -107,8 +103,7 @@ def _reserved(op: OpBuilder, outputs: list[str], inputs: list[str], notes: list[
     for name in outputs:
         free = op.names.unique(name)
         if free != name:
-            notes.append(
-                f"the output {name!r} is called {free!r}: the name is taken{' by an input' if name in inputs else ''}"
-            )
+            owner = " by an input" if name in inputs else ""
+            notes.append(f"the output {name!r} is called {free!r}: the name is taken{owner}")
         final.append(free)
     return final

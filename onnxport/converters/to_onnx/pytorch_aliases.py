@@ -87,9 +87,8 @@ def written_arguments(target: Any) -> tuple[int, ...]:
     schema = target._schema
     if not schema.is_mutable:
         return ()
-    return tuple(
-        i for i, item in enumerate(schema.arguments) if item.alias_info is not None and item.alias_info.is_write
-    )
+    infos = [item.alias_info for item in schema.arguments]
+    return tuple(i for i, info in enumerate(infos) if info is not None and info.is_write)
 
 
 def mutates(target: Any) -> bool:
@@ -111,9 +110,9 @@ def functional_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _may_alias(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and any(
-        item.alias_info is not None and not item.alias_info.is_write for item in target._schema.returns
-    )
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return any(item.alias_info is not None and not item.alias_info.is_write for item in target._schema.returns)
 
 
 def is_view(node: torch.fx.Node) -> bool:

@@ -35,11 +35,8 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
         return None
     traced = pytree.tree_map_only(torch.fx.Node, recorded, (list(node.args), dict(node.kwargs)))
     flat, spec = pytree.tree_flatten(traced)
-    dynamic = [
-        i
-        for i, item in enumerate(flat)
-        if isinstance(item, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))
-    ]
+    varying = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+    dynamic = [i for i, item in enumerate(flat) if isinstance(item, varying)]
 
     def call(*leaves: Any) -> Any:
         items = list(flat)

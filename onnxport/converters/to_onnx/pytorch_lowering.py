@@ -215,18 +215,16 @@ class Lowering:
         mean = mean.cell.first if isinstance(mean, Ref) else mean
         if mean is not None and training:
             buffer = self.boundary.buffers.get(id(mean), "running_mean")
-            self.refuse_buffer(
-                buffer, source, "training updates these statistics and an ONNX graph has no state; call model.eval()"
-            )
+            reason = "training updates these statistics and an ONNX graph has no state; call model.eval()"
+            self.refuse_buffer(buffer, source, reason)
 
     def _lower(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], source: Source
     ) -> Any:
         value = recorded(node)
         results = self._types.results(value)
-        complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results) or holds_complex(
-            args, kwargs
-        )
+        complex_valued = any(item is not None and item.dtype in PART_TYPES for item in results)
+        complex_valued = complex_valued or holds_complex(args, kwargs)
         if undefined := [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, Undefined)]:
             self._refuse(undefined[0])
             return self._stand_in(results, value)
@@ -300,9 +298,8 @@ class Lowering:
                 result.append(None)
                 continue
             dtype, shape = stored(expected)
-            stand_in = ir.Value(
-                name=self._op.names.unique("refused"), type=ir.TensorType(dtype), shape=ir.Shape(shape or ())
-            )
+            name = self._op.names.unique("refused")
+            stand_in = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape or ()))
             if dtype != expected.dtype:
                 mark_complex(stand_in)
             result.append(stand_in)

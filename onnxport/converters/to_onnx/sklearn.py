@@ -55,9 +55,8 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     output_names = chosen_names("output_names", [output.name for output in outputs], request.output_names)
     check_outputs_apart(names, request.output_names)
     op = OpBuilder(request.opset)
-    values = [
-        op.input(name, column.dtype, ["batch", *column.dims]) for name, column in zip(names, columns, strict=True)
-    ]
+    pairs = zip(names, columns, strict=True)
+    values = [op.input(name, column.dtype, ["batch", *column.dims]) for name, column in pairs]
     if hasattr(example, "toarray"):
         mark_sparse(values[0])
     final_names = [op.names.unique(name) for name in output_names]
@@ -139,9 +138,8 @@ class Lowering:
     def _lower(self, op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, step: str) -> Any:
         name = f"{type(estimator).__name__}.{method}"
         outer = op.source.module if op.source else ""
-        source = Source(
-            name, module=".".join(part for part in (outer, step) if part), name=step or type(estimator).__name__
-        )
+        module = ".".join(part for part in (outer, step) if part)
+        source = Source(name, step or type(estimator).__name__, module)
         before = len(self.refused) + self._met
         try:
             entry = find(estimator, method)

@@ -133,10 +133,9 @@ def _zipped(output: Output, classes: np.ndarray, zipmap: bool | str) -> list[Out
         return [output]
     if zipmap is True:
         return [replace(output, form="zipmap")]
-    return [
-        replace(output, name=f"{output.name}_{label}", form="column", column=index)
-        for index, label in enumerate(classes.tolist())
-    ]
+    form = replace(output, form="column")
+    names = [f"{output.name}_{label}" for label in classes.tolist()]
+    return [replace(form, name=name, column=index) for index, name in enumerate(names)]
 
 
 def _require_classes(model: BaseEstimator, option: str) -> np.ndarray:
@@ -155,9 +154,8 @@ def _of_methods(model: BaseEstimator, methods: Sequence[str] | None, *, raw: boo
     if hasattr(model, "predict") and kind in ("classifier", "clusterer", "outlier_detector", "density_estimator"):
         second = {"classifier": "predict_proba", "density_estimator": "predict_proba"}.get(kind, "decision_function")
         if raw:
-            second = (
-                "decision_function" if hasattr(model, "decision_function") or not raw_scores(model) else "raw_scores"
-            )
+            decides = hasattr(model, "decision_function") or not raw_scores(model)
+            second = "decision_function" if decides else "raw_scores"
         title = "probabilities" if second == "predict_proba" else "scores"
         more = kind != "clusterer" and (
             raw or (hasattr(model, second) and not (second == "predict_proba" and _votes(model)))
@@ -206,9 +204,8 @@ def _lists_of_classes(model: BaseEstimator) -> int:
     if inner is not model:
         return _lists_of_classes(inner)
     classes = getattr(model, "classes_", None)
-    in_lists = (
-        not hasattr(model, "estimators_") or hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
-    )
+    several = hasattr(model, "n_outputs_") or "MultiOutput" in type(model).__name__
+    in_lists = several or not hasattr(model, "estimators_")
     chained = hasattr(model, "order_") or hasattr(model, "multilabel_")
     if isinstance(classes, list) and in_lists and not chained and not hasattr(model, "out_activation_"):
         return len(classes)

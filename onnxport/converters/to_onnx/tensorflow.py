@@ -276,9 +276,7 @@ def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
 
 
 def _is_complex(node: Any) -> bool:
-    return any(tensor.dtype.is_complex for tensor in node.inputs) or any(
-        tensor.dtype.is_complex for tensor in node.outputs
-    )
+    return any(tensor.dtype.is_complex for tensor in (*node.inputs, *node.outputs))
 
 
 def _expected(tensor: Any) -> Expected | None:

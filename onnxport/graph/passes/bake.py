@@ -56,9 +56,8 @@ class MergeBatchNormPass(InPlacePass):
     def call(self, model: ir.Model) -> PassResult:
         """The model with those pairs merged."""
         graph = model.graph
-        merged = [
-            _merge(graph, node) for node in list(graph) if node.op_type == "BatchNormalization" and not node.domain
-        ]
+        norms = [node for node in graph if node.op_type == "BatchNormalization" and not node.domain]
+        merged = [_merge(graph, node) for node in norms]
         return PassResult(model, modified=any(merged))
 
 
@@ -72,9 +71,8 @@ def _merge(graph: ir.Graph, norm: ir.Node) -> bool:
         return False
     if any(value is None or not _is_weight(value, graph) for value in parameters):
         return False
-    scale, shift, mean, variance, weight, *bias = [
-        _array(value).astype(np.float64) for value in parameters if value is not None
-    ]
+    arrays = [_array(value).astype(np.float64) for value in parameters if value is not None]
+    scale, shift, mean, variance, weight, *bias = arrays
     factor = scale / np.sqrt(variance + norm.attributes.get_float("epsilon", 1e-5))
     dtype = _array(parameters[4]).dtype if parameters[4] is not None else weight.dtype
     new_weight = (weight * factor.reshape(-1, *[1] * (weight.ndim - 1))).astype(dtype)

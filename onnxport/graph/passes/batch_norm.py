@@ -70,9 +70,8 @@ class RecogniseBatchNormPass(InPlacePass):
                 return None
             vectors.append(vector)
         filled = zip(vectors, (1.0, 0.0, 0.0, 0.0), strict=True)
-        return [
-            item or self._filled(main, channels, number, parts.x.dtype or ir.DataType.FLOAT) for item, number in filled
-        ]
+        dtype = parts.x.dtype or ir.DataType.FLOAT
+        return [item or self._filled(main, channels, number, dtype) for item, number in filled]
 
     def _replace(self, node: ir.Node, parts: _Parts, vectors: list[ir.Value | None], axis: int) -> None:
         graph, x = node.graph, parts.x
@@ -100,9 +99,8 @@ class RecogniseBatchNormPass(InPlacePass):
 
     def _filled(self, main: ir.Graph, count: int, number: float, dtype: ir.DataType) -> ir.Value:
         """A vector of equal numbers, one for each use of it."""
-        return add_weight(
-            main, self._names.unique("ones" if number else "zeros"), np.full(count, number, dtype.numpy())
-        )
+        name = self._names.unique("ones" if number else "zeros")
+        return add_weight(main, name, np.full(count, number, dtype.numpy()))
 
 
 def _producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:

@@ -20,9 +20,7 @@ _BROADCAST = frozenset(
     "Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or PRelu "
     "Pow Sub Sum Where Xor".split()
 )
-_REDUCTIONS = frozenset(
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare".split()
-)
+_REDUCTIONS = {f"Reduce{name}" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()}
 
 
 class PushTransposesPass(InPlacePass):
@@ -95,23 +93,15 @@ class _Walk:
             shape = ir.Shape(result.shape[i] for i in _inverse(perm)) if result.shape is not None else None
             name = self.names.unique(f"{result.name}/pushed")
             outputs.append(ir.Value(name=name, type=result.type, shape=shape))
-        attributes = {**node.attributes, **{item.name: item for item in changed}}
-        moved = ir.Node(
-            "",
-            node.op_type,
-            inputs,
-            list(attributes.values()),
-            outputs=outputs,
-            name=node.name,
-            metadata_props=dict(node.metadata_props),
-        )
+        attrs = list({**node.attributes, **{item.name: item for item in changed}}.values())
+        props = dict(node.metadata_props)
+        moved = ir.Node("", node.op_type, inputs, attrs, outputs=outputs, name=node.name, metadata_props=props)
         nodes, finals = [moved], outputs
         if list(perm) != list(range(len(perm))):
             for value, result in zip(outputs, node.outputs, strict=True):
                 name, order = self.names.unique(f"{result.name}/Transpose"), ir.AttrInt64s("perm", list(perm))
-                nodes.append(
-                    node_from(node, "Transpose", [value], [order], name=name, type=result.type, shape=result.shape)
-                )
+                kind, shape = result.type, result.shape
+                nodes.append(node_from(node, "Transpose", [value], [order], name=name, type=kind, shape=shape))
             finals = [item.outputs[0] for item in nodes[1:]]
         self.graph.insert_after(node, nodes)
         for result, final in zip(node.outputs, finals, strict=True):
@@ -204,9 +194,8 @@ class _Walk:
 
     def _reduce(self, node: ir.Node, source: ir.Value, perm: list[int]) -> bool:
         attribute = node.attributes.get("axes")
-        given = (
-            attribute.as_ints() if attribute is not None else _numbers(node.inputs[1]) if len(node.inputs) > 1 else []
-        )
+        operand = _numbers(node.inputs[1]) if len(node.inputs) > 1 else []
+        given = operand if attribute is None else attribute.as_ints()
         if given is None or not given:
             return False  # all axes: the order does not matter to the numbers but to nothing else either
         moved, left = _without(perm, given)

@@ -179,13 +179,8 @@ def _replace(node: ir.Node, lone: _Lone, result: ir.Graph, names: set[str | None
             nodes.append(ir.node("Constant", [], {"value": value.const_value}))
             values[value] = _typed(nodes[-1].outputs[0], value)
     for inner in result:
-        copy = ir.Node(
-            inner.domain,
-            inner.op_type,
-            [values[value] for value in inner.inputs],
-            list(inner.attributes.values()),
-            num_outputs=len(inner.outputs),
-        )
+        operands, attributes = [values[value] for value in inner.inputs], list(inner.attributes.values())
+        copy = ir.Node(inner.domain, inner.op_type, operands, attributes, num_outputs=len(inner.outputs))
         nodes.append(copy)
         for value, mine in zip(inner.outputs, copy.outputs, strict=True):
             values[value] = _typed(mine, value)

@@ -152,9 +152,8 @@ def _items(config: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: bool) -> None:
     name, module = item["class_name"], item.get("module")
     inner = item.get("config")
-    if name == "__lambda__" or (
-        name == "Lambda" and isinstance(inner, dict) and isinstance(inner.get("function"), list)
-    ):
+    layer = name == "Lambda" and isinstance(inner, dict) and isinstance(inner.get("function"), list)
+    if layer or name == "__lambda__":
         if allow_pickle:
             return
         raise UntrustedFileError(
@@ -167,10 +166,7 @@ def _check_class(title: str, where: str, item: Mapping[str, Any], allow_pickle: 
     if not isinstance(name, str) or not (module is None or isinstance(module, str)):
         raise faults.damaged(title, f"{where} names the class {name!r} of the module {module!r}")
     registered = item.get("registered_name") or name
-    if (
-        keras.saving.get_registered_object(str(registered)) is not None
-        or keras.saving.get_registered_object(name) is not None
-    ):
+    if any(keras.saving.get_registered_object(item) is not None for item in (str(registered), name)):
         return  # a class that is imported here already
     parts = (module or "").split(".")
     part = parts[2] if parts[:2] == ["keras", "src"] and len(parts) > 2 else parts[1] if len(parts) > 1 else ""

@@ -77,9 +77,8 @@ def check_operator(title: str, target: str, where: str) -> None:
     if operator is not None and operator["name"] not in _FILES:
         if operator["space"] != "aten":
             return
-        full = f"aten::{operator['name']}" + (
-            f".{operator['overload']}" if operator["overload"] not in (None, "default") else ""
-        )
+        overload = "" if operator["overload"] in (None, "default") else f".{operator['overload']}"
+        full = f"aten::{operator['name']}{overload}"
         # TorchScript has more under this name, such as aten::save; they have no kernel.
         if full in _kernels():
             return

@@ -80,10 +80,8 @@ def _parsed(text: str) -> ast.Expression | None:
 
 
 def _powers(tree: ast.AST) -> int:
-    return sum(
-        isinstance(node, (ast.Pow, ast.LShift)) or (isinstance(node, ast.Name) and node.id in _POWER_CALLS)
-        for node in ast.walk(tree)
-    )
+    signs = sum(isinstance(node, (ast.Pow, ast.LShift)) for node in ast.walk(tree))
+    return signs + sum(isinstance(node, ast.Name) and node.id in _POWER_CALLS for node in ast.walk(tree))
 
 
 def _symbolic(node: ast.AST) -> bool:

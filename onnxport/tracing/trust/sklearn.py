@@ -81,9 +81,8 @@ def is_computing(name: str) -> bool:
     package, *modules, last = name.split(".")
     room = ".".join((package, *modules))
     if package == "numpy":
-        plain = not {"testing", "f2py", "ctypeslib", "distutils"} & set(modules) and _ACTING_MODULES.isdisjoint(
-            {*modules} - {"lib"}
-        )
+        plain = {"testing", "f2py", "ctypeslib", "distutils"}.isdisjoint(modules)
+        plain = plain and _ACTING_MODULES.isdisjoint({*modules} - {"lib"})
         return plain and (last in _OF_ARRAYS or isinstance(getattr(np, last, None), np.ufunc))
     if room.startswith("scipy._lib.array_api_compat."):  # which SciPy keeps in its splines
         return last in _OF_ARRAYS

@@ -54,19 +54,15 @@ def _fault_of_node_lists(tree: Mapping[str, Any], width: int) -> str | None:
     param = tree["tree_param"]
     count, columns = int(param["num_nodes"]), int(param["num_feature"])
     vector = max(int(param.get("size_leaf_vector", 1)), 1)
-    lists = {
-        name: tree[name]
-        for name in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
-    }
+    names = ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+    lists = {name: tree[name] for name in names}
     if count < 1 or any(len(values) != count for values in lists.values()):
         return "its lists have another length than it has nodes"
     if len(tree["base_weights"]) != count * vector or any(
         len(tree.get(name, lists["default_left"])) != count for name in ("parents", "sum_hessian", "loss_changes")
     ):
         return "its weights have another length than it has nodes"
-    left, right, split = (
-        np.asarray(lists[name], np.int64) for name in ("left_children", "right_children", "split_indices")
-    )
+    left, right, split = (np.asarray(lists[name], np.int64) for name in names[:3])
     inner = left != -1
     if vector > 1:  # a leaf has the number of its weights as its right child
         rows = len(tree["leaf_weights"]) // vector
@@ -86,11 +82,8 @@ def _fault_of_node_lists(tree: Mapping[str, Any], width: int) -> str | None:
 def _fault_of_categories(tree: Mapping[str, Any], count: int, kinds: np.ndarray) -> str | None:
     names = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
     values, nodes, starts, sizes = (np.asarray(tree.get(name, ()), np.int64) for name in names)
-    if (
-        not len(nodes) == len(starts) == len(sizes)
-        or ((nodes < 0) | (nodes >= count)).any()
-        or (np.diff(nodes) <= 0).any()
-    ):
+    outside = ((nodes < 0) | (nodes >= count)).any()
+    if not len(nodes) == len(starts) == len(sizes) or outside or (np.diff(nodes) <= 0).any():
         return "its lists of categories do not fit its nodes"
     if set(nodes.tolist()) != set(np.flatnonzero(kinds == 1).tolist()):
         return "its lists of categories do not fit its nodes"
@@ -178,9 +171,8 @@ def _fault_of_fields(tree: Mapping[str, str], width: int) -> str | None:
         return "a child is no node of it, or leads back"
     if any(not 0 <= column < width for column in split):
         return "it asks for a column that its rows do not have"
-    return _fault_of_sets(
-        tree, sets, [bound for bound, kind in zip(bounds, kinds, strict=True) if kind & 1]
-    ) or _fault_of_lines(tree, leaves, width)
+    used = [bound for bound, kind in zip(bounds, kinds, strict=True) if kind & 1]
+    return _fault_of_sets(tree, sets, used) or _fault_of_lines(tree, leaves, width)
 
 
 def _fault_of_sets(tree: Mapping[str, str], sets: int, used: Sequence[float]) -> str | None:

@@ -27,9 +27,8 @@ _SCALARS = frozenset(f"numpy.{kind.__name__}" for kind in np.sctypeDict.values()
     "numpy.str_",
     "numpy.bytes_",
 }
-_TYPES = _SCALARS | {
-    f"builtins.{name}" for name in "int float complex bool str bytes list tuple dict set object".split()
-}
+_PLAIN = "int float complex bool str bytes list tuple dict set object"
+_TYPES = _SCALARS | {f"builtins.{name}" for name in _PLAIN.split()}
 _BIT_GENERATORS = frozenset("PCG64 PCG64DXSM MT19937 Philox SFC64".split())
 # Names that a kind of node may have; kinds that are not here are looked at in `_fits`.
 _NAMES: dict[str, frozenset[str]] = {
@@ -127,9 +126,8 @@ def _fits(loader: str, name: str, node: Mapping[str, Any]) -> str:
         case "ObjectNode":
             return "" if is_trusted(name) and last not in _TYPES else "a type"
         case "TupleNode":
-            named = name == "builtins.tuple" or (
-                is_trusted(name) and last.lstrip("_")[:1].isupper() and module != "numpy"
-            )
+            kind = is_trusted(name) and last.lstrip("_")[:1].isupper() and module != "numpy"
+            named = kind or name == "builtins.tuple"
             return "" if named else "a type"
         case "LossNode":
             return "" if module in _LOSSES and last[:1].isupper() else "a loss"

@@ -155,11 +155,8 @@ def _spline(spline: Any) -> str | None:
 def _centers(model: BaseEstimator) -> str | None:
     """Clusters' centers have the columns that the rows have."""
     shape = np.shape(model.cluster_centers_)
-    return (
-        None
-        if len(shape) == 2 and shape[1] == int(model.n_features_in_)
-        else "the centers of clusters have other columns"
-    )
+    fits = len(shape) == 2 and shape[1] == int(model.n_features_in_)
+    return None if fits else "the centers of clusters have other columns"
 
 
 def _vectorizer(model: BaseEstimator) -> str | None:
@@ -167,9 +164,8 @@ def _vectorizer(model: BaseEstimator) -> str | None:
     if model.input != "content":
         return f"a vectorizer reads its documents from files (input={model.input!r})"
     pattern = model.token_pattern
-    return (
-        f"the pattern {pattern!r} may never end" if isinstance(pattern, str) and _backtracks(parse(pattern)) else None
-    )
+    endless = isinstance(pattern, str) and _backtracks(parse(pattern))
+    return f"the pattern {pattern!r} may never end" if endless else None
 
 
 def _backtracks(pattern: Any, *, inside: bool = False) -> bool:

@@ -224,9 +224,7 @@ def _values_in(tensor: TensorProto) -> int:
     """How many values a constant lists; fewer than its shape takes stand for repetitions of the last."""
     if tensor.tensor_content:
         return len(tensor.tensor_content) // _width(tensor.dtype)
-    lists = [
-        value for field, value in tensor.ListFields() if field.name.endswith("_val") and field.name != "version_number"
-    ]
+    lists = [value for field, value in tensor.ListFields() if field.name.endswith("_val")]
     parts = 2 if tensor.dtype in (tf.complex64.as_datatype_enum, tf.complex128.as_datatype_enum) else 1
     return max((len(value) // parts for value in lists), default=0)
 
@@ -284,11 +282,8 @@ def _saver_nodes(meta: tf.compat.v1.MetaGraphDef, *, by_objects: bool) -> set[st
     if by_objects:
         return (saving | restoring) - shared
     fed = saver.filename_tensor_name.partition(":")[0]
-    restores = {
-        name
-        for name in restoring - shared
-        if nodes[name].op == "RestoreV2" and nodes[name].input and nodes[name].input[0].partition(":")[0] == fed
-    }
+    readers = {name for name in restoring - shared if nodes[name].op == "RestoreV2" and nodes[name].input}
+    restores = {name for name in readers if nodes[name].input[0].partition(":")[0] == fed}
     return (saving - restoring - shared) | restores
 
 

@@ -208,9 +208,8 @@ class Drawing:
         if levels is not None and len(shape) == 2:
             for column, known in levels.items():
                 if column < shape[1]:
-                    noise[:, column] = self.rng.choice(known, shape[0]) + noise[:, column] * (
-                        np.std(known) * 0.1 + 1e-3
-                    )
+                    move = np.std(known) * 0.1 + 1e-3
+                    noise[:, column] = self.rng.choice(known, shape[0]) + noise[:, column] * move
         return noise
 
     def _whole(self, value: ir.Value, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -238,9 +237,8 @@ class Drawing:
         if self._kind == "edges":
             bound = edges.COMPUTED if meaning.floats else edges.WIDE
             return edges.whole_numbers(shape, dtype, self.rng, -bound, bound)
-        return self.rng.integers(max(least, -100), min(most, 255 if least == 0 else 100), shape, endpoint=True).astype(
-            dtype
-        )
+        low, high = max(least, -100), min(most, 255 if least == 0 else 100)
+        return self.rng.integers(low, high, shape, endpoint=True).astype(dtype)
 
     def _pool(self) -> np.ndarray:
         """Sizes that occur in the declared shapes, and on every second draw 1."""

@@ -138,11 +138,9 @@ def _ends(leaf: object) -> tuple[float, float]:
 
 def _is_numbers(leaf: object) -> bool:
     """Whether a leaf holds real floating-point numbers that mean quantities, not a mask."""
-    return (
-        isinstance(leaf, np.ndarray)
-        and (leaf.dtype.kind == "f" or (leaf.dtype.kind == "V" and "float" in leaf.dtype.name))
-        and not is_mask(leaf)
-    )
+    if not isinstance(leaf, np.ndarray) or is_mask(leaf):
+        return False
+    return leaf.dtype.kind == "f" or (leaf.dtype.kind == "V" and "float" in leaf.dtype.name)
 
 
 def in_order_of(leaf: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -179,9 +177,8 @@ def vary(leaf: object, rng: np.random.Generator) -> Any:
         return [vary(item, rng) for item in leaf]
     if not isinstance(leaf, np.ndarray) or leaf.size < 2 or leaf.dtype.kind not in "iufc":
         return leaf
-    whole = leaf.dtype.kind in "iu" or (
-        leaf.dtype.kind == "f" and bool(np.all(leaf == np.round(leaf))) and np.ptp(leaf) > 0
-    )
+    rounded = leaf.dtype.kind == "f" and bool(np.all(leaf == np.round(leaf))) and np.ptp(leaf) > 0
+    whole = leaf.dtype.kind in "iu" or rounded
     if whole:
         if leaf.ndim < 2 or len(np.unique(leaf[:4])) <= 2:
             return leaf

@@ -198,11 +198,8 @@ class _Ledger:
             expected = self._seconds * (1.0 if item.cheap else max(size / self._first, 0.2))
             # Where nothing is left to chance an output is the source's or it is not: no further run tells.
             judged = _JUDGEMENT * expected if expected > _QUICK and not item.certain else 0.0
-            if (
-                self._spent() + expected > self._end
-                or judged > left_elsewhere()
-                or size > max(_BYTES, _BYTES_TIMES * self._first)
-            ):
+            late = self._spent() + expected > self._end or judged > left_elsewhere()
+            if late or size > max(_BYTES, _BYTES_TIMES * self._first):
                 self.left_out.append(item.name)
                 if self._spent() > self._end:  # drawing the others takes time too
                     return

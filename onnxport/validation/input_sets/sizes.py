@@ -163,8 +163,7 @@ def _sum_of(name: str, sizes: Mapping[str, int], lengths: Sequence[str]) -> tupl
     """Two other lengths, themselves no sums, that add up to one."""
     smaller = [other for other in lengths if 0 < sizes[other] < sizes[name]]
     for first, second in combinations(smaller, 2):
-        if sizes[first] + sizes[second] == sizes[name] and all(
-            _sum_of(other, sizes, smaller) is None for other in (first, second)
-        ):
+        fits = sizes[first] + sizes[second] == sizes[name]
+        if fits and all(_sum_of(other, sizes, smaller) is None for other in (first, second)):
             return first, second
     return None

@@ -59,12 +59,8 @@ def columns_of(graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features
         leaf = inputs.index(value)
         width = leaves[leaf].shape[1] if np.ndim(leaves[leaf]) == 2 else 0
         return {place: Column(leaf, place, copied_as=leaves[leaf].dtype) for place in range(width)}
-    places = [
-        (i, j)
-        for i, leaf in enumerate(leaves)
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" and leaf.ndim == 2
-        for j in range(leaf.shape[1])
-    ]
+    tables = [i for i, leaf in enumerate(leaves) if _is_float(leaf) and leaf.ndim == 2]
+    places = [(i, j) for i in tables for j in range(leaves[i].shape[1])]
     if features is None or not places or len(places) > _MOST_COLUMNS:
         return {}
     probes = _probes(leaves, places)
@@ -89,10 +85,8 @@ def columns_of(graph: ir.Model, value: ir.Value, leaves: Sequence[Any], features
 
 def _probes(leaves: Sequence[Any], places: Sequence[tuple[int, int]]) -> list[np.ndarray]:
     """The first row, and for each column of an input two more in which it alone is larger by one step and by two."""
-    probes = [
-        np.repeat(np.nan_to_num(leaf[:1]) if _is_float(leaf) else leaf[:1], 1 + 2 * len(places), axis=0)
-        for leaf in leaves
-    ]
+    rows = [np.nan_to_num(leaf[:1]) if _is_float(leaf) else leaf[:1] for leaf in leaves]
+    probes = [np.repeat(row, 1 + 2 * len(places), axis=0) for row in rows]
     for row, (i, j) in enumerate(places):
         step = float(np.nanstd(leaves[i][:, j])) or 1.0
         probes[i][1 + 2 * row, j] += step

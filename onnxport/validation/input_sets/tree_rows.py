@@ -199,10 +199,8 @@ def _approach(
     The line that a column was taken for is as good as the roundings on the way: the search does not depend on it.
     """
     below, on, above = blocks
-    level, slope, shift = (
-        np.asarray(numbers)
-        for numbers in zip(*((goal.level, goal.column.slope, goal.column.shift) for goal in goals), strict=True)
-    )
+    lines = zip(*((goal.level, goal.column.slope, goal.column.shift) for goal in goals), strict=True)
+    level, slope, shift = (np.asarray(numbers) for numbers in lines)
     around = _AROUND * (np.asarray([spread[goal.feature] for goal in goals]) + np.abs(level))
     low, high = (level - around - shift) / slope, (level + around - shift) / slope
     kept = _numbers_at(on, goals)

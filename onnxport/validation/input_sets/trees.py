@@ -55,9 +55,8 @@ def _ensemble(node: ir.Node, features: ir.Value) -> Ensemble | None:
     upper, splits = _modes(modes, len(columns))
     if "tree_roots" in node.attributes:
         leaves = [_numbers(node, "nodes_trueleafs"), _numbers(node, "nodes_falseleafs")]
-        links = [
-            ids if leaf is None else np.where(leaf != 0, -1, ids) for ids, leaf in zip((yes, no), leaves, strict=True)
-        ]
+        pairs = zip((yes, no), leaves, strict=True)
+        links = [ids if leaf is None else np.where(leaf != 0, -1, ids) for ids, leaf in pairs]
     else:
         trees, names = _numbers(node, "nodes_treeids"), _numbers(node, "nodes_nodeids")
         if trees is None or names is None:

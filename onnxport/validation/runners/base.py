@@ -246,7 +246,5 @@ def nested(value: object, to_numpy: Callable[[Any], Any]) -> Any:
 def arguments_in_order(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments in the order of the callable's parameters, as exporters take them."""
     names = parameter_names(call)
-    return {
-        name: kwargs[name]
-        for name in [*(n for n in names[len(args) :] if n in kwargs), *(n for n in kwargs if n not in names)]
-    }
+    order = [*(name for name in names[len(args) :] if name in kwargs), *(name for name in kwargs if name not in names)]
+    return {name: kwargs[name] for name in order}

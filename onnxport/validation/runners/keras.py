@@ -60,9 +60,8 @@ def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     args, kwargs = binding.arguments()
     from onnxport.validation.runners.tensorflow import Arguments
 
-    parameters = [
-        item.name for item in inspect.signature(model.call).parameters.values() if item.kind is not item.VAR_POSITIONAL
-    ]
+    every = inspect.signature(model.call).parameters.values()
+    parameters = [item.name for item in every if item.kind is not item.VAR_POSITIONAL]
     order = [*(name for name in parameters if name in kwargs), *(name for name in kwargs if name not in parameters)]
     arguments = Arguments(args, {name: kwargs[name] for name in order}, parameters)
 

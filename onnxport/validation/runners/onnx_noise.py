@@ -18,6 +18,8 @@ _EXACT = CARRIERS | frozenset(
     "Abs Ceil Clip Compress Constant ConstantOfShape Div Floor GatherElements GatherND LabelEncoder Max Min Mul Neg OneHot "
     "Pad Reciprocal ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Sqrt Tile TopK Where".split()
 )
+# Types of weights that move.
+_MOVABLE = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})
 
 
 def with_noise(graph: ir.Model) -> onnx.ModelProto:
@@ -32,11 +34,7 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
     proto = to_proto(graph)
     for tensor in proto.graph.initializer:
         value = graph.graph.initializers[tensor.name].const_value
-        if (
-            tensor.name in kept
-            or value is None
-            or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
-        ):
+        if value is None or tensor.name in kept or value.dtype not in _MOVABLE:
             continue
         moved = tolerance.nudge(value.numpy(), 1, rng)
         tensor.CopyFrom(ir.serde.serialize_tensor(ir.tensor(moved, name=tensor.name)))
@@ -52,11 +50,8 @@ def with_noise(graph: ir.Model) -> onnx.ModelProto:
     for node in nodes:
         proto.graph.node.append(node)
         written = proto.graph.node[-1]
-        if (
-            node.op_type in _EXACT
-            or kept.intersection(node.output)
-            or (node.op_type.startswith("Random") and not node.domain)
-        ):
+        drawn = node.op_type.startswith("Random") and not node.domain
+        if drawn or node.op_type in _EXACT or kept.intersection(node.output):
             continue
         for place, name in enumerate(node.output):
             inexact = types.get(name)

@@ -196,10 +196,8 @@ class Arguments:
         pairs, self._spec = pytree.tree_flatten_with_path((args, ordered))
         self._flat = [leaf for _, leaf in pairs]
         self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-        self.example = Example(
-            tuple(_argument_name(pairs[i][0], parameters) for i in self._positions),
-            tuple(to_numpy(self._flat[i]) for i in self._positions),
-        )
+        names = tuple(_argument_name(pairs[i][0], parameters) for i in self._positions)
+        self.example = Example(names, tuple(to_numpy(self._flat[i]) for i in self._positions))
 
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors in place of those of the example, on their devices."""

@@ -305,9 +305,8 @@ def _frame(columns: dict[str, Any], like: Any, fitted: Sequence[Any] = ()) -> An
         columns = _apart(columns, fitted)
     flat = {name: np.asarray(leaf).reshape(-1) for name, leaf in columns.items()}
     if rows.is_records(like):
-        return [
-            {name: value for name, value in zip(flat, row, strict=True) if value != ""} for row in zip(*flat.values())
-        ]
+        cells = (zip(flat, row, strict=True) for row in zip(*flat.values()))
+        return [{name: value for name, value in row if value != ""} for row in cells]
     if isinstance(like, Mapping):
         import pandas as pd
 

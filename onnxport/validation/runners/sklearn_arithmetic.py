@@ -27,11 +27,8 @@ def numerics_of(estimator: BaseEstimator) -> Numerics:
     before = any(hasattr(part, "transform") and not _is_tree(part) and not _passes(part) for part in parts)
     longest = [size for part in parts if not _is_tree(part) for size in _sizes(part)]
     count = len(trees)
-    return Numerics(
-        length=min(max([DEFAULT_LENGTH, count, *longest]), _LONGEST),
-        trees=bool(trees),
-        direct_trees=bool(trees) and not before,
-    )
+    length = min(max([DEFAULT_LENGTH, count, *longest]), _LONGEST)
+    return Numerics(length, trees=bool(trees), direct_trees=bool(trees) and not before)
 
 
 def moved(estimator: BaseEstimator, units: int, seed: int) -> Any:

@@ -93,9 +93,8 @@ class Arguments:
         leaves = [pair for root, item in zip(roots, args, strict=True) for pair in paths(item, (root,))]
         leaves += [pair for key, item in self._kwargs.items() for pair in paths(item, (key,))]
         tensors = [(path, leaf) for path, leaf in leaves if _varies(leaf)]
-        self.example = Example(
-            tuple(".".join(path) for path, _ in tensors), tuple(to_numpy(leaf) for _, leaf in tensors)
-        )
+        names = tuple(".".join(path) for path, _ in tensors)
+        self.example = Example(names, tuple(to_numpy(leaf) for _, leaf in tensors))
 
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors in place of those of the example."""
@@ -143,11 +142,8 @@ def callable_of(model: object, signature: str | None) -> tuple[Callable[..., Any
         return getattr(model, signature), False
     if callable(model):
         return model, False
-    functions = [
-        getattr(model, name)
-        for name in dir(model)
-        if not name.startswith("__") and hasattr(getattr(model, name, None), "get_concrete_function")
-    ]
+    members = [getattr(model, name, None) for name in dir(model) if not name.startswith("__")]
+    functions: list[Any] = [item for item in members if hasattr(item, "get_concrete_function")]
     if len(functions) != 1:
         raise InvalidInputError(
             f"{type(model).__qualname__} has {len(functions)} functions and no __call__: pass signature='...'"

@@ -52,9 +52,8 @@ class FrozenTwin:
 
     def fits(self, tensors: Sequence[Any]) -> bool:
         """Whether tensors have the shapes that it was traced for."""
-        return all(
-            spec.shape.is_compatible_with(tensor.shape) for spec, tensor in zip(self._specs, tensors, strict=True)
-        )
+        pairs = zip(self._specs, tensors, strict=True)
+        return all(spec.shape.is_compatible_with(tensor.shape) for spec, tensor in pairs)
 
     @property
     def size(self) -> int:

@@ -47,9 +47,8 @@ def _pad(scene: Scene, data: Shape) -> Values:
     axes.sort()
     # where values of the tensor itself are repeated there are only so many
     most = {"reflect": -1, "edge": 1 << 20, "wrap": 0}.get(scene.attribute("mode", "constant"), 1 << 20)
-    before = [
-        min(int(scene.rng.integers(0, abs(more[a]) + 1)), data[a] + most) * (1 if more[a] >= 0 else -1) for a in axes
-    ]
+    drawn = [min(int(scene.rng.integers(0, abs(more[axis]) + 1)), data[axis] + most) for axis in axes]
+    before = [count if more[axis] >= 0 else -count for axis, count in zip(axes, drawn, strict=True)]
     after = [more[axis] - begin for axis, begin in zip(axes, before, strict=True)]
     return {1: [*before, *after], 3: scene.some_from_end(axes, rank)}
 
