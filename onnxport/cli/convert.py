@@ -9,13 +9,13 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
+from typer import Option
 
 from onnxport import frameworks
 from onnxport.cli import describe
 from onnxport.cli import options as shared
 from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
-from onnxport.cli.options import ARGUMENTS, dynamic_shapes, estimator_options, refuse, shown
+from onnxport.cli.options import ARGUMENTS, Words, dynamic_shapes, estimator_options, refuse, shown
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
@@ -28,38 +28,31 @@ class Order:
     """The command line of a conversion: each field is an argument or option as it reads there."""
 
     source: shared.SourceArgument
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or directory to write.")] = None
-    to: Annotated[str | None, typer.Option(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.")] = None
+    output: Annotated[Path | None, Option("--output", "-o", help="File or directory to write.")] = None
+    to: Annotated[str | None, Option(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.")] = None
     opset: shared.Opset = None
-    input_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's inputs, in order.")] = None
-    output_names: Annotated[list[str] | None, typer.Option(help="Names of the graph's outputs, in order.")] = None
+    input_names: Annotated[Words, Option(help="Names of the graph's inputs, in order.")] = None
+    output_names: Annotated[Words, Option(help="Names of the graph's outputs, in order.")] = None
     dynamic: Annotated[
-        list[str] | None,
-        typer.Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable."),
+        Words, Option(help="A dimension that may vary: x:0=batch, or one to fix in an ONNX model: x:0=4. Repeatable.")
     ] = None
-    cut_inputs: Annotated[
-        list[str] | None, typer.Option(help="Values of an ONNX graph to begin at: they become its inputs.")
-    ] = None
-    cut_outputs: Annotated[
-        list[str] | None, typer.Option(help="Values of an ONNX graph to end at: they become its outputs.")
-    ] = None
+    cut_inputs: Annotated[Words, Option(help="Values of an ONNX graph to begin at: they become its inputs.")] = None
+    cut_outputs: Annotated[Words, Option(help="Values of an ONNX graph to end at: they become its outputs.")] = None
     inputs: shared.Inputs = None
     input_shape: shared.InputShape = None
     weights: shared.Weights = None
     signature: shared.Signature = None
     methods: shared.Methods = None
     option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."
-        ),
+        Words,
+        Option(help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."),
     ] = None
-    validate: Annotated[bool, typer.Option(help="Run both sides and compare.")] = True
+    validate: Annotated[bool, Option(help="Run both sides and compare.")] = True
     rtol: shared.Rtol = None
     atol: shared.Atol = None
-    optimize: Annotated[bool, typer.Option(help="Bake batch norms and transposes into the weights.")] = False
+    optimize: Annotated[bool, Option(help="Bake batch norms and transposes into the weights.")] = False
     runtime: Annotated[
-        str, typer.Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
+        str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
     ] = "onnxruntime"
     allow_pickle: AllowPickle = False
     allow_code: AllowCode = False

@@ -14,6 +14,9 @@ from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, takes
 
+# What a repeatable option holds.
+Words = list[str] | None
+
 SourceArgument = Annotated[
     str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")
 ]
@@ -22,7 +25,7 @@ Inputs = Annotated[
     str | None, typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs.")
 ]
 InputShape = Annotated[
-    list[str] | None, typer.Option(help="Draw an example input of this shape: x=1x3x224x224:float32. Repeatable.")
+    Words, typer.Option(help="Draw an example input of this shape: x=1x3x224x224:float32. Repeatable.")
 ]
 Opset = Annotated[
     int | None,
@@ -30,7 +33,7 @@ Opset = Annotated[
 ]
 Rtol = Annotated[float | None, typer.Option(help="Relative tolerance, instead of the derived budget.")]
 Atol = Annotated[float | None, typer.Option(help="Absolute tolerance, instead of the derived budget.")]
-Methods = Annotated[list[str] | None, typer.Option(help="Inference methods of an estimator. Repeatable.")]
+Methods = Annotated[Words, typer.Option(help="Inference methods of an estimator. Repeatable.")]
 Signature = Annotated[str | None, typer.Option(help="Which signature of a SavedModel.")]
 
 _DYNAMIC = re.compile(r"(?P<input>[^:=]+):(?P<axis>-?\d+)(?:=(?P<name>\w+))?")

@@ -338,13 +338,10 @@ class OpBuilder:
             if output_names is not None:
                 value.name = output_names[index]
             finals.append(value)
+        own_initializers = self._state.initializers if self._is_main else ()
+        imports = self.opset_imports if self._is_main else {}
         return ir.Graph(
-            self.inputs,
-            finals,
-            nodes=self.nodes,
-            initializers=self._state.initializers if self._is_main else (),
-            opset_imports=self.opset_imports if self._is_main else {},
-            name=name,
+            self.inputs, finals, nodes=self.nodes, initializers=own_initializers, opset_imports=imports, name=name
         )
 
     def identity(self, value: ir.Value) -> ir.Value:

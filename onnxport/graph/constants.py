@@ -61,11 +61,9 @@ def small_constants(
     values: Sequence[ir.Value | None], arrays: Sequence[np.ndarray | None]
 ) -> dict[str, onnx.TensorProto]:
     """The constants among a node's operands by name, as far as shape inference may ask for their elements."""
-    return {
-        value.name or "": onnx.numpy_helper.from_array(array)
-        for value, array in zip(values, arrays, strict=True)
-        if value is not None and array is not None and array.size <= _SMALL and array.dtype.kind in "iufb"
-    }
+    pairs = [(value.name or "", array) for value, array in zip(values, arrays, strict=True) if value is not None]
+    known = [(name, array) for name, array in pairs if array is not None and array.size <= _SMALL]
+    return {name: onnx.numpy_helper.from_array(array) for name, array in known if array.dtype.kind in "iufb"}
 
 
 # Operators that give float32's digits on double operands: their definition holds float32 constants, or (Erf of ONNX's

@@ -164,12 +164,9 @@ def _reference(node: ir.Node, inputs: list[np.ndarray | None], opset: int) -> Ar
     proto = ir.serde.serialize_node(node)
     del proto.input[:]
     proto.input.extend(names)
-    graph = onnx.helper.make_graph(
-        [proto],
-        "fold",
-        [onnx.helper.make_empty_tensor_value_info(name) for name in names if name],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output],
-    )
+    inputs_info = [onnx.helper.make_empty_tensor_value_info(name) for name in names if name]
+    outputs_info = [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output]
+    graph = onnx.helper.make_graph([proto], "fold", inputs_info, outputs_info)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
     feeds = {name: item for name, item in zip(names, inputs, strict=True) if item is not None}
     try:

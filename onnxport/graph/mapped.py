@@ -101,11 +101,9 @@ class MappedFile:
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
             raise InvalidModelError(f"the data file {path!r} is not a file")
         self.size = self._state[0]
-        self._bytes = (
-            np.frombuffer(mmap.mmap(self._handle, 0, access=mmap.ACCESS_READ), np.uint8)
-            if self.size
-            else np.empty(0, np.uint8)
-        )
+        self._bytes = np.empty(0, np.uint8)
+        if self.size:
+            self._bytes = np.frombuffer(mmap.mmap(self._handle, 0, access=mmap.ACCESS_READ), np.uint8)
 
     def read(self, offset: int, length: int) -> np.ndarray:
         """Bytes of the file, not copied.

@@ -86,9 +86,8 @@ def _dtypes(type_strings: Sequence[str]) -> tuple[ir.DataType, ...]:
 @cache
 def _parameters(schema: defs.OpSchema) -> tuple[tuple[Parameter, ...], bool]:
     constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-    formal = tuple(
-        Parameter(item.type_str, _dtypes(constraints.get(item.type_str, [item.type_str]))) for item in schema.inputs
-    )
+    typed = [(item.type_str, constraints.get(item.type_str, [item.type_str])) for item in schema.inputs]
+    formal = tuple(Parameter(name, _dtypes(allowed)) for name, allowed in typed)
     variadic = bool(schema.inputs) and schema.inputs[-1].option == _VARIADIC
     homogeneous = variadic and schema.inputs[-1].is_homogeneous
     if variadic and not homogeneous:  # each of the rest has a type of its own

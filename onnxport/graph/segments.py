@@ -53,9 +53,8 @@ def segment_model(
             weights.append(ir.serde.serialize_tensor(item.const_value))
             weights[-1].name = item.name or ""
     output = onnx.ValueInfoProto(name=value.name or "")
-    graph = onnx.helper.make_graph(
-        [ir.serde.serialize_node(node) for node in nodes], "segment", infos, [output], weights
-    )
+    protos = [ir.serde.serialize_node(node) for node in nodes]
+    graph = onnx.helper.make_graph(protos, "segment", infos, [output], weights)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.graph.opset_imports.items()]
     functions = [ir.serde.serialize_function(function) for function in model.functions.values()]
     return onnx.helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=model.ir_version)

@@ -380,8 +380,6 @@ def _tensor_inputs(program: ExportedProgram, paths: Sequence[str]) -> list[tuple
     """Placeholder, path and traced tensor of each tensor among the inputs."""
     values = recorded_inputs(program)
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
-    return [
-        (spec.arg.name, path, values[spec.arg.name])
-        for spec, path in zip(specs, paths, strict=True)
-        if not isinstance(spec.arg, ConstantArgument) and isinstance(values.get(spec.arg.name), torch.Tensor)
-    ]
+    named = ((spec.arg, path) for spec, path in zip(specs, paths, strict=True))
+    traced = [(arg.name, path, values.get(arg.name)) for arg, path in named if not isinstance(arg, ConstantArgument)]
+    return [(name, path, value) for name, path, value in traced if isinstance(value, torch.Tensor)]

@@ -90,10 +90,9 @@ def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequ
     roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
     named = [pair for root, item in roots for pair in paths(item, (root,))]
     leaves = [(path, leaf) for path, leaf in named if isinstance(leaf, tf.TensorSpec)]
-    fits = len(leaves) == len(tensors) and all(
-        leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape)
-        for (_, leaf), tensor in zip(leaves, tensors, strict=True)
-    )
+    pairs = [(leaf, tensor) for (_, leaf), tensor in zip(leaves, tensors)]
+    same = all(leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape) for leaf, tensor in pairs)
+    fits = len(leaves) == len(tensors) and same
     if fits:
         return unique([".".join(path) for path, _ in leaves])
     return unique([_placeholder_name(tensor) for tensor in tensors])

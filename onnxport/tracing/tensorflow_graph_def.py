@@ -33,13 +33,8 @@ def of_graph_def(
         input_names = [item.name for item in operations if item.type == "Placeholder"]
     if output_names is None:
         consumed = {tensor.name for item in operations for tensor in item.inputs}
-        output_names = [
-            item.name
-            for item in operations
-            if item.outputs
-            and item.type not in ("Const", "Placeholder")
-            and not any(t.name in consumed for t in item.outputs)
-        ]
+        computed = [item for item in operations if item.outputs and item.type not in ("Const", "Placeholder")]
+        output_names = [item.name for item in computed if not any(t.name in consumed for t in item.outputs)]
     feeds = [_tensor(graph, name) for name in input_names]
     fetches = [_tensor(graph, name) for name in output_names]
     if not fetches:

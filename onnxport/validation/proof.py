@@ -218,10 +218,8 @@ def _first_name(*names: str) -> str:
 
 def _described(item: InputSet, specs: Sequence[InputSpec] | None) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
     names = [spec.name for spec in specs] if specs is not None else [f"input_{i}" for i in range(len(item.leaves))]
-    return tuple(
-        (name, str(getattr(leaf, "dtype", type(leaf).__name__)), tuple(getattr(leaf, "shape", ())))
-        for name, leaf in zip(names, item.leaves, strict=True)
-    )
+    described = [(str(getattr(leaf, "dtype", type(leaf).__name__)), getattr(leaf, "shape", ())) for leaf in item.leaves]
+    return tuple((name, kind, tuple(shape)) for name, (kind, shape) in zip(names, described, strict=True))
 
 
 def _names(outputs: Outputs) -> str:

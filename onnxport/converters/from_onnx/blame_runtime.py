@@ -71,13 +71,9 @@ def _alone(node: ir.Node, given: Sequence[np.ndarray | None], opsets: Mapping[st
     proto.output.extend(f"o{index}" if value.name else "" for index, value in enumerate(node.outputs))
     for attribute in node.attributes.values():
         ir.serde.serialize_attribute_into(proto.attribute.add(), attribute)
-    inputs = [
-        onnx.helper.make_tensor_value_info(
-            f"i{index}", onnx.helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape)
-        )
-        for index, array in enumerate(given)
-        if array is not None
-    ]
+    known = {f"i{index}": array for index, array in enumerate(given) if array is not None}
+    kinds = {name: onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in known.items()}
+    inputs = [onnx.helper.make_tensor_value_info(name, kind, known[name].shape) for name, kind in kinds.items()]
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output if name]
     graph = onnx.helper.make_graph([proto], "node", inputs, outputs)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]

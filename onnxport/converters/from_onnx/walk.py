@@ -389,13 +389,9 @@ def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.de
     result = {**defaults, **attributes}
     if form.any_attribute:
         return result
-    unknown = [
-        name
-        for name, value in attributes.items()
-        if name not in form.attributes
-        and not (name in defaults and defaults[name] == value)
-        and name != "consumed_inputs"
-    ]
+    taken = {*form.attributes, "consumed_inputs"}
+    default = {name for name, value in attributes.items() if name in defaults and defaults[name] == value}
+    unknown = [name for name in attributes if name not in taken and name not in default]
     if unknown:
         raise UnsupportedOperator(f"attribute {', '.join(unknown)} has no mapping")
     return {name: value for name, value in result.items() if name in form.attributes}

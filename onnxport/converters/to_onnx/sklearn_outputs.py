@@ -157,9 +157,8 @@ def _of_methods(model: BaseEstimator, methods: Sequence[str] | None, *, raw: boo
             decides = hasattr(model, "decision_function") or not raw_scores(model)
             second = "decision_function" if decides else "raw_scores"
         title = "probabilities" if second == "predict_proba" else "scores"
-        more = kind != "clusterer" and (
-            raw or (hasattr(model, second) and not (second == "predict_proba" and _votes(model)))
-        )
+        scored = hasattr(model, second) and not (second == "predict_proba" and _votes(model))
+        more = kind != "clusterer" and (raw or scored)
         return [Output("label", "predict"), *(_outputs_of_method(model, second, title) if more else [])]
     for method in ("predict", "transform"):
         if hasattr(model, method):

@@ -51,11 +51,9 @@ class Writes:
             for function in functions_of(node):
                 graph = self._program.function(function)
                 operands = list(node.inputs)[-len(graph.inputs) :] if graph.inputs else []
-                inner = {
-                    argument.name: self._variable_name(operand, names)
-                    for argument, operand in zip(graph.inputs, operands, strict=True)
-                    if operand.dtype == dtypes.resource
-                }
+                pairs = zip(graph.inputs, operands, strict=True)
+                resources = [(inside.name, operand) for inside, operand in pairs if operand.dtype == dtypes.resource]
+                inner = {name: self._variable_name(operand, names) for name, operand in resources}
                 self._collect(graph.get_operations(), inner)
 
     def _variable_name(self, tensor: Any, names: dict[str, str]) -> str:

@@ -142,27 +142,19 @@ def _alone(node: ir.Node, opset: int) -> _Lone:
             copy = ir.Value(name=copy.name, const_value=ir.tensor(tensor.numpy(), tensor.dtype, name=copy.name))
             constants.append(copy)
         inputs[value] = copy
-    single = ir.Node(
-        "",
-        node.op_type,
-        [None if value is None else inputs[value] for value in node.inputs],
-        list(node.attributes.values()),
-        num_outputs=len(node.outputs),
-    )
+    operands = [None if value is None else inputs[value] for value in node.inputs]
+    attributes = list(node.attributes.values())
+    single = ir.Node("", node.op_type, operands, attributes, num_outputs=len(node.outputs))
     outputs: dict[str, ir.Value] = {}
     for index, (copy, value) in enumerate(zip(single.outputs, node.outputs, strict=True)):
         copy.name = f"o{index}" if value.name else ""
         copy.type, copy.shape = value.type, value.shape
         if value.name:
             outputs[f"o{index}"] = value
-    graph = ir.Graph(
-        [copy for copy in inputs.values() if copy not in constants],
-        [copy for copy in single.outputs if copy.name],
-        nodes=[single],
-        initializers=constants,
-        opset_imports={"": opset},
-        name="lone",
-    )
+    given = [copy for copy in inputs.values() if copy not in constants]
+    results = [copy for copy in single.outputs if copy.name]
+    imports = {"": opset}
+    graph = ir.Graph(given, results, nodes=[single], initializers=constants, opset_imports=imports, name="lone")
     named = {copy.name or "": value for value, copy in inputs.items()}
     return _Lone(to_proto(ir.Model(graph, ir_version=10)), named, outputs)
 

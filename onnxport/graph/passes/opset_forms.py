@@ -38,12 +38,10 @@ def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
     changed = f"{node.op_type}-{later}" in _MEANING_CHANGED and not _has_sizes(node)
     if new.deprecated or changed or (node.op_type, later) in _MISCONVERTED:
         return False
-    return (
-        _same_parameters(old.inputs, new.inputs, len(node.inputs))
-        and _same_parameters(old.outputs, new.outputs, len(node.outputs))
-        and _same_attributes(node, old, new)
-        and not unlike(node, old, new)
-    )
+    if not _same_attributes(node, old, new) or unlike(node, old, new):
+        return False
+    pairs = ((old.inputs, new.inputs, len(node.inputs)), (old.outputs, new.outputs, len(node.outputs)))
+    return all(_same_parameters(*pair) for pair in pairs)
 
 
 def _has_sizes(node: ir.Node) -> bool:

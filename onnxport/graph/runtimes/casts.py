@@ -82,9 +82,7 @@ _NO_BFLOAT16 = (
     "Tile TopK Trilu Unique Where"
 )
 _ARITHMETIC = "Add Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Sub"
-_REDUCTIONS = (
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
-)
+_REDUCTIONS = " ".join(f"Reduce{name}" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split())
 
 CASTS = (
     cast_row(_NO_BFLOAT16, [_T.BFLOAT16], _T.FLOAT),

@@ -105,10 +105,8 @@ class _Fitting:
 
     def notes(self) -> tuple[str, ...]:
         """What was rewritten, a sentence a kind."""
-        return tuple(
-            f"for onnxruntime: {_counted(operators)} written as {defect.instead}, since {defect.reason}"
-            for defect, operators in self._used.items()
-        )
+        written = ((_counted(operators), defect) for defect, operators in self._used.items())
+        return tuple(f"for onnxruntime: {what} written as {row.instead}, since {row.reason}" for what, row in written)
 
 
 def _counted(operators: Counter[str]) -> str:

@@ -118,9 +118,8 @@ def blocks(op: OpBuilder, node: ir.Node) -> Written:
     depth = op.Div(c, size * size)
     by_column = node.attributes.get_string("mode", "DCR") == "CRD"
     sizes = [n, depth, size, size, h, w] if by_column else [n, size, size, depth, h, w]
-    moved = op.Transpose(
-        op.Reshape(x, op.shape_vector(sizes)), perm=[0, 1, 4, 2, 5, 3] if by_column else [0, 3, 4, 1, 5, 2]
-    )
+    order = [0, 1, 4, 2, 5, 3] if by_column else [0, 3, 4, 1, 5, 2]
+    moved = op.Transpose(op.Reshape(x, op.shape_vector(sizes)), perm=order)
     return op.Reshape(moved, op.shape_vector([n, depth, op.Mul(h, size), op.Mul(w, size)]))
 
 

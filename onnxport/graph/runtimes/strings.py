@@ -18,9 +18,8 @@ def gather(op: OpBuilder, node: ir.Node) -> Written:
     assert data.shape is not None
     axis %= data.shape.rank()
     sizes, end = op.shape(data), np.iinfo(np.int64).max
-    before, size, behind = (
-        op.Slice(sizes, [low], [high], [0]) for low, high in ((0, axis), (axis, axis + 1), (axis + 1, end))
-    )
+    ends = ((0, axis), (axis, axis + 1), (axis + 1, end))
+    before, size, behind = (op.Slice(sizes, [low], [high], [0]) for low, high in ends)
     outer, inner = (op.reduce("ReduceProd", part, [0], keepdims=False) for part in (before, behind))
     index = op.cast(index, ir.DataType.INT64)
     chosen = op.Reshape(op.Where(op.Less(index, 0), op.Add(index, size), index), [1, -1, 1])
@@ -38,14 +37,8 @@ def _loses_strings(node: ir.Node) -> bool:
     return sizes is not None and any(size != 1 for size in sizes[node.attributes.get_int("axis", 0) % len(sizes) + 1 :])
 
 
+_STRING = frozenset({ir.DataType.STRING})
+_COPIES_THE_FIRST = "onnxruntime 1.31 copies only the first string behind the axis"
 STRINGS = (
-    Defect(
-        ("Gather",),
-        gather,
-        "Gather of one vector",
-        "onnxruntime 1.31 copies only the first string behind the axis",
-        frozenset({ir.DataType.STRING}),
-        operands=(0,),
-        applies=_loses_strings,
-    ),
+    Defect(("Gather",), gather, "Gather of one vector", _COPIES_THE_FIRST, _STRING, (0,), applies=_loses_strings),
 )

@@ -23,9 +23,7 @@ _ONLY_INT64 = frozenset({_INT64})
 _HALF, _WHOLE = 1 << 31, 1 << 32
 _EIGEN = "https://github.com/microsoft/onnxruntime/pull/32475"
 # Integers and booleans of no more than 32 bits: sums of those cast to int64 do not reach 2**53.
-_NARROW = frozenset(
-    getattr(ir.DataType, name) for name in ("BOOL", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32")
-)
+_NARROW = frozenset(ir.DataType[name] for name in "BOOL INT8 UINT8 INT16 UINT16 INT32 UINT32".split())
 # Operators whose results are places and sizes, and those that compute such from such.
 _SIZES = frozenset(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"))
 _OF_SIZES = frozenset(

@@ -58,9 +58,8 @@ def _fault_of_node_lists(tree: Mapping[str, Any], width: int) -> str | None:
     lists = {name: tree[name] for name in names}
     if count < 1 or any(len(values) != count for values in lists.values()):
         return "its lists have another length than it has nodes"
-    if len(tree["base_weights"]) != count * vector or any(
-        len(tree.get(name, lists["default_left"])) != count for name in ("parents", "sum_hessian", "loss_changes")
-    ):
+    per_node = [tree.get(name, lists["default_left"]) for name in ("parents", "sum_hessian", "loss_changes")]
+    if len(tree["base_weights"]) != count * vector or any(len(values) != count for values in per_node):
         return "its weights have another length than it has nodes"
     left, right, split = (np.asarray(lists[name], np.int64) for name in names[:3])
     inner = left != -1

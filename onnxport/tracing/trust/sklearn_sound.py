@@ -58,12 +58,7 @@ def _tree(tree: Tree) -> str | None:
 def _hist_tree(tree: TreePredictor) -> str | None:
     nodes = tree.nodes
     names = {"is_leaf", "left", "right", "feature_idx", "is_categorical", "bitset_idx"}
-    if (
-        not isinstance(nodes, np.ndarray)
-        or nodes.ndim != 1
-        or not names <= set(nodes.dtype.names or ())
-        or not len(nodes)
-    ):
+    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes) or names - {*(nodes.dtype.names or ())}:
         return "a tree of histograms has no nodes"
     place, inner = np.arange(len(nodes)), nodes[nodes["is_leaf"] == 0]
     here = place[nodes["is_leaf"] == 0]

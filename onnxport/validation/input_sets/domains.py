@@ -255,12 +255,10 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
 def defined_on_nan(graph: ir.Graph, *, products: bool = True) -> bool:
     """Whether it is settled what a graph gives on NaN and infinities; `products` counts convolutions and products as settled."""
     still_open = _OPEN_ON_NAN if products else _OPEN_ON_NAN | _PRODUCTS
-    return all(
-        not node.domain
-        and node.op_type not in still_open
-        and (node.op_type not in ("Cast", "CastLike") or is_floating(node.outputs[0]))
-        for node in graph.all_nodes()
-    )
+    casts = ("Cast", "CastLike")
+    nodes = list(graph.all_nodes())
+    settled = all(not node.domain and node.op_type not in still_open for node in nodes)
+    return settled and all(is_floating(node.outputs[0]) for node in nodes if node.op_type in casts)
 
 
 def takes_empty(graph: ir.Graph, *, windows: bool = True) -> bool:

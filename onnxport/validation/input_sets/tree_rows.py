@@ -77,11 +77,8 @@ def _blocks(
             if route.target in columns:
                 _place(block, row, columns[route.target], route.level, move, _BESIDE * spread[route.target])
         blocks.append(block)
-    goals = [
-        Goal(row, route.target, route.level, columns[route.target])
-        for row, route in enumerate(routes)
-        if route.target in columns and columns[route.target].copied_as is None
-    ]
+    computed = {target for target, column in columns.items() if column.copied_as is None}
+    goals = [Goal(i, r.target, r.level, columns[r.target]) for i, r in enumerate(routes) if r.target in computed]
     if goals and features is not None:
         _approach(blocks, goals, spread, features)
     return blocks

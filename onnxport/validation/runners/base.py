@@ -170,15 +170,8 @@ class Runner(ABC):
 
 
 # Element types that frameworks lack, and the type that stands for them there.
-_TRAVELS_AS = {
-    "int4": "int8",
-    "int2": "int8",
-    "uint4": "uint8",
-    "uint2": "uint8",
-    "float4_e2m1fn": "float32",
-    "float6_e2m3fn": "float32",
-    "float6_e3m2fn": "float32",
-}
+_TRAVELS_AS = dict.fromkeys(("int4", "int2"), "int8") | dict.fromkeys(("uint4", "uint2"), "uint8")
+_TRAVELS_AS |= dict.fromkeys(("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"), "float32")
 
 
 def travelled(value: object) -> Any:

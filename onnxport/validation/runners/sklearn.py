@@ -331,11 +331,8 @@ def _apart(columns: dict[str, Any], fitted: Sequence[Any]) -> dict[str, Any]:
     """The columns of matrices by their fitted names, in order; by place where there are none."""
     if all(np.ndim(leaf) < 2 or np.shape(leaf)[1] == 1 for leaf in columns.values()):
         return columns
-    parts = [
-        (f"{name}.{place}", leaf[:, place])
-        for name, leaf in ((name, np.reshape(leaf, (len(leaf), -1))) for name, leaf in columns.items())
-        for place in range(leaf.shape[1])
-    ]
+    matrices = {name: np.reshape(leaf, (len(leaf), -1)) for name, leaf in columns.items()}
+    parts = [(f"{name}.{i}", leaf[:, i]) for name, leaf in matrices.items() for i in range(leaf.shape[1])]
     names = list(map(str, fitted)) if len(fitted) == len(parts) else [name for name, _ in parts]
     return {name: part for name, (_, part) in zip(names, parts, strict=True)}
 
