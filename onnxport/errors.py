@@ -60,11 +60,9 @@ class UnsupportedOperator(OnnxportError):
 
     @classmethod
     def of(cls, operators: Sequence[Unsupported], *, way_out: str) -> UnsupportedOperator:
-        """One error for all `operators`, those with equal framework, op and reason counted together.
+        """One error for all `operators`, in the model's order, those with equal framework, op and reason counted together.
 
-        Args:
-            operators: what was refused, in the model's order.
-            way_out: the last line of the message: what the user can do.
+        `way_out` is the last line of the message: what the user can do.
         """
         merged: dict[tuple[str, str, str], Unsupported] = {}
         for item in operators:

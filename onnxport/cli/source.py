@@ -39,16 +39,12 @@ class Source:
 def resolve(
     text: str, *, weights: Path | None = None, inputs: str | None = None, input_shapes: Sequence[str] = ()
 ) -> Source:
-    """The model that `text` names.
+    """The model that `text` names: a path, or ``package.module:name``, the working directory being on the import path.
 
-    Args:
-        text: a path, or ``package.module:name``, where the name is a model, a function of tensors, or a factory: a
-            callable that needs no arguments and gives the model, or the model and its example inputs. The working
-            directory is on the import path.
-        weights: parameters to load into a model that a factory returns: ``.safetensors``, ``.pt`` (PyTorch) or
-            ``.weights.h5`` (Keras).
-        inputs: example inputs: a file, or ``package.module:name`` of inputs or of a function that gives them.
-        input_shapes: shapes to draw example inputs of.
+    The name is a model, a function of tensors, or a factory: a callable that needs no arguments and gives the model, or the model
+    and its example inputs. `weights` are loaded into what a factory returns: ``.safetensors``, ``.pt`` (PyTorch) or
+    ``.weights.h5`` (Keras). `inputs` are a file of example inputs, or ``package.module:name`` of inputs or of a function that
+    gives them; `input_shapes` those to draw example inputs of.
 
     Raises:
         InvalidModelError: there is no such file or object, or it is no model.

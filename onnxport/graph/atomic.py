@@ -91,10 +91,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike[str], *, marks: Collection[str], own: Collection[str]) -> Iterator[Path]:
     """An empty folder that takes the place of `path` when the block ends well.
 
-    Args:
-        path: the folder to write. Entries of an existing one that are not of its format are kept.
-        marks: names of which an existing folder must hold one, unless it is empty.
-        own: names of the entries that belong to the format; those of the old folder go.
+    An existing folder must be empty or hold one of the `marks`. Of its entries those that belong to the format, `own`, go; the
+    others are kept.
 
     Raises:
         SavingError: it can't be written, or what stands there is of another kind.
@@ -156,11 +154,7 @@ class _Part:
 
 
 class Save:
-    """Files that are written beside their target and renamed together.
-
-    Attributes:
-        target: the file that is placed last; the others stand in its folder.
-    """
+    """Files that are written beside `target`, the one that is placed last, and renamed together."""
 
     def __init__(self, target: Path) -> None:
         self.target = target

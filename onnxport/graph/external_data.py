@@ -37,16 +37,12 @@ def weight_bytes(model: ir.Model) -> int:
 
 
 def save(model: ir.Model, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
-    """Writes `model` to `path`, whole or not at all.
+    """Writes `model` to `path`, whole or not at all; the model's values do not change.
 
-    An external data file has a name of its own for what it holds, so that the model that stood there and its data stay whole
-    until the new model file is in place; then they are removed.
-
-    Args:
-        model: the model; its values do not change.
-        path: file to write; an existing one is replaced once the new one is complete.
-        external_data: weights in a file of their own beside it, ``<name>.<16 hexadecimal digits>.data``; by default only where
-            they exceed what one protobuf file can hold (2 GiB).
+    Weights are in a file of their own beside it, ``<name>.<16 hexadecimal digits>.data``, as `external_data` says, by default
+    only
+    where they exceed what one protobuf file can hold (2 GiB). Its name follows from what it holds, so that the model that stood
+    there and its data stay whole until the new model file is in place; then they are removed.
 
     Raises:
         SavingError: the files can't be written; what stood there is untouched.

@@ -19,36 +19,23 @@ Kinds = Literal["f", "fi", "i", "b", "fib", "ib"]
 
 @dataclass(frozen=True)
 class Row:
-    """One elementwise operator.
+    """One elementwise operator."""
 
-    Attributes:
-        onnx: ONNX operator; for a composition, the name of its function in `lowerings/`.
-        since: opset in which the ONNX operator first exists; 0 for a composition.
-        arity: number of operands; both are broadcast against each other.
-        versions: the versions of the ONNX operator, all that the importers' meaning of it holds for.
-        aten: ATen operators without overload, empty where PyTorch's form takes more than the operands.
-        tf: operator in ``tf.raw_ops``, empty where TensorFlow has none.
-        keras: function in ``keras.ops``, empty where Keras has none.
-        torch: function that the PyTorch importer calls, below ``torch``; empty where it needs more than the operands.
-        result: element type of the result, that of the operands or bool.
-        kinds: element types that the operator is defined on.
-        low: least value of the example inputs.
-        high: greatest value of the example inputs.
-        is_special: a special function: tried on more numbers, of half precision computed in float32 as the frameworks do.
-    """
-
-    onnx: str
-    since: int
-    arity: int
-    versions: tuple[int, ...] = ()
+    onnx: str  # ONNX operator; for a composition, the name of its function in `lowerings/`
+    since: int  # opset in which the ONNX operator first exists; 0 for a composition
+    arity: int  # number of operands; both are broadcast against each other
+    versions: tuple[int, ...] = ()  # the versions of the ONNX operator, all that the importers' meaning of it holds for
+    # ATen operators without overload, empty where PyTorch's form takes more than the operands.
     aten: tuple[str, ...] = ()
-    tf: str = ""
-    keras: str = ""
+    tf: str = ""  # operator in `tf.raw_ops`, empty where TensorFlow has none
+    keras: str = ""  # function in `keras.ops`, empty where Keras has none
+    # Function that the PyTorch importer calls, below `torch`; empty where it needs more than the operands.
     torch: str = ""
-    result: Result = "same"
-    kinds: Kinds = "f"
-    low: float = -3.0
-    high: float = 3.0
+    result: Result = "same"  # element type of the result, that of the operands or bool
+    kinds: Kinds = "f"  # element types that the operator is defined on
+    low: float = -3.0  # least value of the example inputs
+    high: float = 3.0  # greatest value of the example inputs
+    # A special function: tried on more numbers, of half precision computed in float32 as the frameworks do.
     is_special: bool = False
 
     def examples(self, integer: str) -> Iterator[tuple[str, tuple[Array, ...]]]:

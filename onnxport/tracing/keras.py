@@ -24,10 +24,8 @@ _SUFFIXES = (".keras", ".h5", ".hdf5")
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The model in a ``.keras`` or HDF5 file.
 
-    Args:
-        path: the file.
-        allow_pickle: allow the file to hold the code of Lambda layers, which is stored as marshalled bytecode.
-        allow_code: allow everything that Keras takes: classes by name, vocabularies and models in other files.
+    With `allow_pickle` it may hold the code of Lambda layers, which is stored as marshalled bytecode; with `allow_code` all that
+    Keras takes: classes by name, vocabularies and models in other files.
 
     Raises:
         UntrustedFileError: loading or running it would do more than compute, and the consent is not given.

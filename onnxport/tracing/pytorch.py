@@ -56,10 +56,8 @@ class Traced:
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> ExportedProgram:
     """The exported program in a ``.pt2`` file.
 
-    Args:
-        path: the file.
-        allow_pickle: allow pickled parts beyond tensors, such as example inputs of the user's own classes.
-        allow_code: allow everything that torch.export.load takes: pickles, compiled code, functions by name.
+    With `allow_pickle` it may hold pickled parts beyond tensors, such as example inputs of the user's own classes; with
+    `allow_code` all that torch.export.load takes: pickles, compiled code, functions by name.
 
     Raises:
         UntrustedFileError: loading or running it would run code of its own, and the consent is not given.
@@ -87,16 +85,10 @@ def trace(
 ) -> Traced:
     """The traced program of a module, a callable of tensors, or an exported program.
 
-    A module is traced without Dynamo first, then with it. Without `dynamic_shapes` dimension 0 of every input is
-    dynamic where tracing allows it.
-
-    Args:
-        model: a module, a callable of tensors, or a `torch.export.ExportedProgram`.
-        inputs: positional example inputs as a tuple, or a dict by parameter name.
-        kwargs: keyword inputs.
-        examples: further inputs; the dimensions in which they differ from `inputs` vary, and no others.
-        dynamic_shapes: torch.export's notation; a plain string names a dimension.
-        input_names: names that the user gives the graph's inputs; `dynamic_shapes` may be keyed by them.
+    A module is traced without Dynamo first, then with it. Inputs are a tuple of positional ones or a dict by parameter name. The
+    dimensions vary in which they differ from further `examples`, or that `dynamic_shapes` names, in torch.export's notation with
+    plain strings as names, keyed by parameters or by the user's `input_names`; else dimension 0 of every input, where tracing
+    allows it.
 
     Raises:
         TracingError: torch.export can't trace the model; the message holds its reason.

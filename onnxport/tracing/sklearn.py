@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The estimator in a ``.skops`` file, in one that XGBoost or LightGBM wrote, or in a pickle where that is allowed.
 
-    Pickles are ``.pkl``, ``.pickle`` and ``.joblib``.
-
-    Args:
-        path: the file.
-        allow_pickle: allow pickles.
-        allow_code: allow a skops file to name any type and function that skops can load.
+    Pickles are ``.pkl``, ``.pickle`` and ``.joblib``. With `allow_code` a skops file may name any type and function that skops
+    can load.
 
     Raises:
         UntrustedFileError: a pickle without `allow_pickle`, or a skops file with types from outside scikit-learn, its

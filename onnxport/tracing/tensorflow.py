@@ -26,10 +26,7 @@ from onnxport.tracing.trust.tensorflow import check_graph_def, check_saved_model
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False, allow_code: bool = False) -> Any:
     """The live model of a SavedModel directory, or the `GraphDef` of a frozen ``.pb`` file.
 
-    Args:
-        path: the directory or file.
-        allow_pickle: of no meaning here.
-        allow_code: allow operators that do more than compute: reading and writing files, calling Python.
+    With `allow_code` operators may do more than compute: read and write files, call Python. `allow_pickle` means nothing here.
 
     Raises:
         UntrustedFileError: loading or running it would do more than compute, and `allow_code` is not set.
@@ -84,15 +81,9 @@ def trace(
 ) -> Program:
     """The program of a SavedModel, `tf.function`, concrete function, `tf.Module`, frozen GraphDef or plain callable.
 
-    Args:
-        model: what to trace.
-        inputs: example inputs, a tuple or a dict by name; not needed where `model` has a signature.
-        kwargs: example keyword inputs.
-        dynamic_shapes: names of dimensions, by input name or position; without a signature, the dimensions that vary
-            (default: dimension 0 of every input).
-        signature: which signature of a SavedModel.
-        input_names: for a GraphDef the tensors to feed, else names to give the inputs.
-        output_names: for a GraphDef the tensors to fetch, else names to give the outputs.
+    Example inputs, a tuple or a dict by name, are not needed where the model has a signature; then `dynamic_shapes` names
+    dimensions, by input name or position, else it says which ones vary (by default dimension 0 of every input). Of a GraphDef the
+    names are those of the tensors to feed and to fetch, else names to give the inputs and outputs.
 
     Raises:
         TracingError: TensorFlow can't trace it.

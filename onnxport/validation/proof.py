@@ -47,16 +47,10 @@ def compare(
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> Report:
-    """Runs both sides on every set of inputs.
+    """Runs both sides, of which `source` counts as right, on every set of inputs, and judges what they give.
 
-    Args:
-        source: the side that counts as right.
-        converted: the side under test.
-        binding: the user's inputs, for the source.
-        graph: the ONNX graph that is one of the sides or lies between them; None where there is none.
-        tolerance: the user's tolerances.
-        seed: for inputs that are drawn.
-        notes: what the conversion had to say.
+    `binding` has the user's inputs, for the source; `seed` is for those that are drawn. `graph` is the ONNX graph that is one of
+    the sides or lies between them, None where there is none; `notes` what the conversion had to say.
 
     Raises:
         InvalidInputError: the source itself can't run on the inputs.

@@ -111,12 +111,10 @@ def from_user(rtol: float | None, atol: float | None, source: np.ndarray) -> Bud
 def by_rounding(source: np.ndarray, *, eps: float, length: int = 1, axes: Sequence[int] | None = None) -> Budget:
     """A few units in the last place of each element's scale, more for a long sum: what needs no further run of the source.
 
-    Args:
-        source: the source's result.
-        eps: epsilon of the declared element type.
-        length: K, the longest sum that the source is known to have. The rounding error of a sum of K products grows like
-            ``eps * sqrt(K)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 2.6).
-        axes: the axes whose slices count; by default all (see `local_max`).
+    `eps` is that of the declared element type, `length` K, the longest sum that the source is known to have: the rounding error
+    of
+    a sum of K products grows like ``eps * sqrt(K)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section
+    2.6). `axes` as in `local_max`.
     """
     scale = local_max(_magnitude(source), axes)
     absolute = np.maximum(_units(length, eps) * eps * scale, smallest_normal(source.dtype))
@@ -134,13 +132,8 @@ def derived(
 ) -> Budget:
     """A few times the source's own error, and a few units in the last place of each element's scale.
 
-    Args:
-        source: the source's result in its own precision.
-        eps: epsilon of the coarsest type that the source computes in.
-        length: K, the longest sum that the source is known to have.
-        truth: the source's result in float64.
-        moved: the source's results with inputs and weights off by one unit in the last place.
-        axes: the axes whose slices count; by default all (see `local_max`).
+    `source` is its result in its own precision, `truth` that in float64, `moved` those with inputs and weights off by one unit in
+    the last place; `eps` is that of the coarsest type that it computes in, the others are as in `by_rounding`.
     """
     moves = [_error(item, source) for item in moved if item.shape == source.shape]
     if truth is None or truth.shape != source.shape:

@@ -34,27 +34,18 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Binding:
-    """How a model is to be called.
+    """How a model is to be called."""
 
-    Attributes:
-        inputs: positional inputs (tuple) or inputs by name (dict), or None: then the leaves are the positional inputs.
-        kwargs: keyword inputs.
-        specs: the inputs of the ONNX graph on either side, where there is one.
-        output_names: names of the graph's outputs.
-        structured: the graph has an output that is no tensor (a sequence, map or optional): results are not flattened.
-        signature: which signature of a SavedModel.
-        methods: which methods of an estimator.
-        produced: the graph's own record of what its outputs are, in order.
-    """
-
+    # Positional inputs (tuple) or inputs by name (dict), or None: then the leaves are the positional inputs.
     inputs: Any = None
-    kwargs: Mapping[str, Any] | None = None
-    specs: tuple[InputSpec, ...] | None = None
-    output_names: tuple[str, ...] | None = None
+    kwargs: Mapping[str, Any] | None = None  # keyword inputs
+    specs: tuple[InputSpec, ...] | None = None  # the inputs of the ONNX graph on either side, where there is one
+    output_names: tuple[str, ...] | None = None  # names of the graph's outputs
+    # The graph has an output that is no tensor (a sequence, map or optional): results are not flattened.
     structured: bool = False
-    signature: str | None = None
-    methods: Sequence[str] | None = None
-    produced: tuple[Output, ...] = ()
+    signature: str | None = None  # which signature of a SavedModel
+    methods: Sequence[str] | None = None  # which methods of an estimator
+    produced: tuple[Output, ...] = ()  # the graph's own record of what its outputs are, in order
 
     @property
     def given(self) -> bool:
