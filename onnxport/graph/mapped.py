@@ -156,14 +156,8 @@ def _mapped(tensor: ir.ExternalTensor, file: MappedFile) -> ir.TensorProtocol:
         array = raw.view(np.dtype(tensor.dtype.numpy()).newbyteorder("<")).reshape(tensor.shape.numpy())
         return ir.Tensor(array, dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
 
-    return ir.LazyTensor(
-        view,
-        tensor.dtype,
-        tensor.shape,
-        name=tensor.name,
-        doc_string=tensor.doc_string,
-        metadata_props=dict(tensor.metadata_props),
-    )
+    name, about, props = tensor.name, tensor.doc_string, dict(tensor.metadata_props)
+    return ir.LazyTensor(view, tensor.dtype, tensor.shape, name=name, doc_string=about, metadata_props=props)
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -104,8 +104,10 @@ class Session:
             session = ort.InferenceSession(_loadable(model, Path(folder)), options, providers=["CPUExecutionProvider"])
         self.input_names = [item.name for item in session.get_inputs()]
         self.output_names = [item.name for item in session.get_outputs()]
-        tensors = [item for item in session.get_inputs() if item.type.startswith("tensor(")]
-        self._dtypes = {item.name: _ort_dtype(item.type) for item in tensors}
+        kinds = {
+            item.name: TENSOR_TYPES.get(item.type) for item in session.get_inputs() if item.type.startswith("tensor(")
+        }
+        self._dtypes = {name: None if kind is None else np.dtype(kind.numpy()) for name, kind in kinds.items()}
         types = {item.name: item.type for item in (*session.get_inputs(), *session.get_outputs())}
         packed = sorted({kind for kind in types.values() if kind in _PACKED})
         if packed:
@@ -247,7 +249,3 @@ def _ort_errors() -> tuple[type[Exception], ...]:
 _BIT_TYPES = ("tensor(bfloat16)", "tensor(float8e4m3", "tensor(float8e5m2")
 _BITS = {text: dtype for text, dtype in TENSOR_TYPES.items() if text.startswith(_BIT_TYPES)}
 _PACKED = frozenset(f"tensor({name})" for name in ("int4", "uint4", "int2", "uint2", "float4e2m1"))
-
-
-def _ort_dtype(text: str) -> np.dtype | None:
-    return np.dtype(TENSOR_TYPES[text].numpy()) if text in TENSOR_TYPES else None

@@ -104,29 +104,19 @@ class Trial:
         allowed = tolerance.EXACT
         if is_floating(pair.expected.dtype) and is_floating(result.dtype) and not says_labels:
             allowed = budget(self.parties, self.item, pair, evidence)
-        return judge(
-            pair.name,
-            pair.expected,
-            result,
-            allowed,
-            same_dtype=self.same_dtype,
-            exempt=self._undecided(pair) if evidence is not None else None,
-            others=jumps(pair, evidence) if evidence is not None else (),
-        )
+        exempt = self._undecided(pair) if evidence is not None else None
+        others = jumps(pair, evidence) if evidence is not None else ()
+        options: dict[str, Any] = {"same_dtype": self.same_dtype, "exempt": exempt, "others": others}
+        return judge(pair.name, pair.expected, result, allowed, **options)
 
     def _of_parts(self, pair: Pair, keys: Sequence[Any], evidence: Evidence | None) -> OutputReport:
-        parts = [
-            replace(
-                pair,
-                name=f"{pair.name}[{key!r}]",
-                expected=_as_array(pair.expected[key]),
-                result=_as_array(pair.result[key]),
-                path=(*pair.path, key),
-            )
-            for key in keys
-        ]
-        kind = "a map" if isinstance(pair.expected, dict) else "a sequence"
-        return worst_of(pair.name, [self.verdict(part, evidence) for part in parts], kind)
+        reports = []
+        for key in keys:
+            expected, result = _as_array(pair.expected[key]), _as_array(pair.result[key])
+            name, path = f"{pair.name}[{key!r}]", (*pair.path, key)
+            part = replace(pair, name=name, expected=expected, result=result, path=path)
+            reports.append(self.verdict(part, evidence))
+        return worst_of(pair.name, reports, "a map" if isinstance(pair.expected, dict) else "a sequence")
 
     def _undecided(self, pair: Pair) -> np.ndarray | None:
         """Labels that the source itself can't tell within the rounding of its scores."""

@@ -129,14 +129,10 @@ def _side(runner: Runner, title: str) -> Side:
 
 
 def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
-    tensors = all(is_tensor(value) for value in graph.graph.outputs)
-    return replace(
-        binding,
-        specs=specs_of(graph),
-        output_names=tuple(value.name or "" for value in graph.graph.outputs),
-        structured=not tensors,
-        produced=read(graph.metadata_props),
-    )
+    names = tuple(value.name or "" for value in graph.graph.outputs)
+    structured = not all(is_tensor(value) for value in graph.graph.outputs)
+    specs, produced = specs_of(graph), read(graph.metadata_props)
+    return replace(binding, specs=specs, output_names=names, structured=structured, produced=produced)
 
 
 def run_converted(
@@ -234,12 +230,9 @@ def runtime_is_to_blame(parties: Comparison, failed: Sequence[InputSet]) -> bool
 def divergent_node(parties: Comparison, item: InputSet) -> Divergence | None:
     """The first divergent node of a converted ONNX model on a set of inputs that failed."""
     graph, specs = parties.graph, parties.specs
-    if (
-        not isinstance(parties.converted, OnnxRunner)
-        or graph is None
-        or specs is None
-        or weight_bytes(graph) > _SEARCH_LIMIT
-    ):
+    if graph is None or specs is None or weight_bytes(graph) > _SEARCH_LIMIT:
+        return None
+    if not isinstance(parties.converted, OnnxRunner):
         return None
     feeds = {spec.name: leaf for spec, leaf in zip(specs, item.leaves, strict=True)}
     inner = parties.source.intermediates(parties.source_leaves(item.leaves))

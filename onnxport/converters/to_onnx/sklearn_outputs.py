@@ -239,8 +239,6 @@ def _zip_map(op: OpBuilder, model: BaseEstimator, scores: Array) -> ir.Value:
         raise UnsupportedOperator(
             f"zipmap=True: ZipMap has keys of strings or integers, the classes are {classes.dtype}"
         )
-    keys = (
-        {"classlabels_strings": classes.tolist()} if text else {"classlabels_int64s": classes.astype(np.int64).tolist()}
-    )
-    value: ir.Value = op.ml.ZipMap(scores.astype(np.float32).value, **keys)
+    key, labels = ("classlabels_strings", classes) if text else ("classlabels_int64s", classes.astype(np.int64))
+    value: ir.Value = op.ml.ZipMap(scores.astype(np.float32).value, **{key: labels.tolist()})
     return value

@@ -216,7 +216,8 @@ class _Lowering:
 
     def _entry(self, node: Any) -> Entry | None:
         """The map's entry for a node; an operator type that is the name of a library function is a call of it."""
-        result = table.find(node.type, accepts_complex=_is_complex(node))
+        is_complex = any(tensor.dtype.is_complex for tensor in (*node.inputs, *node.outputs))
+        result = table.find(node.type, accepts_complex=is_complex)
         if result is None and self.program.has_function(node.type):
             return Entry(node.type, lambda op, *operands, **_: op.call(self._function(node.type), operands))
         return result
@@ -258,13 +259,8 @@ class _Lowering:
             return ResourceHandle(tensor)
         dtype = dtypes.as_dtype(data.shape_and_type[0].dtype)
         shape = tuple(dim.size for dim in data.shape_and_type[0].shape.dim)
-        variable = Variable(
-            f"variable_{len(self._captured)}",
-            lambda: raw_ops.ReadVariableOp(resource=tensor, dtype=dtype),
-            dtype_of(dtype),
-            shape,
-        )
-        return self._variable(variable)
+        read = partial(raw_ops.ReadVariableOp, resource=tensor, dtype=dtype)
+        return self._variable(Variable(f"variable_{len(self._captured)}", read, dtype_of(dtype), shape))
 
 
 def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
@@ -273,10 +269,6 @@ def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
     if variable.dtype == ir.DataType.STRING:
         return constant(op, array, variable.name)
     return op.initializer(variable.name, ir.Tensor(array, dtype=variable.dtype))
-
-
-def _is_complex(node: Any) -> bool:
-    return any(tensor.dtype.is_complex for tensor in (*node.inputs, *node.outputs))
 
 
 def _expected(tensor: Any) -> Expected | None:

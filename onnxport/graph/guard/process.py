@@ -86,17 +86,14 @@ class Helper:
                 ) from None
             finally:
                 waited = time.monotonic() - started
-                worked = self._seconds_of_the_last() if worked is None else worked
+                if worked is None:  # the request ended the process: its seconds are those that no other one took
+                    worked = max(self._in_all - self._worked, 0.0)
                 self._worked += worked
                 guard.spent += min(waited, worked)
                 guard.waited += waited
         if "error" in answer:
             raise (_Stopped if answer["stopped"] else kind)(answer["error"])
         return answer, received
-
-    def _seconds_of_the_last(self) -> float:
-        """Seconds of the processor that a request took which ended the process."""
-        return max(self._in_all - self._worked, 0.0)
 
     def _is_late(self, started: float, left: float) -> Callable[[], bool]:
         """Whether a request has used up its time: of the processor as well as by the clock, or by the clock on a busy machine."""

@@ -70,7 +70,7 @@ def check_saved_model(folder: Path, saved: Any) -> None:
         called |= set(meta.object_graph_def.concrete_functions)
         called |= {item for node in meta.object_graph_def.nodes for item in node.function.concrete_functions}
         called |= {node.bare_concrete_function.concrete_function_name for node in meta.object_graph_def.nodes}
-        known = _assets_of(meta)
+        known = frozenset(name.partition(":")[0] for name, _ in _asset_files(meta) if name)
         # TensorFlow runs no node outside of functions of a model of objects: what their calls are given does not matter.
         outside = frozenset(node.name for node in meta.graph_def.node) if objects else known
         graph.check([node for node in meta.graph_def.node if node.name not in saver], "", outside)
@@ -318,10 +318,6 @@ def _asset_files(meta: tf.compat.v1.MetaGraphDef) -> list[tuple[str, str]]:
             item.Unpack(asset)
             files.append((asset.tensor_info.name, asset.filename))
     return files
-
-
-def _assets_of(meta: tf.compat.v1.MetaGraphDef) -> frozenset[str]:
-    return frozenset(name.partition(":")[0] for name, _ in _asset_files(meta) if name)
 
 
 def _check_assets(folder: Path, meta: tf.compat.v1.MetaGraphDef) -> None:

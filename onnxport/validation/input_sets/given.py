@@ -19,12 +19,7 @@ from onnxport.validation.runners.base import InputSpec
 # given ones have, or between these; whole numbers of any kind, such as index what the graph looks up, or as given.
 Floats = Literal["any", "sign", "between"]
 Whole = Literal["any", "indices", "given"]
-_BOLDNESS: tuple[tuple[Floats, Whole], ...] = (
-    ("any", "any"),
-    ("any", "indices"),
-    ("sign", "given"),
-    ("between", "given"),
-)
+_BOLDNESS: list[tuple[Floats, Whole]] = [("any", "any"), ("any", "indices"), ("sign", "given"), ("between", "given")]
 
 
 class GivenInputs:

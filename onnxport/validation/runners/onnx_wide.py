@@ -24,11 +24,7 @@ from onnxport.graph.guard.requests import RemoteModel, stored, with_shapes
 from onnxport.graph.runtime import Session
 from onnxport.validation.runners.base import nested
 
-NARROW = {
-    TensorProto.FLOAT: "tensor(float)",
-    TensorProto.FLOAT16: "tensor(float16)",
-    TensorProto.BFLOAT16: "tensor(bfloat16)",
-}
+NARROW = {getattr(TensorProto, name.upper()): f"tensor({name})" for name in ("float", "float16", "bfloat16")}
 _DOUBLE = "tensor(double)"
 # Attributes that hold an element type.
 _TYPES = ("to", "dtype", "output_datatype", "output_dtype", "softmax_precision")
