@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph import schema
@@ -227,3 +228,18 @@ def logaddexp(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     same = op.Equal(a, b)
     gap = op.Where(same, op.const(0.0, a.dtype), op.Neg(op.Abs(op.Sub(a, b))))
     return op.Add(large, log1p(op, op.Exp(gap)))
+
+
+def next_single(op: OpBuilder, x: ir.Value, towards: ir.Value) -> ir.Value:
+    """The float32 number after `x` in the direction of another.
+
+    A step of a little more than |x| 2^-24 in double, or of three quarters of the least number, rounds to the neighbour: it is
+    more than half of the distance to it and less than one and a half (IEEE 754-2019, 5.3.1, nextUp).
+    """
+    wide, goal = op.cast(x, ir.DataType.DOUBLE), op.cast(towards, ir.DataType.DOUBLE)
+    step = op.Max(op.Mul(op.Abs(wide), 2.0**-24 * (1 + 2.0**-20)), op.const(0.75 * 2.0**-149, ir.DataType.DOUBLE))
+    moved = op.cast(op.Add(wide, op.Mul(op.Sign(op.Sub(goal, wide)), step)), ir.DataType.FLOAT)
+    largest = op.Mul(op.Sign(x), op.const(np.finfo(np.float32).max))
+    result = op.Where(op.And(isinf(op, x), op.Not(op.Equal(x, towards))), largest, moved)
+    unknown = op.Or(op.IsNaN(x), op.IsNaN(towards))
+    return op.Where(unknown, op.const(np.nan, ir.DataType.FLOAT), op.Where(op.Equal(x, towards), towards, result))

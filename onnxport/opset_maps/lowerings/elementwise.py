@@ -10,11 +10,11 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph import compositions, schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.elementwise import ROWS, Row
-from onnxport.opset_maps.lowerings import arithmetic, special, trigonometry
+from onnxport.opset_maps.lowerings import arithmetic, bessel, special, trigonometry
 from onnxport.opset_maps.lowerings.dtypes import Operand, common_dtype, to_dtype
 
 # The functions that rows name for which ONNX has no operator.
-_HOMES = (arithmetic, compositions, special, trigonometry)
+_HOMES = (arithmetic, bessel, compositions, special, trigonometry)
 COMPOSITIONS: dict[str, Callable[..., ir.Value]] = {
     row.onnx: next(vars(home)[row.onnx] for home in _HOMES if row.onnx in vars(home)) for row in ROWS if not row.since
 }

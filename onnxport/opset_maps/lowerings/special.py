@@ -19,36 +19,12 @@ import onnx_ir as ir
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
 from onnxport.opset_maps.lowerings.arithmetic import isinf
+from onnxport.opset_maps.lowerings.coefficients import ERFCX, I0_TAIL, I1_TAIL
 
 Function = Callable[..., ir.Value]
 _DOUBLE = ir.DataType.DOUBLE
 
 # fmt: off
-_ERFCX = (
-    0.3580023023627799, 0.2944648177232946, 0.19674278570136747, 0.10348908730018729,
-    0.039842587095755236, 0.00894241154156999, -0.0004041388756031271, -0.0010113540018224193,
-    -0.00018276989824211033, 9.225929643450368e-05, 3.58538325696817e-05, -1.0132807973960568e-05,
-    -5.82352900492245e-06, 1.583410435857924e-06, 9.218034395033095e-07, -3.338098330962519e-07,
-    -1.359941527655318e-07, 7.923193773060127e-08, 1.5361870843850486e-08, -1.8319120410774863e-08,
-    -3.333892283030237e-10, 3.688904057387729e-09, -3.2378192554408563e-10, -5.579980245298447e-10,
-    5.435083796935658e-11, 4.602455470929251e-11,
-)
-_I0_TAIL = (
-    0.4021765094450081, 0.0033605519836678913, 0.00013621607438951463, 1.114303378845176e-05,
-    1.4838476780922646e-06, 2.9735992084667734e-07, 8.872014585661555e-08, 3.932512321137824e-08,
-    2.156780676115673e-08, 7.559364098665437e-09, -6.856484545962442e-09, -1.3427511481900905e-08,
-    -5.0175940345046716e-09, 7.600254486433509e-09, 6.522264862032271e-09, -3.5862834111582305e-09,
-    -4.5305710768621196e-09, 1.6084886155781772e-09, 2.163681278413876e-09, -6.327909921997027e-10,
-    -6.494591114401118e-10, 1.7698085539456536e-10, 9.114760157514253e-11, -2.4421972688131832e-11,
-)
-_I1_TAIL = (
-    0.38939845902587233, -0.009749577193235765, -0.00021923576383137776, -1.5038547198221758e-05,
-    -1.8349102493990178e-06, -3.4838563464253135e-07, -1.0001075046243961e-07, -4.3128498031006734e-08,
-    -2.3394122958362557e-08, -8.432168972932417e-09, 6.84757829926934e-09, 1.4051746928735543e-08,
-    5.5720183980930355e-09, -7.687251308765992e-09, -6.9444186339873875e-09, 3.501765193290176e-09,
-    4.763780078020254e-09, -1.5218214060680734e-09, -2.2624401109204446e-09, 5.870664618471487e-10,
-    6.7727478454462e-10, -1.6283264322621244e-10, -9.491890392992048e-11, 2.2421768596847442e-11,
-)
 _GILES_NEAR = (
     1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
     -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08,
@@ -87,7 +63,8 @@ def polynomial(op: OpBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.
     return result
 
 
-def _constant(op: OpBuilder, value: float) -> ir.Value:
+def constant(op: OpBuilder, value: float) -> ir.Value:
+    """A number in double."""
     return op.const(value, _DOUBLE)
 
 
@@ -104,19 +81,19 @@ def _sine_of_pi(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 def lgamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log |gamma(x)|; infinite at the poles and at both infinities."""
     reflected = op.Less(x, 0.5)
-    positive = _lgamma_positive(op, op.Where(reflected, op.Sub(_constant(op, 1.0), x), x))
-    sine, _ = _sine_of_pi(op, op.Where(isinf(op, x), _constant(op, 0.0), x))
+    positive = _lgamma_positive(op, op.Where(reflected, op.Sub(constant(op, 1.0), x), x))
+    sine, _ = _sine_of_pi(op, op.Where(isinf(op, x), constant(op, 0.0), x))
     # DLMF 5.5.3.
-    mirrored = op.Sub(op.Log(op.Div(_constant(op, math.pi), op.Abs(sine))), positive)
+    mirrored = op.Sub(op.Log(op.Div(constant(op, math.pi), op.Abs(sine))), positive)
     infinite = op.Or(isinf(op, x), op.And(reflected, op.Equal(sine, 0.0)))
-    result = op.Where(infinite, _constant(op, math.inf), op.Where(reflected, mirrored, positive))
-    return op.Where(op.Or(op.Equal(x, 1.0), op.Equal(x, 2.0)), _constant(op, 0.0), result)
+    result = op.Where(infinite, constant(op, math.inf), op.Where(reflected, mirrored, positive))
+    return op.Where(op.Or(op.Equal(x, 1.0), op.Equal(x, 2.0)), constant(op, 0.0), result)
 
 
 def _lgamma_positive(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Stirling's series (DLMF 5.11.1) at x, or at x + 10 less the log of the factors between."""
     large = op.GreaterOrEqual(x, float(_ASYMPTOTIC))
-    one = _constant(op, 1.0)
+    one = constant(op, 1.0)
     small = op.Where(large, one, x)
     y = op.Where(large, x, op.Add(x, float(_ASYMPTOTIC)))
     product = small
@@ -134,9 +111,9 @@ def _lgamma_positive(op: OpBuilder, x: ir.Value) -> ir.Value:
 def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The derivative of log gamma; NaN at the negative integers, an infinity of the sign opposite to a zero's at zero."""
     reflected = op.Less(x, 0.0)
-    y = op.Where(reflected, op.Sub(_constant(op, 1.0), x), x)
+    y = op.Where(reflected, op.Sub(constant(op, 1.0), x), x)
     large = op.GreaterOrEqual(y, float(_ASYMPTOTIC))
-    small = op.Where(large, _constant(op, 1.0), y)
+    small = op.Where(large, constant(op, 1.0), y)
     # psi(x) = psi(x + n) - sum 1 / (x + k) (DLMF 5.5.2).
     shift = op.Reciprocal(small)
     for k in range(_ASYMPTOTIC - 1, 0, -1):
@@ -144,14 +121,14 @@ def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     z = op.Where(large, y, op.Add(y, float(_ASYMPTOTIC)))
     inverse = op.Reciprocal(op.Mul(z, z))
     terms = [float(b / (2 * k)) for k, b in enumerate(_BERNOULLI, 1)]
-    series = op.Add(op.Div(_constant(op, 0.5), z), op.Mul(inverse, polynomial(op, inverse, terms)))
+    series = op.Add(op.Div(constant(op, 0.5), z), op.Mul(inverse, polynomial(op, inverse, terms)))
     # DLMF 5.11.2.
-    positive = op.Sub(op.Sub(op.Log(z), series), op.Where(large, _constant(op, 0.0), shift))
-    sine, cosine = _sine_of_pi(op, op.Where(isinf(op, x), _constant(op, 0.0), x))
+    positive = op.Sub(op.Sub(op.Log(z), series), op.Where(large, constant(op, 0.0), shift))
+    sine, cosine = _sine_of_pi(op, op.Where(isinf(op, x), constant(op, 0.0), x))
     pole = op.And(reflected, op.Equal(sine, 0.0))
     # DLMF 5.5.4.
     mirrored = op.Sub(positive, op.Div(op.Mul(cosine, math.pi), sine))
-    result = op.Where(pole, _constant(op, math.nan), op.Where(reflected, mirrored, positive))
+    result = op.Where(pole, constant(op, math.nan), op.Where(reflected, mirrored, positive))
     return op.Where(op.Equal(x, 0.0), op.Neg(op.Reciprocal(x)), result)
 
 
@@ -159,11 +136,11 @@ def digamma(op: OpBuilder, x: ir.Value) -> ir.Value:
 def trigamma(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The second derivative of log gamma; infinite at the poles."""
     reflected = op.Less(x, 0.5)
-    y = op.Where(reflected, op.Sub(_constant(op, 1.0), x), x)
-    positive = _hurwitz_positive(op, _constant(op, 2.0), y)
-    sine, _ = _sine_of_pi(op, op.Where(isinf(op, x), _constant(op, 0.0), x))
+    y = op.Where(reflected, op.Sub(constant(op, 1.0), x), x)
+    positive = _hurwitz_positive(op, constant(op, 2.0), y)
+    sine, _ = _sine_of_pi(op, op.Where(isinf(op, x), constant(op, 0.0), x))
     # DLMF 5.15.6.
-    mirrored = op.Sub(op.Div(_constant(op, math.pi**2), op.Mul(sine, sine)), positive)
+    mirrored = op.Sub(op.Div(constant(op, math.pi**2), op.Mul(sine, sine)), positive)
     return op.Where(reflected, mirrored, positive)
 
 
@@ -195,7 +172,7 @@ def _hurwitz_rest(op: OpBuilder, s: ir.Value, w: ir.Value, total: ir.Value) -> i
         step = op.Mul(op.Add(s, float(2 * k - 1)), op.Add(s, float(2 * k)))
         factor = op.Mul(factor, op.Div(step, op.Mul(w, w)))
     negligible = op.LessOrEqual(op.Abs(term), op.Mul(op.Abs(total), 2.0**-60))
-    return op.Where(negligible, _constant(op, 0.0), rest)
+    return op.Where(negligible, constant(op, 0.0), rest)
 
 
 @in_double
@@ -206,10 +183,10 @@ def zeta(op: OpBuilder, s: ir.Value, q: ir.Value) -> ir.Value:
     integer.
     """
     least = op.ReduceMin(q, keepdims=0)
-    count = op.Max(op.Ceil(op.Sub(_constant(op, float(_ASYMPTOTIC)), least)), float(_ASYMPTOTIC))
-    count = op.Where(op.Less(count, 1e9), count, _constant(op, float(_ASYMPTOTIC)))
+    count = op.Max(op.Ceil(op.Sub(constant(op, float(_ASYMPTOTIC)), least)), float(_ASYMPTOTIC))
+    count = op.Where(op.Less(count, 1e9), count, constant(op, float(_ASYMPTOTIC)))
     zero = op.Sub(q, q)
-    start = op.Add(op.Where(op.Equal(zero, zero), zero, _constant(op, 0.0)), op.Mul(s, 0.0))
+    start = op.Add(op.Where(op.Equal(zero, zero), zero, constant(op, 0.0)), op.Mul(s, 0.0))
 
     def step(b: OpBuilder) -> list[ir.Value]:
         index = b.input("k", ir.DataType.INT64, [])
@@ -221,7 +198,7 @@ def zeta(op: OpBuilder, s: ir.Value, q: ir.Value) -> ir.Value:
 
     total, w = op.Loop(op.cast(count, ir.DataType.INT64), True, start, op.Add(start, q), body=op.body(step), outputs=2)
     result = op.Add(total, _hurwitz_rest(op, s, w, total))
-    inf, nan = _constant(op, math.inf), _constant(op, math.nan)
+    inf, nan = constant(op, math.inf), constant(op, math.nan)
     below = op.LessOrEqual(q, 0.0)
     result = op.Where(op.And(below, op.Not(op.Equal(s, op.Floor(s)))), nan, result)
     result = op.Where(op.And(below, op.Equal(q, op.Floor(q))), inf, result)
@@ -241,8 +218,8 @@ def multigammaln(op: OpBuilder, x: ir.Value, p: int) -> ir.Value:
 
 
 def _erfcx_positive(op: OpBuilder, x: ir.Value) -> ir.Value:
-    t = op.Div(_constant(op, 3.0), op.Add(x, 3.0))
-    return op.Mul(t, polynomial(op, op.Sub(op.Mul(t, 2.0), 1.0), _ERFCX))
+    t = op.Div(constant(op, 3.0), op.Add(x, 3.0))
+    return op.Mul(t, polynomial(op, op.Sub(op.Mul(t, 2.0), 1.0), ERFCX))
 
 
 def _gauss(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -251,7 +228,7 @@ def _gauss(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 def _erfc_positive(op: OpBuilder, x: ir.Value) -> ir.Value:
-    return op.Where(op.Greater(x, 28.0), _constant(op, 0.0), op.Mul(_gauss(op, x), _erfcx_positive(op, x)))
+    return op.Where(op.Greater(x, 28.0), constant(op, 0.0), op.Mul(_gauss(op, x), _erfcx_positive(op, x)))
 
 
 def _erf_small(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -264,7 +241,7 @@ def _erf_small(op: OpBuilder, x: ir.Value) -> ir.Value:
 def erf(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The error function in double precision, which onnxruntime's Erf does not take."""
     magnitude = op.Abs(x)
-    tail = op.Mul(op.Sign(x), op.Sub(_constant(op, 1.0), _erfc_positive(op, magnitude)))
+    tail = op.Mul(op.Sign(x), op.Sub(constant(op, 1.0), _erfc_positive(op, magnitude)))
     return op.Where(op.Less(magnitude, 0.5), _erf_small(op, x), tail)
 
 
@@ -272,7 +249,7 @@ def erf(op: OpBuilder, x: ir.Value) -> ir.Value:
 def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
     """1 - erf(x) without cancellation."""
     tail = _erfc_positive(op, op.Abs(x))
-    return op.Where(op.Less(x, 0.0), op.Sub(_constant(op, 2.0), tail), tail)
+    return op.Where(op.Less(x, 0.0), op.Sub(constant(op, 2.0), tail), tail)
 
 
 @in_double
@@ -286,7 +263,7 @@ def erfcx(op: OpBuilder, x: ir.Value) -> ir.Value:
 def erfinv(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The inverse of erf: infinite at -1 and 1, NaN beyond."""
     magnitude = op.Abs(x)
-    return op.Mul(op.Sign(x), _inverse(op, magnitude, op.Sub(_constant(op, 1.0), magnitude)))
+    return op.Mul(op.Sign(x), _inverse(op, magnitude, op.Sub(constant(op, 1.0), magnitude)))
 
 
 def _inverse(op: OpBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
@@ -295,25 +272,25 @@ def _inverse(op: OpBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
     A start accurate to two digits at least is refined by three steps of Halley's method.
     Source of the start: M. Giles, "Approximating the erfinv function", GPU Computing Gems, 2011.
     """
-    zero = _constant(op, 0.0)
+    zero = constant(op, 0.0)
     inside = op.And(op.Greater(q, 0.0), op.LessOrEqual(q, 1.0))
-    safe_q = op.Where(inside, q, _constant(op, 0.5))
-    safe_p = op.Where(inside, p, _constant(op, 0.5))
-    w = op.Neg(op.Log(op.Mul(safe_q, op.Sub(_constant(op, 2.0), safe_q))))
+    safe_q = op.Where(inside, q, constant(op, 0.5))
+    safe_p = op.Where(inside, p, constant(op, 0.5))
+    w = op.Neg(op.Log(op.Mul(safe_q, op.Sub(constant(op, 2.0), safe_q))))
     near = polynomial(op, op.Sub(w, 2.5), _GILES_NEAR)
     far = polynomial(op, op.Sub(op.Sqrt(w), 3.0), _GILES_FAR)
     # Beyond the range of Giles' polynomial the leading behaviour of erfc's inverse (DLMF 7.17.4) will do for a start.
     leading = op.Log(op.Mul(op.Mul(safe_q, safe_q), math.pi))
-    leading = op.Where(op.Less(leading, -5.0), leading, _constant(op, -5.0))
+    leading = op.Where(op.Less(leading, -5.0), leading, constant(op, -5.0))
     remote = op.Sqrt(op.Mul(op.Sub(op.Neg(leading), op.Log(op.Mul(leading, -0.5))), 0.5))
     y = op.Where(op.Greater(w, 16.0), remote, op.Mul(op.Where(op.Less(w, 5.0), near, far), safe_p))
     for _ in range(3):
         tail = _erfc_positive(op, y)
         excess = op.Where(op.Less(safe_p, 0.5), op.Sub(_erf_small(op, y), safe_p), op.Sub(safe_q, tail))
         slope = op.Mul(_gauss(op, y), 2 / math.sqrt(math.pi))
-        newton = op.Div(excess, op.Where(op.Equal(slope, 0.0), _constant(op, 1.0), slope))
+        newton = op.Div(excess, op.Where(op.Equal(slope, 0.0), constant(op, 1.0), slope))
         y = op.Sub(y, op.Div(newton, op.Add(op.Mul(y, newton), 1.0)))
-    edge = op.Where(op.Equal(q, 0.0), _constant(op, math.inf), _constant(op, math.nan))
+    edge = op.Where(op.Equal(q, 0.0), constant(op, math.inf), constant(op, math.nan))
     return op.Where(inside, op.Where(op.Equal(p, 0.0), zero, y), edge)
 
 
@@ -327,7 +304,7 @@ def ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
 def log_ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
     """log ndtr(x), accurate in both tails."""
     low = op.Less(x, -1.0)
-    left = op.Where(low, x, _constant(op, -1.0))
+    left = op.Where(low, x, constant(op, -1.0))
     scaled = _erfcx_positive(op, op.Mul(left, -_SQRT_HALF))
     left = op.Sub(op.Log(op.Mul(scaled, 0.5)), op.Mul(op.Mul(left, left), 0.5))
     right = log1p(op, op.Mul(erfc(op, op.Mul(x, _SQRT_HALF)), -0.5))
@@ -338,41 +315,41 @@ def log_ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
 def ndtri(op: OpBuilder, p: ir.Value) -> ir.Value:
     """The inverse of ndtr: infinite at 0 and 1, NaN beyond."""
     upper = op.Greater(p, 0.5)
-    tail = op.Where(upper, op.Sub(_constant(op, 1.0), p), p)
+    tail = op.Where(upper, op.Sub(constant(op, 1.0), p), p)
     q = op.Mul(tail, 2.0)
-    y = op.Mul(_inverse(op, op.Sub(_constant(op, 1.0), q), q), math.sqrt(2.0))
+    y = op.Mul(_inverse(op, op.Sub(constant(op, 1.0), q), q), math.sqrt(2.0))
     return op.Where(upper, y, op.Neg(y))
 
 
 # -- Bessel functions --------------------------------------------------------------------------------------------------
 
 
-def _bessel_scaled(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
+def bessel_scaled(op: OpBuilder, x: ir.Value, order: int) -> ir.Value:
     """exp(-|x|) I_order(|x|): its power series (DLMF 10.25.2), all terms positive, up to 8, a fitted tail beyond."""
     x = op.Abs(x)
     large = op.Greater(x, 8.0)
-    small = op.Where(large, _constant(op, 8.0), x)
+    small = op.Where(large, constant(op, 8.0), x)
     half = op.Mul(small, 0.5)
     terms = [1.0 / (math.factorial(k) * math.factorial(k + order)) for k in range(32)]
     series = op.Mul(polynomial(op, op.Mul(half, half), terms), op.Exp(op.Neg(small)))
     if order:
         series = op.Mul(series, half)
-    y = op.Where(large, x, _constant(op, 8.0))
-    inverse = op.Sub(op.Div(_constant(op, 16.0), y), 1.0)
-    tail = op.Div(polynomial(op, inverse, _I1_TAIL if order else _I0_TAIL), op.Sqrt(y))
+    y = op.Where(large, x, constant(op, 8.0))
+    inverse = op.Sub(op.Div(constant(op, 16.0), y), 1.0)
+    tail = op.Div(polynomial(op, inverse, I1_TAIL if order else I0_TAIL), op.Sqrt(y))
     return op.Where(large, tail, series)
 
 
 @in_double
 def i0e(op: OpBuilder, x: ir.Value) -> ir.Value:
     """exp(-|x|) I0(x)."""
-    return _bessel_scaled(op, x, 0)
+    return bessel_scaled(op, x, 0)
 
 
 @in_double
 def i1e(op: OpBuilder, x: ir.Value) -> ir.Value:
     """exp(-|x|) I1(x)."""
-    return op.Mul(op.Sign(x), _bessel_scaled(op, x, 1))
+    return op.Mul(op.Sign(x), bessel_scaled(op, x, 1))
 
 
 def _grown(op: OpBuilder, x: ir.Value, scaled: ir.Value) -> ir.Value:
@@ -393,7 +370,7 @@ def i0(op: OpBuilder, x: ir.Value) -> ir.Value:
 @in_double
 def i1(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The modified Bessel function I1."""
-    result = _grown(op, x, _bessel_scaled(op, x, 1))
+    result = _grown(op, x, bessel_scaled(op, x, 1))
     return op.Mul(op.Sign(x), result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,24 @@ _MORE_CASES: dict[str, list[Case]] = {
 # Their entries stand further down or in their family: PyTorch's are more than the row.
 _OWN = frozenset(("aten::relu", "aten::mish", "aten::hardswish", "aten::sign", "aten::sgn"))
 
+# In float64 PyTorch's own numbers of these are right to seven places only.
+_COARSE = frozenset(f"aten::special_{name}" for name in "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1".split())
+
+
+def _of_single(lower: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    @wraps(lower)
+    def lowered(op: OpBuilder, x: Operand) -> ir.Value:
+        if op.result.dtype == ir.DataType.DOUBLE:
+            raise UnsupportedOperator("PyTorch's float64 numbers of it are off by up to 3e-7; convert it in float32")
+        return lower(op, x)
+
+    return lowered
+
+
 for _row in ROWS:
     for _name in [name for name in _row.aten if name not in _OWN]:
-        aten.lower(_name, cases=_row_cases(_row, _name))(lower_row(_row))
+        _lower = lower_row(_row)
+        aten.lower(_name, cases=_row_cases(_row, _name))(_of_single(_lower) if _name in _COARSE else _lower)
 
 aten.lower(
     "aten::float_power",
@@ -330,3 +346,23 @@ def logit(op: OpBuilder, x: ir.Value, eps: float | None = None) -> ir.Value:
     if eps is not None:
         value = op.Clip(value, op.const(eps, value.dtype), op.const(1 - eps, value.dtype))
     return op.Log(op.Div(value, op.Sub(op.const(1.0, value.dtype), value)))
+
+
+@aten.lower(
+    "aten::nextafter",
+    cases=[
+        case(
+            torch.nextafter,
+            np.array(
+                [1, 1, -1, 0, 0, 1e-45, 1.1754944e-38, 3.4028235e38, np.inf, -np.inf, np.nan, 2, 4, -8, 0.1], np.float32
+            ),
+            np.array([2, 0, 0, 1, -1, 0, 0, np.inf, 0, 0, 1, 2, -9, 9, np.nan], np.float32),
+        ),
+        case(torch.nextafter, f32(50, low=-9.0, high=9.0), f32(50, low=-9.0, high=9.0), dynamic=True),
+    ],
+)
+def nextafter(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+    """The next float32 number towards another, by rounding of a double beside it."""
+    if op.result.dtype != ir.DataType.FLOAT:
+        raise UnsupportedOperator(f"nextafter of {op.result.dtype.name}: float32 alone is written")
+    return arithmetic.next_single(op, x, other)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32, f64
-from onnxport.opset_maps.lowerings import special
+from onnxport.opset_maps.cases import Case, case, f32, f64, i64
+from onnxport.opset_maps.lowerings import polynomials, special
+from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
+from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
 from onnxport.opset_maps.maps import aten
 
 
@@ -35,3 +38,60 @@ def polygamma(op: OpBuilder, n: int, x: ir.Value) -> ir.Value:
 def multigammaln(op: OpBuilder, x: ir.Value, p: int) -> ir.Value:
     """The sum of p log gammas."""
     return special.multigammaln(op, op.cast(x, op.result.dtype), p)
+
+
+_POLYNOMIALS = [
+    *polynomials.FAMILIES,
+    *(f"shifted_{name}" for name in polynomials.FAMILIES if name.startswith("chebyshev")),
+]
+
+
+def _polynomial_cases(name: str) -> list[Case]:
+    call = getattr(torch.special, name)
+    return [
+        case(call, f32(40, low=-1.5, high=2.0), i64(40, low=-1, high=12)),
+        case(call, f64(6, 1, low=-0.9), f64(3, low=0.0, high=40.0)),
+        case(lambda x: call(x, 3), f32(2, 3), dynamic=True),
+        case(lambda n: call(0.3, n), i64(4, low=0, high=9)),
+    ]
+
+
+@aten.lower(
+    *(f"aten::special_{name}" for name in _POLYNOMIALS),
+    cases=[item for name in _POLYNOMIALS for item in _polynomial_cases(name)],
+)
+def orthogonal_polynomial(op: OpBuilder, x: Operand, n: Operand) -> ir.Value:
+    """The recurrence of the polynomials, as far as the greatest degree."""
+    name = op.name.removeprefix("aten::special_").partition(".")[0]
+    value = to_dtype(op, x, op.result.dtype)
+    if name.startswith("shifted_"):
+        value = op.Sub(op.Add(value, value), 1.0)
+    degree = to_dtype(op, n, ir.DataType.INT64) if isinstance(n, ir.Value) else op.const(int(n))
+    return polynomials.orthogonal(op, polynomials.FAMILIES[name.removeprefix("shifted_")], value, degree)
+
+
+_GAMMA_EDGES = (
+    np.array([0, 0, 1, 0, np.inf, 1, np.inf, -1, 1, np.nan, 1e-3, 300, 300, 5], np.float32),
+    np.array([1, 0, 0, np.inf, 1, np.inf, np.inf, 1, -1, 1, 5, 290, 310, 1e30], np.float32),
+)
+
+
+@aten.lower(
+    "aten::igamma",
+    "aten::special_gammainc",
+    "aten::igammac",
+    "aten::special_gammaincc",
+    cases=[
+        item
+        for call in (torch.special.gammainc, torch.special.gammaincc)
+        for item in (
+            case(call, f32(200, low=0.05, high=30.0), f32(200, low=0.05, high=30.0), dynamic=True),
+            case(call, f64(40, 1, low=0.5, high=5.0), f64(9, low=0.05, high=30.0)),
+            case(call, *_GAMMA_EDGES),
+        )
+    ],
+)
+def incomplete_gamma(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
+    """A series below a + 1, a continued fraction above."""
+    write = igammac if "igammac" in op.name or "gammaincc" in op.name else igamma
+    return write(op, op.cast(x, op.result.dtype), op.cast(other, op.result.dtype))

@@ -10,8 +10,9 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32, i32
-from onnxport.opset_maps.lowerings import arithmetic, special
+from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.lowerings import arithmetic, bessel, special
+from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
 from onnxport.opset_maps.maps import tensorflow
 
 
@@ -31,6 +32,47 @@ def zeta(op: OpBuilder, x: ir.Value, q: ir.Value) -> ir.Value:
     at_pole = op.And(at_pole, op.Not(op.LessOrEqual(x, 1.0)))
     limit = op.Where(op.Equal(half, op.Floor(half)), op.const(np.inf, x.dtype), op.const(np.nan, x.dtype))
     return op.Where(at_pole, limit, special.zeta(op, x, q))
+
+
+_BESSEL = {
+    "BesselY0": bessel.bessel_y0,
+    "BesselY1": bessel.bessel_y1,
+    "BesselK0": bessel.k0,
+    "BesselK0e": bessel.k0e,
+    "BesselK1": bessel.k1,
+    "BesselK1e": bessel.k1e,
+}
+_EDGES = np.array([0.0, -1.0, -0.0, 1.0, 9.0], np.float32)
+
+
+def _bessel_cases(name: str) -> list[Case]:
+    call = getattr(tf.raw_ops, name)
+    return [case(lambda x: call(x=x), f32(20, low=0.01, high=20.0)), case(lambda x: call(x=x), _EDGES)]
+
+
+@tensorflow.lower(*_BESSEL, cases=[item for name in _BESSEL for item in _bessel_cases(name)])
+def bessel_from_zero(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """A Bessel function of positive numbers; below 0 the infinity that PyTorch's has at 0 alone."""
+    result = _BESSEL[op.name](op, x)
+    if op.name == "BesselY1":
+        result = op.Where(op.Equal(x, 0.0), op.const(np.nan, x.dtype), result)
+    infinity = -np.inf if op.name in ("BesselY0", "BesselY1") else np.inf
+    return op.Where(op.Less(x, 0.0), op.const(infinity, x.dtype), result)
+
+
+def _gamma_cases(call: Callable[[Any, Any], Any]) -> list[Case]:
+    edges = np.array([[0, 0, 1, 2, -1, 1], [1, 0, 0, 9, 1, -1]], np.float32)
+    return [case(call, f32(60, low=0.1, high=9.0), f32(60, low=0.1, high=9.0)), case(call, *edges)]
+
+
+@tensorflow.lower("Igamma", "Igammac", cases=[*_gamma_cases(tf.math.igamma), *_gamma_cases(tf.math.igammac)])
+def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
+    """A series below a + 1, a continued fraction above; NaN for a of 0, where PyTorch's have limits, but P(0, 0) is 0."""
+    nan, at_zero = op.const(np.nan, a.dtype), op.Equal(a, 0.0)
+    if op.name == "Igammac":
+        return op.Where(at_zero, nan, igammac(op, a, x))
+    lower = op.Where(at_zero, nan, igamma(op, a, x))
+    return op.Where(op.And(at_zero, op.Equal(x, 0.0)), op.const(0.0, a.dtype), lower)
 
 
 @tensorflow.lower(
