@@ -9,6 +9,8 @@ from typing import Any
 
 # The metadata key of the file.
 PRODUCED = "onnxport.outputs"
+# Methods whose results are several, by the results' names.
+SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
 # What `predict` is asked for the raw scores of classes that need not have a decision function, by their package.
 _RAW: dict[str, dict[str, Any]] = {
     "catboost": {"prediction_type": "RawFormulaVal"},

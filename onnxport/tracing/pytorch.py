@@ -222,12 +222,10 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
     specs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     values = recorded_inputs(program)
     leaves = example.leaves.values()
-    return all(
-        is_dynamic(size) or int(size) == given
-        for spec, leaf in zip(specs, leaves, strict=True)
-        if isinstance(leaf, torch.Tensor)
-        for size, given in zip(values[spec.arg.name].shape, leaf.shape, strict=True)
-    )
+    pairs = zip(specs, leaves, strict=True)
+    tensors = ((values[spec.arg.name], leaf) for spec, leaf in pairs if isinstance(leaf, torch.Tensor))
+    sizes = (pair for value, leaf in tensors for pair in zip(value.shape, leaf.shape, strict=True))
+    return all(is_dynamic(size) or int(size) == given for size, given in sizes)
 
 
 @contextmanager

@@ -96,12 +96,6 @@ def _local_error(model: ir.Model, value: ir.Value, expected: np.ndarray, known: 
     props = node.metadata_props
     place = [f"'{props[f'{PREFIX}module']}'"] if f"{PREFIX}module" in props else []
     place += [props[f"{PREFIX}source"]] if f"{PREFIX}source" in props else []
-    return Divergence(
-        node.name or "",
-        node.op_type,
-        value.name or "",
-        report.figures.max_abs if report.figures is not None else float("inf"),
-        report.figures.allowed if report.figures is not None else 0.0,
-        props.get(f"{PREFIX}op", ""),
-        ", ".join(place),
-    )
+    figures, source_op = report.figures, props.get(f"{PREFIX}op", "")
+    error, allowed = (figures.max_abs, figures.allowed) if figures is not None else (float("inf"), 0.0)
+    return Divergence(node.name or "", node.op_type, value.name or "", error, allowed, source_op, ", ".join(place))

@@ -86,15 +86,10 @@ def compare(
         )
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += _about_runtimes(parties)
-    return Report(
-        _side(left, source.title),
-        _side(right, converted.title),
-        tuple(report for _, report in ran),
-        tuple(dict.fromkeys(remarks)),
-        versions(source.framework, converted.framework),
-        divergent_node(parties, failed[0]) if failed else None,
-        _unloaded(right),
-    )
+    sides = (_side(left, source.title), _side(right, converted.title))
+    reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
+    divergence = divergent_node(parties, failed[0]) if failed else None
+    return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right))
 
 
 def _unloaded(runner: Runner) -> str:

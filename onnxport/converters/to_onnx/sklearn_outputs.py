@@ -13,13 +13,11 @@ from sklearn.utils import get_tags
 
 from onnxport.errors import InvalidInputError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.outputs import Output, raw_scores
+from onnxport.graph.outputs import SEVERAL, Output, raw_scores
 from onnxport.graph.rows import plain
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 
-# Methods whose results are several, by the results' names.
-_SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
 # Methods of the map that are an estimator's method with an option, and that method.
 VARIANTS = {"predict_std": "predict", "raw_scores": "predict"}
 # Methods of a pipeline's last step that scikit-learn's Pipeline does not hand on, and that one asks of it all the same.
@@ -183,7 +181,7 @@ def _outputs_of_method(model: BaseEstimator, method: str, title: str) -> list[Ou
         raise InvalidInputError(f"{type(model).__name__} has no raw scores of XGBoost, LightGBM or CatBoost")
     if not hasattr(model, wanted) and not (wanted in PIPED and hasattr(_last(model), wanted)):
         raise InvalidInputError(f"{type(model).__name__} has no method {method!r}")
-    names: Sequence[Any] = _SEVERAL.get(method, ())
+    names: Sequence[Any] = SEVERAL.get(method, ())
     if method == "decision_path" and hasattr(model, "estimators_"):
         names = ("indicator", "n_nodes_ptr")
     if method in ("predict_proba", "predict_log_proba"):

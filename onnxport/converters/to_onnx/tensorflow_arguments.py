@@ -43,11 +43,9 @@ def _definition(node: Any) -> _Definition:
         implied: set[str] = set()
         for item in (*proto.input_arg, *proto.output_arg):
             implied.update((item.type_attr, item.number_attr, item.type_list_attr))
-        result = _definitions[node.type] = _Definition(
-            tuple(item.number_attr or item.type_list_attr or None for item in proto.input_arg),
-            frozenset(implied),
-            {item.name: decode(item.default_value) for item in proto.attr if item.HasField("default_value")},
-        )
+        arguments = tuple(item.number_attr or item.type_list_attr or None for item in proto.input_arg)
+        defaults = {item.name: decode(item.default_value) for item in proto.attr if item.HasField("default_value")}
+        result = _definitions[node.type] = _Definition(arguments, frozenset(implied), defaults)
     return result
 
 

@@ -20,14 +20,8 @@ _MISCONVERTED = {
     ("GroupNormalization", 21): "from opset 21 on its scale and bias have a value a channel, before one a group"
 }
 # Values of an attribute that came after the attribute itself: by operator, attribute and value, the version.
-_LATER_VALUES = {
-    ("Pad", "mode", "wrap"): 19,
-    ("ScatterElements", "reduction", "max"): 18,
-    ("ScatterElements", "reduction", "min"): 18,
-    ("ScatterND", "reduction", "max"): 18,
-    ("ScatterND", "reduction", "min"): 18,
-    ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric"): 19,
-}
+_LATER_VALUES = {"Pad.mode=wrap": 19, "Resize.coordinate_transformation_mode=half_pixel_symmetric": 19}
+_LATER_VALUES |= {f"{op}.reduction={word}": 18 for op in ("ScatterElements", "ScatterND") for word in ("max", "min")}
 
 
 def same_form(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema) -> bool:
@@ -99,7 +93,7 @@ def unlike(node: ir.Node, old: defs.OpSchema, new: defs.OpSchema | None) -> str:
         return _MISCONVERTED[node.op_type, later]
     for name, item in node.attributes.items():
         value = "" if item.is_ref() or item.type != ir.AttributeType.STRING else item.as_string()
-        since = _LATER_VALUES.get((node.op_type, name, value), 0)
+        since = _LATER_VALUES.get(f"{node.op_type}.{name}={value}", 0)
         if new.since_version < since:
             return f"{name}={value!r} exists from opset {since} on"
     for index, operand in enumerate(node.inputs):

@@ -44,12 +44,9 @@ class Defect:
         return self.applies is None or self.applies(node)
 
     def _values(self, node: ir.Node) -> list[ir.Value]:
-        given: Sequence[ir.Value | None] = (
-            (*node.inputs, *node.outputs)
-            if self.operands is None
-            else [node.inputs[index] for index in self.operands if index < len(node.inputs)]
-        )
-        return [value for value in given if value is not None]
+        if self.operands is None:
+            return [value for value in (*node.inputs, *node.outputs) if value is not None]
+        return [value for index in self.operands if (value := optional(node, index)) is not None]
 
 
 def operand(node: ir.Node, index: int) -> ir.Value:

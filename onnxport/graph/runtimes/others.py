@@ -13,22 +13,16 @@ from onnxport.graph.runtimes.whole_numbers import clip
 
 _T = ir.DataType
 _BOOL = frozenset({_T.BOOL})
-# Types of OneHot's indices, depth and values that onnxruntime has a kernel for (1.21 to 1.31).
-_ONE_HOT = frozenset(
-    {
-        (_T.INT64, _T.INT64, _T.INT64),
-        (_T.FLOAT, _T.INT64, _T.INT64),
-        (_T.INT64, _T.INT64, _T.STRING),
-        (_T.FLOAT, _T.INT64, _T.STRING),
-        (_T.FLOAT, _T.FLOAT, _T.FLOAT),
-        (_T.INT64, _T.FLOAT, _T.INT32),
-        (_T.INT64, _T.INT64, _T.FLOAT),
-        (_T.INT32, _T.INT32, _T.FLOAT),
-        (_T.INT32, _T.FLOAT, _T.FLOAT),
-        (_T.INT64, _T.FLOAT, _T.FLOAT),
-        (_T.INT64, _T.INT32, _T.FLOAT),
-    }
-)
+# By types of OneHot's indices and depth, those of the values that onnxruntime has a kernel for (1.21 to 1.31).
+_ONE_HOT: dict[tuple[ir.DataType | None, ...], tuple[ir.DataType, ...]] = {
+    (_T.INT64, _T.INT64): (_T.INT64, _T.STRING, _T.FLOAT),
+    (_T.FLOAT, _T.INT64): (_T.INT64, _T.STRING),
+    (_T.FLOAT, _T.FLOAT): (_T.FLOAT,),
+    (_T.INT64, _T.FLOAT): (_T.INT32, _T.FLOAT),
+    (_T.INT32, _T.INT32): (_T.FLOAT,),
+    (_T.INT32, _T.FLOAT): (_T.FLOAT,),
+    (_T.INT64, _T.INT32): (_T.FLOAT,),
+}
 _RESIZED = frozenset({_T.FLOAT, _T.FLOAT16, _T.BFLOAT16, _T.INT32, _T.INT8, _T.UINT8})
 
 
@@ -87,7 +81,7 @@ def one_hot(op: OpBuilder, node: ir.Node) -> Written:
 
 def _has_no_one_hot(node: ir.Node) -> bool:
     kinds = tuple(_T.FLOAT if item.dtype == _T.FLOAT16 else item.dtype for item in node.inputs if item is not None)
-    return None not in kinds and kinds not in _ONE_HOT
+    return None not in kinds and kinds[2] not in _ONE_HOT.get(kinds[:2], ())
 
 
 def gemm_of_integers(op: OpBuilder, node: ir.Node) -> Written:

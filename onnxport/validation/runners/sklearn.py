@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph import rows
-from onnxport.graph.outputs import Output
+from onnxport.graph.outputs import SEVERAL, Output
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners.base import Binding, Example, InputSpec, Outputs, Runner
 from onnxport.validation.runners.sklearn_arithmetic import moved, numerics_of
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 # By the output's name, results of methods that give several, in scikit-learn's order.
+_RESULTS = {**SEVERAL, "transform": ("x", "y")}
 _SEVERAL: dict[str, tuple[str, int | None]] = {
-    f"{method}_{result}": (method, index)
-    for method, results in (
-        ("kneighbors", ("distances", "indices")),
-        ("radius_neighbors", ("distances", "indices")),
-        ("transform", ("x", "y")),
-    )
-    for index, result in enumerate(results)
+    f"{method}_{name}": (method, index) for method, names in _RESULTS.items() for index, name in enumerate(names)
 }
 # A move that float64 shows and float32 does not.
 _BLIND = 2.0**-35
