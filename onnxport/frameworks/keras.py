@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import Any
 
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Framework, Lazy, SourceKind
 
@@ -15,6 +16,16 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool, allow_code: bool) 
     import_module("onnxport.opset_maps.from_onnx.keras.primitives")
     model: object = _load(path, allow_pickle=allow_pickle, allow_code=allow_code)
     return model
+
+
+def input_structure(model: object) -> Any:
+    """How a functional or built sequential model takes its inputs; None for any other."""
+    from keras import Sequential
+
+    if isinstance(model, Sequential):
+        inner = getattr(model, "_functional", None)
+        return None if inner is None else input_structure(inner)
+    return getattr(model, "_inputs_struct", None)
 
 
 FRAMEWORK = Framework(

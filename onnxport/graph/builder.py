@@ -23,6 +23,7 @@ from onnxport.graph.result_types import Dim, Expected, refined_shape, set_types_
 
 # What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
 Operand = ir.Value | Constant | None
+Operands = Sequence[ir.Value | None]
 Result = Any  # ir.Value, or a tuple of them for a node with several outputs
 
 
@@ -112,13 +113,7 @@ class OpBuilder:
         return item if convert is None else convert(self)
 
     def _make(
-        self,
-        op_type: str,
-        operands: Sequence[ir.Value | None],
-        attrs: Sequence[ir.Attr],
-        domain: str,
-        count: int,
-        name: str | None,
+        self, op_type: str, operands: Operands, attrs: Sequence[ir.Attr], domain: str, count: int, name: str | None
     ) -> ir.Node:
         while operands and operands[-1] is None:
             operands = operands[:-1]
@@ -130,16 +125,10 @@ class OpBuilder:
         return ir.Node(domain, op_type, operands, attrs, outputs=values, name=base, metadata_props=props)
 
     def _custom_node(
-        self,
-        op_type: str,
-        inputs: Sequence[Operand],
-        domain: str,
-        count: int,
-        name: str | None,
-        attributes: dict[str, Any],
+        self, op_type: str, inputs: Sequence[Operand], domain: str, count: int, name: str | None, given: dict[str, Any]
     ) -> Result:
         operands = [item if isinstance(item, ir.Value) or item is None else self.const(item) for item in inputs]
-        attrs = [ir._convenience.convert_attribute(key, item) for key, item in attributes.items() if item is not None]
+        attrs = [ir._convenience.convert_attribute(key, item) for key, item in given.items() if item is not None]
         node = self._make(op_type, operands, attrs, domain, count, name)
         self._state.domains.setdefault(domain, 1)
         self.nodes.append(node)

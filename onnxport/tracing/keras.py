@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
+from onnxport.frameworks.keras import input_structure
 from onnxport.graph.names import positional
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 from onnxport.tracing.trust.keras import check_file, check_weights
@@ -79,13 +80,6 @@ def backend() -> str:
     return name
 
 
-def _input_structure(model: keras.Layer) -> Any:
-    if isinstance(model, keras.Sequential):
-        inner = getattr(model, "_functional", None)
-        return _input_structure(inner) if inner is not None else None
-    return getattr(model, "_inputs_struct", None)
-
-
 def trace(
     model: keras.Layer,
     *,
@@ -106,7 +100,7 @@ def trace(
     from onnxport.tracing.tensorflow_functions import of_concrete
     from onnxport.tracing.tensorflow_program import renamed
 
-    structure = _input_structure(model)
+    structure = input_structure(model)
     names: list[str] | None
     results: list[str] | None
     if structure is not None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx.defs import OpSchema
 
 from onnxport.converters.from_onnx.blame import blame, bounded, label, title
 from onnxport.converters.from_onnx.inference import inferred
@@ -187,9 +188,7 @@ class Walk:
         results = self.xp.defer(chain, tensors, node.outputs, waiting[-1][1])
         return results if isinstance(results, tuple) else (results,)
 
-    def _context(
-        self, node: ir.Node, schema: onnx.defs.OpSchema | None, operands: list[Operand], opset: int
-    ) -> Context:
+    def _context(self, node: ir.Node, schema: OpSchema | None, operands: list[Operand], opset: int) -> Context:
         outputs = list(node.outputs)
         while outputs and not outputs[-1].name:
             outputs.pop()
@@ -272,7 +271,7 @@ class Walk:
         function: ir.Function,
         operands: list[Operand],
         frame: _Frame,
-        schema: onnx.defs.OpSchema | None = None,
+        schema: OpSchema | None = None,
     ) -> list[Operand]:
         given = (item for item in function.attributes.values() if item.value is not None)
         attributes = {item.name: self._attribute(item, frame) for item in given}
@@ -284,12 +283,7 @@ class Walk:
         return self.graph(function, operands, inner)
 
     def _schema_body(
-        self,
-        node: ir.Node,
-        declared: onnx.defs.OpSchema | None,
-        operands: list[Operand],
-        attributes: dict[str, Any],
-        opset: int,
+        self, node: ir.Node, declared: OpSchema | None, operands: list[Operand], attributes: dict[str, Any], opset: int
     ) -> ir.Function | None:
         if declared is None:
             return None
@@ -365,7 +359,7 @@ def _foldable(operand: Operand) -> bool:
     return not ir.DataType(tensor.dtype).is_floating_point() and tensor.size <= folding.MAX_ELEMENTS
 
 
-def _defaults(schema: onnx.defs.OpSchema) -> dict[str, Any]:
+def _defaults(schema: OpSchema) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, item in schema.attributes.items():
         if item.default_value is not None and item.default_value.type:
@@ -382,7 +376,7 @@ def _text_decoded(value: object) -> Any:
     return value
 
 
-def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: onnx.defs.OpSchema | None) -> dict[str, Any]:
+def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: OpSchema | None) -> dict[str, Any]:
     """Attributes as keyword arguments: the schema's defaults filled in, what the function does not know refused."""
     form = signature(entry.function)
     defaults = _defaults(schema) if schema is not None else {}

@@ -144,13 +144,7 @@ _SCATTERED = {
 
 
 def write_back(
-    op: OpBuilder,
-    name: str,
-    base: ir.Value,
-    new: ir.Value,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    index: int | None,
+    op: OpBuilder, name: str, base: ir.Value, new: ir.Value, args: list[Any], kwargs: dict[str, Any], index: int | None
 ) -> ir.Value:
     """The value of `base` after its view was set to `new`.
 

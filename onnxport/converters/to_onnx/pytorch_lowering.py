@@ -42,6 +42,9 @@ _DROPPED = frozenset(
 # They go by where elements lie in memory.
 _STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize"))
 
+# What stands for the nodes of a graph that are lowered.
+Env = dict[torch.fx.Node, Any]
+
 
 class Lowering:
     """The lowering of one traced program into one builder; `refused` has the operators and buffers without a form."""
@@ -72,7 +75,7 @@ class Lowering:
         graph = module.graph
         tracked = any(node.op == "call_function" and aliases.mutates(node.target) for node in graph.nodes)
         main = module is self._program.graph_module
-        env: dict[torch.fx.Node, Any] = {}
+        env: Env = {}
         given = iter(arguments)
         results: list[Any] = []
         placeholders: list[tuple[torch.fx.Node, Ref]] = []
@@ -127,7 +130,7 @@ class Lowering:
             raise MapEntryError(f"{type(target).__name__} is no graph that can be lowered")
         return self.run(op, target, args)
 
-    def _node(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
+    def _node(self, op: OpBuilder, node: torch.fx.Node, env: Env, tracked: bool) -> Any:
         target = node.target
         if target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
             return self._item(op, node, env, tracked)
@@ -152,7 +155,7 @@ class Lowering:
         result = self._lower(op, node, name, args, kwargs, source)
         return _owned(result) if tracked else result
 
-    def _item(self, op: OpBuilder, node: torch.fx.Node, env: dict[torch.fx.Node, Any], tracked: bool) -> Any:
+    def _item(self, op: OpBuilder, node: torch.fx.Node, env: Env, tracked: bool) -> Any:
         origin, index = node.args
         item = env[origin][index]
         if not tracked or not aliases.is_view(origin):
@@ -164,7 +167,7 @@ class Lowering:
         return parent.view(lambda value: relower(value)[index], self._writer(op, origin, env, source, index))
 
     def _relower(
-        self, op: OpBuilder, node: torch.fx.Node, name: str, env: dict[torch.fx.Node, Any], source: Source
+        self, op: OpBuilder, node: torch.fx.Node, name: str, env: Env, source: Source
     ) -> Callable[[ir.Value], Any]:
         def again(value: ir.Value) -> Any:
             args, kwargs = _arguments(node, env)
@@ -173,12 +176,7 @@ class Lowering:
         return again
 
     def _writer(
-        self,
-        op: OpBuilder,
-        node: torch.fx.Node,
-        env: dict[torch.fx.Node, Any],
-        source: Source,
-        index: int | None = None,
+        self, op: OpBuilder, node: torch.fx.Node, env: Env, source: Source, index: int | None = None
     ) -> Callable[[ir.Value, ir.Value], ir.Value]:
         def write(base: ir.Value, new: ir.Value) -> ir.Value:
             args, kwargs = _arguments(node, env)
@@ -190,13 +188,7 @@ class Lowering:
         return write
 
     def _in_place(
-        self,
-        op: OpBuilder,
-        node: torch.fx.Node,
-        name: str,
-        env: dict[torch.fx.Node, Any],
-        source: Source,
-        written: tuple[int, ...],
+        self, op: OpBuilder, node: torch.fx.Node, name: str, env: Env, source: Source, written: tuple[int, ...]
     ) -> Any:
         if written != (0,):
             raise Inexpressible(f"{name} writes to other arguments than its first")
@@ -208,7 +200,7 @@ class Lowering:
         ref.write(result, source)
         return ref
 
-    def _check_hidden_state(self, node: torch.fx.Node, env: dict[torch.fx.Node, Any], source: Source) -> None:
+    def _check_hidden_state(self, node: torch.fx.Node, env: Env, source: Source) -> None:
         args = (*node.args, *[None] * 6)
         running_mean, training = args[3], args[5]
         mean = env.get(running_mean) if isinstance(running_mean, torch.fx.Node) else None
@@ -314,13 +306,13 @@ def _owned(result: Any) -> Any:
     return result
 
 
-def _arguments(node: torch.fx.Node, env: dict[torch.fx.Node, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(node: torch.fx.Node, env: Env) -> tuple[list[Any], dict[str, Any]]:
     args = [_argument(item, env) for item in node.args]
     kwargs = {key: _argument(item, env) for key, item in node.kwargs.items() if key not in _DROPPED_ARGUMENTS}
     return args, kwargs
 
 
-def _argument(item: Any, env: dict[torch.fx.Node, Any]) -> Any:
+def _argument(item: Any, env: Env) -> Any:
     if isinstance(item, torch.fx.Node):
         result = env[item]
         if isinstance(result, Ref):

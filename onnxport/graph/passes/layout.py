@@ -10,6 +10,7 @@ from onnx_ir.passes import InPlacePass, PassResult
 
 from onnxport.graph.names import NameAuthority
 from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+from onnxport.graph.result_types import Dim
 
 _UNARY = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
@@ -170,17 +171,12 @@ class _Walk:
             return None
         return self._before(node, "Transpose", [value], new, ir.AttrInt64s("perm", order))
 
-    def _reshaped(self, node: ir.Node, value: ir.Value, shape: Sequence[int | ir.SymbolicDim]) -> ir.Value:
+    def _reshaped(self, node: ir.Node, value: ir.Value, shape: Sequence[Dim]) -> ir.Value:
         sizes = self._constant([size if isinstance(size, int) else -1 for size in shape])
         return self._before(node, "Reshape", [value, sizes], shape)
 
     def _before(
-        self,
-        node: ir.Node,
-        op_type: str,
-        inputs: Sequence[ir.Value],
-        shape: Iterable[int | ir.SymbolicDim],
-        *attributes: ir.Attr,
+        self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value], shape: Iterable[Dim], *attributes: ir.Attr
     ) -> ir.Value:
         """The result of another node, written before `node`."""
         name = self.names.unique(f"{node.name}/aligned")

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from onnxport.errors import InvalidInputError
+from onnxport.frameworks.keras import input_structure
 from onnxport.validation.runners.base import Binding, Example, Outputs, top_level
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 
@@ -110,14 +111,6 @@ def _functional_leaves(
         if len(leaves) == len(names):
             return list(leaves)
     raise InvalidInputError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given")
-
-
-def input_structure(model: keras.Layer) -> Any:
-    """How a functional or built sequential model takes its inputs; None for any other."""
-    if isinstance(model, keras.Sequential):
-        inner = getattr(model, "_functional", None)
-        return input_structure(inner) if inner is not None else None
-    return getattr(model, "_inputs_struct", None)
 
 
 def _infer(model: keras.Layer, *args: object, **kwargs: object) -> Any:
