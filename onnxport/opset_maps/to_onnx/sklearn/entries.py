@@ -18,10 +18,15 @@ def cases(maker: Callable[..., object], names: str, *variants: dict[str, Any], r
     for name in names.split():
         for index, options in enumerate(variants or ({},)):
             make = partial(maker, name, **options)
-            examples.append(built(make, rows or f64(7, 4), dynamic=index == 0, name=str(options)))
+            examples.append(built(make, rows or f64(7, 4), name=str(options)))
             if index == 0:
                 examples.append(built(make, replace(rows, dtype="float32") if rows else f32(7, 4)))
     return examples
+
+
+def given(rows: Any, maker: Callable[..., object], *variants: dict[str, Any]) -> list[Case]:
+    """Cases of a maker's estimators in several configurations, on the same rows."""
+    return [built(partial(maker, **options), rows, name=str(options)) for options in variants]
 
 
 def lower(names: str, *evidence: Case | Iterable[Case]) -> Callable[[Function], Function]:

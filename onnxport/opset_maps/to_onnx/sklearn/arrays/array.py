@@ -238,28 +238,22 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, key: object) -> Array:
         """Basic indexing, and one integer or boolean index array."""
         keys = list(key) if isinstance(key, tuple) else [key]
-        plain = sum(item is not None and item is not Ellipsis for item in keys)
-        if Ellipsis in [item if item is Ellipsis else None for item in keys]:
-            place = next(i for i, item in enumerate(keys) if item is Ellipsis)
-            keys[place : place + 1] = [slice(None)] * (self.ndim - plain)
+        rest = next((place for place, item in enumerate(keys) if item is Ellipsis), None)
+        if rest is not None:
+            others = sum(item is not None for item in keys) - 1
+            keys[rest : rest + 1] = [slice(None)] * (self.ndim - others)
         value, axis = self.value, 0
         fresh: list[int] = []
-        for place, item in enumerate(keys):
+        for item in keys:
             if item is None:
-                fresh.append(place)
-                continue
-            if isinstance(item, slice):
-                value = _sliced(self.op, value, item, axis)
+                fresh.append(axis + len(fresh))
             elif isinstance(item, (int, np.integer)):
-                value = self.op.Gather(value, np.int64(item), axis=axis)
-                continue  # the axis is gone
+                value = self.op.Gather(value, np.int64(item), axis=axis)  # the axis is gone
             else:
-                value = self.op.Gather(value, _index(self.op, item), axis=axis)
-            axis += 1
-        if fresh:
-            before = [sum(isinstance(item, (int, np.integer)) for item in keys[:place]) for place in fresh]
-            value = self.op.Unsqueeze(value, self.op.axes(*(f - b for f, b in zip(fresh, before, strict=True))))
-        return self.of(value)
+                is_slice = isinstance(item, slice)
+                value = _sliced(self.op, value, item, axis) if is_slice else _gathered(self.op, value, item, axis)
+                axis += 1
+        return self.of(self.op.Unsqueeze(value, self.op.axes(*fresh)) if fresh else value)
 
     def __setitem__(self, key: object, item: object) -> None:
         """Writes whole columns: x[:, i] = ..., x[:, [i, j]] = ..., or where a mask of the same shape is true."""
@@ -306,13 +300,13 @@ def _sliced(op: OpBuilder, value: ir.Value, item: slice, axis: int) -> ir.Value:
     return op.Slice(value, [start], [stop], [axis], [step])
 
 
-def _index(op: OpBuilder, item: object) -> ir.Value:
+def _gathered(op: OpBuilder, value: ir.Value, item: object, axis: int) -> ir.Value:
     if isinstance(item, Array):
         if item.dtype == bool:
             raise UnsupportedOperator("rows are chosen by their values: the number of rows would change")
-        return op.cast(item.value, _INT64)
+        return op.Gather(value, op.cast(item.value, _INT64), axis=axis)
     array = np.asarray(item)
-    return op.const(np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64))
+    return op.Gather(value, np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64), axis=axis)
 
 
 def one_value(x: object) -> Any:

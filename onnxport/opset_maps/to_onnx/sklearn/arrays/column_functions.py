@@ -29,10 +29,6 @@ def size_of(x: Array, axis: int) -> int:
     return int(size)
 
 
-def _present(x: Array) -> Array:
-    return ~np.isnan(x)
-
-
 def _zeros_for_missing(x: Array) -> Array:
     return np.where(np.isnan(x), x.dtype.type(0), x)
 
@@ -46,7 +42,7 @@ def _nansum(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
 def _nanmean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     if x.dtype.kind != "f":
         return np.mean(x, axis=axis, keepdims=keepdims)
-    return _nansum(x, axis, keepdims) / np.sum(_present(x).astype(x.dtype), axis=axis, keepdims=keepdims)
+    return _nansum(x, axis, keepdims) / np.sum((~np.isnan(x)).astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanvar)
@@ -54,7 +50,7 @@ def _nanvar(x: Array, axis: Axis = None, ddof: int = 0, keepdims: bool = False) 
     if x.dtype.kind != "f":
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
     gap = _zeros_for_missing(x - _nanmean(x, axis, keepdims=True))
-    free = np.sum(_present(x).astype(x.dtype), axis=axis, keepdims=keepdims) - x.dtype.type(ddof)
+    free = np.sum((~np.isnan(x)).astype(x.dtype), axis=axis, keepdims=keepdims) - x.dtype.type(ddof)
     variance = np.sum(gap * gap, axis=axis, keepdims=keepdims) / free
     return np.where(free > 0, variance, x.dtype.type(np.nan))
 
@@ -69,7 +65,7 @@ def _extreme_of_those_there(extreme: Callable[..., Any], nothing: float) -> Call
         if x.dtype.kind != "f":
             return extreme(x, axis=axis, keepdims=keepdims)
         result = extreme(np.where(np.isnan(x), x.dtype.type(nothing), x), axis=axis, keepdims=keepdims)
-        return np.where(np.any(_present(x), axis=axis, keepdims=keepdims), result, x.dtype.type(np.nan))
+        return np.where(np.any(~np.isnan(x), axis=axis, keepdims=keepdims), result, x.dtype.type(np.nan))
 
     return lower
 

@@ -77,6 +77,16 @@ _NODES = (
 ).split()
 
 
+_FLOAT_NODES = "tan=Tan arcsin=Asin arccos=Acos arctan=Atan arcsinh=Asinh arccosh=Acosh arctanh=Atanh".split()
+# What has NumPy's or SciPy's own name among the lowerings.
+_OWN_NAMES = {
+    arithmetic: "square exp2 log2 log10 logaddexp hypot fmax fmin not_equal isnan isinf isfinite xlogy",
+    compositions: "expm1 log1p",
+    special: "erf erfc erfcx erfinv log_ndtr xlog1py entr ndtr ndtri",
+    trigonometry: "sinh cosh",
+}
+
+
 def _bitwise(operator: str) -> Function:
     return lambda op, *values: arithmetic.bitwise(op, operator, *values)
 
@@ -88,6 +98,8 @@ def _but_whole_numbers(operator: str) -> Function:
 # By name, on operands of the loop's type.
 UFUNCS: dict[str, Function] = {
     **{name: _node(operator) for name, _, operator in (pair.partition("=") for pair in _NODES)},
+    **{name: _known_in_float(operator) for name, _, operator in (pair.partition("=") for pair in _FLOAT_NODES)},
+    **{name: getattr(module, name) for module, names in _OWN_NAMES.items() for name in names.split()},
     "floor_divide": arithmetic.floor_div,
     "remainder": arithmetic.floor_mod,
     "fmod": arithmetic.trunc_mod,
@@ -95,28 +107,11 @@ UFUNCS: dict[str, Function] = {
     "positive": lambda op, x: x,
     "absolute": lambda op, x: x if x.dtype == ir.DataType.BOOL else op.Abs(x),
     "sign": lambda op, x: op.Sign(x),
-    "square": arithmetic.square,
     "conjugate": lambda op, x: x,
     "signbit": arithmetic.is_negative,
     "copysign": lambda op, x, y: op.Where(arithmetic.is_negative(op, y), op.Neg(op.Abs(x)), op.Abs(x)),
-    "exp2": arithmetic.exp2,
     "exp10": lambda op, x: op.Pow(op.const(10.0, x.dtype), x),
-    "expm1": compositions.expm1,
-    "log2": arithmetic.log2,
-    "log10": arithmetic.log10,
-    "log1p": compositions.log1p,
-    "logaddexp": arithmetic.logaddexp,
-    **{
-        name: _known_in_float(operator)
-        for name, operator in (
-            *(("tan", "Tan"), ("arcsin", "Asin"), ("arccos", "Acos"), ("arctan", "Atan")),
-            *(("arcsinh", "Asinh"), ("arccosh", "Acosh"), ("arctanh", "Atanh")),
-        )
-    },
     "arctan2": trigonometry.atan2,
-    "sinh": trigonometry.sinh,
-    "cosh": trigonometry.cosh,
-    "hypot": arithmetic.hypot,
     **dict.fromkeys(("deg2rad", "radians"), lambda op, x: op.Mul(x, float(np.pi / 180))),
     **dict.fromkeys(("rad2deg", "degrees"), lambda op, x: op.Mul(x, float(180 / np.pi))),
     "cbrt": _cube_root,
@@ -124,14 +119,8 @@ UFUNCS: dict[str, Function] = {
     "float_power": _power,
     "maximum": lambda op, x, y: op.Max(x, y),
     "minimum": lambda op, x, y: op.Min(x, y),
-    "fmax": arithmetic.fmax,
-    "fmin": arithmetic.fmin,
-    "not_equal": arithmetic.not_equal,
     **{f"bitwise_{operator.lower()}": _bitwise(operator) for operator in ("And", "Or", "Xor")},
     "invert": _bitwise("Not"),
-    "isnan": arithmetic.isnan,
-    "isinf": arithmetic.isinf,
-    "isfinite": arithmetic.isfinite,
     "floor": _but_whole_numbers("Floor"),
     "ceil": _but_whole_numbers("Ceil"),
     "trunc": lambda op, x: x if x.dtype == ir.DataType.BOOL else arithmetic.trunc(op, x),
@@ -140,16 +129,6 @@ UFUNCS: dict[str, Function] = {
     "expit": _expit,
     "logit": lambda op, x: op.Log(op.Div(x, op.Sub(op.const(1.0, x.dtype), x))),
     "log_expit": _log_expit,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "erfcx": special.erfcx,
-    "erfinv": special.erfinv,
-    "log_ndtr": special.log_ndtr,
     "gammaln": special.lgamma,
     "psi": special.digamma,
-    "xlogy": arithmetic.xlogy,
-    "xlog1py": special.xlog1py,
-    "entr": special.entr,
-    "ndtr": special.ndtr,
-    "ndtri": special.ndtri,
 }

@@ -22,10 +22,9 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
-from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import ROWS, Examples, Library, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, logsumexp, softmax, take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees import tree_ensemble
@@ -243,39 +242,32 @@ class _CatBoost(Library):
 
 _classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _CatBoost()
 _with_gaps = partial(_FITTED.with_gaps, columns=2)
+_GROUPS = {"group_id": np.repeat(range(12), 10)}
 _TWO_LABELS = partial(_FITTED.of_two_labels, loss_function="MultiLogloss")
 
 _LIBRARY.register(
     predictions=[
-        built(lambda: _with_gaps("Regressor", quantity()), rows_with_gaps()),
-        built(lambda: _with_gaps("Regressor", quantity(), nan_mode="Max"), rows_with_gaps()),
+        *given(rows_with_gaps(), partial(_with_gaps, "Regressor", quantity()), {}, {"nan_mode": "Max"}),
         built(lambda: _regressor(grow_policy="Lossguide"), ROWS),
         built(lambda: _with_gaps("Regressor", quantity(), grow_policy="Depthwise"), rows_with_gaps()),
-        built(lambda: _regressor(loss_function="Poisson", positive=True), ROWS),
-        built(lambda: _regressor(loss_function="RMSEWithUncertainty"), ROWS),
-        built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), ROWS),
-        built(
-            lambda: _FITTED.fitted(
-                "Ranker", target(), loss_function="QueryRMSE", fit={"group_id": np.repeat(range(12), 10)}
-            ),
-            ROWS,
+        *given(
+            ROWS, _regressor, {"loss_function": "Poisson", "positive": True}, {"loss_function": "RMSEWithUncertainty"}
         ),
+        built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), ROWS),
+        built(lambda: _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit=_GROUPS), ROWS),
     ],
     probabilities=[
         built(lambda: _with_gaps("Classifier", target(2)), rows_with_gaps()),
-        built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
-        built(lambda: _classifier(grow_policy="Lossguide"), ROWS),
+        *given(ROWS, _classifier, {"loss_function": "MultiClassOneVsAll"}, {"grow_policy": "Lossguide"}),
         built(_TWO_LABELS, ROWS),
     ],
     labels=[
-        built(lambda: _classifier(text=True), ROWS, dynamic=True),
+        built(lambda: _classifier(text=True), ROWS),
         built(lambda: _classifier(classes=2), rows_with_gaps()),
         built(_TWO_LABELS, ROWS),
     ],
 )
 lower(
     "catboost.CatBoostClassifier.predict_log_proba",
-    built(_classifier, ROWS, dynamic=True),
-    built(lambda: _classifier(classes=2), ROWS),
-    built(lambda: _classifier(loss_function="MultiClassOneVsAll"), ROWS),
+    given(ROWS, _classifier, {}, {"classes": 2}, {"loss_function": "MultiClassOneVsAll"}),
 )(_LIBRARY.log_probabilities)

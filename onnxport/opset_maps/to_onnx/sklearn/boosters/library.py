@@ -1,19 +1,92 @@
-"""What the gradient boosting libraries share: from the sums of trees to scores, predictions, probabilities and labels."""
+"""What the gradient boosting libraries share: from the sums of trees to scores, predictions, probabilities and labels.
+
+And small fitted estimators of them for the entries' cases: seeded data, the same each time.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, built, f32
+from onnxport.opset_maps.cases import Case, built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
+
+ROWS = f64(20, 4)
+
+
+def rows_with_gaps(*, zeros: bool = False) -> np.ndarray:
+    """Rows in which some numbers are missing, and with `zeros` some are 0."""
+    rows = np.random.default_rng(2).normal(size=(20, 4))
+    rows[::3, 1] = rows[1::4, 0] = np.nan
+    if zeros:
+        rows[::5, 2] = 0
+    return rows
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Fits small estimators of one library.
+
+    Attributes:
+        package: the library's package.
+        prefix: what the names of its estimators begin with.
+        options: what keeps an estimator small.
+    """
+
+    package: str
+    prefix: str
+    options: Mapping[str, Any]
+
+    def fitted(
+        self,
+        name: str,
+        y: np.ndarray,
+        *,
+        x: np.ndarray | None = None,
+        fit: Mapping[str, Any] | None = None,
+        **options: object,
+    ) -> Any:
+        """An estimator fitted on `data()` or x, with arguments of its `fit`."""
+        kind = getattr(import_module(self.package), self.prefix + name)
+        return kind(**{**self.options, **options}).fit(data() if x is None else x, y, **fit or {})
+
+    def classifier(self, name: str = "Classifier", *, classes: int = 3, text: bool = False, **options: object) -> Any:
+        """A classifier of `target()`."""
+        return self.fitted(name, target(classes, text=text), **options)
+
+    def regressor(self, name: str = "Regressor", *, positive: bool = False, outputs: int = 0, **options: object) -> Any:
+        """A regressor of `quantity()`."""
+        return self.fitted(name, quantity(outputs, positive=positive), **options)
+
+    def with_gaps(self, name: str, y: np.ndarray, columns: int = 4, *, zeros: bool = False, **options: object) -> Any:
+        """An estimator fitted on `data()` of whose first columns a fifth is missing, and with `zeros` some numbers are 0."""
+        x = data()
+        part = x[:, :columns]
+        part[np.random.default_rng(3).random(part.shape) < 0.2] = np.nan
+        if zeros:
+            x[::7, 2] = 0
+        return self.fitted(name, y, x=x, **options)
+
+    def of_two_labels(self, **options: object) -> Any:
+        """A classifier of two labels, each present or not."""
+        y = np.stack([target(2), data()[:, 0] > 0], axis=1).astype(int)
+        return self.fitted("Classifier", y, **options)
+
+    def of_categories(self, name: str, y: np.ndarray, most: int, **options: object) -> Any:
+        """An estimator whose last two columns are categories below `most`, of `y` and the first of these."""
+        x = np.concatenate([data(2), np.random.default_rng(0).integers(0, most, (120, 2))], axis=1)
+        return self.fitted(name, (y + x[:, 2]) % 3, x=x, **options)
 
 
 class Library(ABC):
@@ -76,8 +149,8 @@ class Library(ABC):
         regressor, classifier = self.fitted.regressor, self.fitted.classifier
         raw = [built(regressor, ROWS)]
         scores = scores or [built(classifier, ROWS)]
-        predictions = [built(regressor, ROWS, dynamic=True), built(regressor, f32(20, 4)), *predictions]
-        probabilities = [built(classifier, ROWS, dynamic=True), built(classifier, f32(20, 4)), *probabilities]
+        predictions = [built(regressor, ROWS), built(regressor, f32(20, 4)), *predictions]
+        probabilities = [built(classifier, ROWS), built(classifier, f32(20, 4)), *probabilities]
         every = f"{self.predictors} {self.classifiers}"
         # a bare booster has no `raw_scores`
         estimators = " ".join(name for name in every.split() if not name.startswith("onnxport."))

@@ -20,10 +20,9 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
-from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library, as_vector
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import ROWS, Examples, Library, as_vector, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax, take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
@@ -113,16 +112,12 @@ def _tree(tree: dict[str, str], places: np.ndarray | None, near: bool) -> tree_e
     children = [_numbers(tree, side, np.int64) for side in ("left_child", "right_child")]
     left, right = (np.where(child < 0, inner + ~child, child) for child in children)
     blank = np.zeros(inner + 1, np.int64)
-    return tree_ensemble.Tree(
-        np.concatenate([feature if places is None else places[feature, kind], blank]),
-        np.concatenate([levels, blank]),
-        np.concatenate([missing, blank.astype(bool)]),
-        np.concatenate([left, blank]),
-        np.concatenate([right, blank]),
-        np.arange(2 * inner + 1) >= inner,
-        np.concatenate([np.zeros(inner), value])[:, None],
-        _members(tree, np.flatnonzero(kind == _WHOLE), threshold),
-    )
+    column = feature if places is None else places[feature, kind]
+    items = (np.append(item, blank.astype(item.dtype)) for item in (column, levels, missing, left, right))
+    column, levels, missing, left, right = items
+    leaf, held = np.arange(2 * inner + 1) >= inner, np.append(np.zeros(inner), value)[:, None]
+    members = _members(tree, np.flatnonzero(kind == _WHOLE), threshold)
+    return tree_ensemble.Tree(column, levels, missing, left, right, leaf, held, members)
 
 
 def _members(tree: dict[str, str], nodes: np.ndarray, threshold: np.ndarray) -> dict[int, np.ndarray]:
@@ -303,7 +298,7 @@ class _LightGBM(Library):
 _classifier, _regressor, _LIBRARY = _FITTED.classifier, _FITTED.regressor, _LightGBM()
 _with_gaps = partial(_FITTED.with_gaps, zeros=True)
 _SCORES = [
-    built(_classifier, ROWS, dynamic=True),
+    built(_classifier, ROWS),
     built(lambda: _classifier(classes=2), f32(20, 4)),
     built(lambda: _classifier(**_FOREST), ROWS),
 ]
@@ -311,22 +306,18 @@ _SCORES = [
 _LIBRARY.register(
     scores=_SCORES,
     predictions=[
-        built(lambda: _with_gaps("Regressor", quantity()), _GAPS),
-        built(lambda: _with_gaps("Regressor", quantity(), zero_as_missing=True), _GAPS),
-        built(lambda: _regressor(objective="poisson", positive=True), ROWS),
-        built(lambda: _regressor(objective="regression", reg_sqrt=True), ROWS),
-        built(lambda: _regressor(**_FOREST), ROWS),
-        built(lambda: _regressor(boosting_type="dart"), ROWS),
+        *given(_GAPS, partial(_with_gaps, "Regressor", quantity()), {}, {"zero_as_missing": True}),
+        *given(ROWS, _regressor, {"objective": "poisson", "positive": True}, {"boosting_type": "dart"}),
+        *given(ROWS, _regressor, {"objective": "regression", "reg_sqrt": True}, _FOREST),
         built(lambda: _regressor(linear_tree=True), _GAPS),
         built(lambda: _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
         built(lambda: _with_gaps("Classifier", target(2)), _GAPS),
-        built(lambda: _classifier(objective="multiclassova"), ROWS),
-        built(lambda: _classifier(**_FOREST), ROWS),
+        *given(ROWS, _classifier, {"objective": "multiclassova"}, _FOREST),
         built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
     ],
-    labels=[built(lambda: _classifier(text=True), ROWS, dynamic=True), built(lambda: _classifier(classes=2), _GAPS)],
+    labels=[built(lambda: _classifier(text=True), ROWS), built(lambda: _classifier(classes=2), _GAPS)],
 )
 lower("lightgbm.LGBMClassifier.decision_function", _SCORES)(_LIBRARY.scores)

@@ -20,10 +20,9 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
-from onnxport.opset_maps.to_onnx.sklearn.boosters.examples import ROWS, Examples, rows_with_gaps
-from onnxport.opset_maps.to_onnx.sklearn.boosters.library import Library
+from onnxport.opset_maps.to_onnx.sklearn.boosters.library import ROWS, Examples, Library, rows_with_gaps
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import coded_columns
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
@@ -268,21 +267,19 @@ _XGBoost().register(
         built(lambda: _regressor(booster="dart", rate_drop=0.5), ROWS),
         built(lambda: _regressor(booster="gblinear", max_depth=None), rows_with_gaps()),
         built(lambda: _regressor(objective="count:poisson", positive=True), ROWS),
-        built(lambda: _regressor(outputs=2), ROWS),
-        built(lambda: _regressor(outputs=2, multi_strategy="multi_output_tree"), ROWS),
+        *given(ROWS, _regressor, {"outputs": 2}, {"outputs": 2, "multi_strategy": "multi_output_tree"}),
         built(lambda: _regressor("RFRegressor"), ROWS),
         built(lambda: _FITTED.fitted("Ranker", target(), fit={"qid": np.repeat(np.arange(12), 10)}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
         built(lambda: _classifier(classes=2), rows_with_gaps()),
-        built(lambda: _classifier(objective="multi:softmax"), ROWS),
-        built(lambda: _classifier(classes=2, objective="binary:hinge"), ROWS),
+        *given(ROWS, _classifier, {"objective": "multi:softmax"}, {"classes": 2, "objective": "binary:hinge"}),
         built(lambda: _classifier("RFClassifier"), ROWS),
         built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
     ],
     labels=[
-        built(_classifier, ROWS, dynamic=True),
+        built(_classifier, ROWS),
         built(lambda: _classifier(classes=2), rows_with_gaps()),
         built(lambda: _classifier(objective="multi:softmax"), ROWS),
         built(lambda: _classifier("RFClassifier", classes=2), ROWS),
@@ -293,7 +290,7 @@ _XGBoost().register(
 
 @lower(
     "xgboost.XGBRegressor xgboost.XGBRFRegressor xgboost.XGBRanker xgboost.XGBClassifier xgboost.XGBRFClassifier.apply",
-    built(_classifier, ROWS, dynamic=True),
+    built(_classifier, ROWS),
     built(_regressor, rows_with_gaps()),
     built(lambda: _regressor(booster="dart"), ROWS),
 )

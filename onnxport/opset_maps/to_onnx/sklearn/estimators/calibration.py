@@ -1,7 +1,8 @@
-"""Calibrated probabilities."""
+"""Calibrated probabilities, and isotonic regression."""
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,16 @@ from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
+from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.classes import softmax
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
 from onnxport.opset_maps.to_onnx.sklearn.estimators.ensemble.voting import total
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, unfitted
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, quantity, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
+from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
 if TYPE_CHECKING:
     from sklearn.calibration import _CalibratedClassifier
@@ -39,9 +41,8 @@ def _against_rest() -> Any:
 
 @lower(
     "CalibratedClassifierCV.predict_proba",
-    built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS, dynamic=True),
-    built(lambda: _calibrated(classes=2), _ROWS),
-    built(lambda: _calibrated(method="isotonic"), _ROWS),
+    built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS),
+    given(_ROWS, _calibrated, {"classes": 2}, {"method": "isotonic"}),
     built(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature"), _ROWS),
     built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
     built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
@@ -114,3 +115,21 @@ def _least_share() -> float:
     from sklearn.calibration import _convert_to_logits  # there since temperatures are
 
     return float(signature(_convert_to_logits).parameters["eps"].default)
+
+
+_isotonic = partial(fit, "IsotonicRegression", data(1)[:, 0], quantity())
+
+
+@lower(
+    "IsotonicRegression.predict transform",
+    built(lambda: _isotonic(out_of_bounds="clip"), f64(7, 1)),
+    built(lambda: _isotonic(out_of_bounds="nan", increasing=False), f32(7, 1)),
+)
+def isotonic(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The fitted steps, interpolated; NaN beyond them unless clipped, where scikit-learn may raise."""
+    rows = numbers(op, x, model.X_thresholds_.dtype).reshape(-1)
+    if model.out_of_bounds == "clip":
+        rows = np.clip(rows, model.X_min_, model.X_max_)
+    result = interpolated(rows, model.X_thresholds_, model.y_thresholds_)
+    beyond = (rows < model.X_thresholds_[0]) | (rows > model.X_thresholds_[-1])
+    return np.where(beyond, np.nan, result).astype(rows.dtype)

@@ -201,15 +201,10 @@ def _blocks(probe: Probe) -> dict[Label, Block]:
     other = probe.rows(
         {label: [_unknown(items, label in probe.text)] for label, items in probe.known.items()}, "handle_unknown"
     )
-    missing = [
-        (
-            item,
-            probe.rows(
-                {label: [item] for label in probe.known if item is np.nan or label in probe.text}, "handle_missing"
-            ),
-        )
-        for item in (np.nan, None, pd.NA)
-    ]
+    missing = []
+    for item in (np.nan, None, pd.NA):
+        cells = {label: [item] for label in probe.known if item is np.nan or label in probe.text}
+        missing.append((item, probe.rows(cells, "handle_missing")))
     entries = {}
     for label, items in probe.known.items():
         size = len(probe.names[label])
@@ -343,9 +338,9 @@ def _names(encoders: str) -> str:
 
 def _cases(*variants: tuple[str, dict[str, Any]]) -> list[Case]:
     parts = []
-    for place, (name, options) in enumerate(variants):
+    for name, options in variants:
         rows = _NUMBERS if options.get("numbers") else _WORDS
-        parts.append(built(partial(_fitted, name, **options), rows, dynamic=not place, name=f"{name} {options}"))
+        parts.append(built(partial(_fitted, name, **options), rows, name=f"{name} {options}"))
     return parts
 
 

@@ -73,10 +73,10 @@ def lower_pipeline(name: str, method: str, cases: Sequence[Case]) -> None:
 
 
 for _method in dict.fromkeys([*METHODS, *_ENDINGS]):
-    lower_pipeline("Pipeline", _method, [built(_ENDINGS.get(_method, _pipeline), f64(5, 4), dynamic=True)])
+    lower_pipeline("Pipeline", _method, [built(_ENDINGS.get(_method, _pipeline), f64(5, 4))])
 
 
-@lower("Pipeline.inverse_transform", built(_ENDINGS["transform"], f64(5, 2), dynamic=True))
+@lower("Pipeline.inverse_transform", built(_ENDINGS["transform"], f64(5, 2)))
 def unpiped(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The inverses of the steps, the last one's first."""
     for name, step in reversed(model.steps):
@@ -102,7 +102,7 @@ def feature_union(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     return side_by_side(op, parts)
 
 
-@lower("ColumnTransformer.transform", built(_columns, f64(5, 4), dynamic=True), built(_weighted_columns, f64(5, 4)))
+@lower("ColumnTransformer.transform", built(_columns, f64(5, 4)), built(_weighted_columns, f64(5, 4)))
 def column_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side, each times its weight."""
     weights = model.transformer_weights or {}

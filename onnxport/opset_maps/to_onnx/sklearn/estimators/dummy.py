@@ -9,15 +9,12 @@ from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-
-_ROWS = f64(7, 4)
 
 
 def _each(model: BaseEstimator, item: Any) -> list[Any]:
@@ -48,7 +45,7 @@ def dummy_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@lower("DummyClassifier.predict_log_proba", built(lambda: classifier("DummyClassifier"), _ROWS))
+@lower_fitted("DummyClassifier.predict_log_proba", classifier)
 def dummy_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The logarithm of the probabilities."""
     rows = Array(op, matrix(op, x))
@@ -59,7 +56,7 @@ def dummy_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> An
     return parts if model.n_outputs_ > 1 else parts[0]
 
 
-@lower("DummyClassifier.predict", built(lambda: classifier("DummyClassifier", text=True), _ROWS))
+@lower_fitted("DummyClassifier.predict", classifier, {"text": True})
 def dummy_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same label for every row."""
     rows = Array(op, matrix(op, x))
@@ -71,11 +68,7 @@ def dummy_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.stack(columns, axis=1) if model.n_outputs_ > 1 else columns[0]
 
 
-@lower(
-    "DummyRegressor.predict",
-    built(lambda: regressor("DummyRegressor"), _ROWS, dynamic=True),
-    built(lambda: regressor("DummyRegressor", outputs=2), _ROWS),
-)
+@lower_fitted("DummyRegressor.predict", regressor, {}, {"outputs": 2})
 def dummy_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The same value for every row."""
     constant = np.asarray(model.constant_).reshape(1, -1)
@@ -83,7 +76,7 @@ def dummy_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return result[:, 0] if model.n_outputs_ == 1 else result
 
 
-@lower("DummyRegressor.predict_std", built(lambda: regressor("DummyRegressor"), _ROWS))
+@lower_fitted("DummyRegressor.predict_std", regressor)
 def dummy_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Zeros."""
     return np.zeros_like(dummy_value(op, model, x), np.float64)

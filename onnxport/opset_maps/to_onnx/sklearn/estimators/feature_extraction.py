@@ -17,7 +17,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import fit, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
@@ -27,7 +27,7 @@ _extractor = partial(unfitted, "PatchExtractor")
 
 @lower(
     "PatchExtractor.transform",
-    built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6), dynamic=True),
+    built(lambda: _extractor(patch_size=(2, 3)), f64(3, 5, 6)),
     built(lambda: _extractor(patch_size=(2, 2)), f32(2, 4, 4, 3)),
     built(_extractor, f64(2, 12, 20)),
 )
@@ -62,8 +62,7 @@ _fitted = partial(fit, "DictVectorizer", _RECORDS)
 
 @lower(
     "DictVectorizer.transform",
-    built(_fitted, _FRESH),
-    built(lambda: _fitted(sparse=False, dtype=np.float32, separator="@"), _FRESH),
+    given(_FRESH, _fitted, {}, {"sparse": False, "dtype": np.float32, "separator": "@"}),
 )
 def dict_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each number's feature, and one for each value of a string's."""

@@ -144,7 +144,7 @@ def _prior(model: BaseEstimator) -> tuple[Any, tuple[int, ...]]:
     "GaussianProcessRegressor.predict",
     cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")),
     cases(regressor, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}),
-    built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4), dynamic=True),
+    built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4)),
 )
 def posterior_mean(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
@@ -190,7 +190,7 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
 @lower(
     "GaussianProcessRegressor.predict_std",
     cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
-    built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4), dynamic=True),
+    built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4)),
     [
         built(partial(unfitted, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric)), f64(7, 4))
         for metric in ("linear", "sigmoid", "cosine")

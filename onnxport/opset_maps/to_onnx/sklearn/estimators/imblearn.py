@@ -41,7 +41,7 @@ def _last(method: str) -> Callable[[], Any]:
 
 
 for _method in (*_LAST, "raw_scores"):
-    _cases = [built(_last(_method), _ROWS, dynamic=True), built(_last(_method), f32(7, 4))]
+    _cases = [built(_last(_method), _ROWS), built(_last(_method), f32(7, 4))]
     if _method == "transform":
         _cases.append(built(lambda: _pipeline("passthrough"), _ROWS))
     lower_pipeline("imblearn.Pipeline", _method, _cases)
@@ -77,19 +77,10 @@ _BOOSTED = _around("AdaBoostClassifier", n_estimators=4)
 
 for _methods, _options in ((("predict", "predict_proba", "apply"), _FOREST), (("predict_log_proba",), _SHALLOW)):
     _lower_inherited("BalancedRandomForestClassifier", _methods, {**_options, "text": True}, {**_options, "classes": 2})
-_lower_inherited(
-    "BalancedBaggingClassifier",
-    _LABELS,
-    {**_BAYES, "text": True},
-    {**_BAYES, "max_features": 2},
-    {**_BAYES, "classes": 2},
-)
+_BAGGED = ({**_BAYES, "text": True}, {**_BAYES, "max_features": 2}, {**_BAYES, "classes": 2})
+_lower_inherited("BalancedBaggingClassifier", _LABELS, *_BAGGED)
 _lower_inherited("EasyEnsembleClassifier", _LABELS, {**_BOOSTED, "text": True}, {**_BOOSTED, "classes": 2})
 for _name in ("BalancedBaggingClassifier", "EasyEnsembleClassifier"):
     _lower_inherited(_name, ["decision_function"], _LINE, {**_LINE, "classes": 2})
-_lower_inherited(
-    "RUSBoostClassifier",
-    (*_LABELS, "decision_function"),
-    {"n_estimators": 5, "text": True},
-    {"n_estimators": 5, "classes": 2},
-)
+_RUS = ({"n_estimators": 5, "text": True}, {"n_estimators": 5, "classes": 2})
+_lower_inherited("RUSBoostClassifier", (*_LABELS, "decision_function"), *_RUS)

@@ -16,7 +16,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import least_of, product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
@@ -60,8 +60,7 @@ def _blanks() -> Any:
 
 @lower(
     "SimpleImputer.transform",
-    built(_simple, _GAPS, dynamic=True),
-    built(lambda: _simple(strategy="median", add_indicator=True), _GAPS),
+    given(_GAPS, _simple, {}, {"strategy": "median", "add_indicator": True}),
     built(lambda: _simple(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
     built(_blanks, _BLANK),
 )
@@ -94,7 +93,6 @@ def simple_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     built(
         lambda: _simple(strategy="median", add_indicator=True),
         np.array([[1.0, 7.0, 2.0, 3.0, 1.0, 0.0], [0.5, 1.0, -1.0, 0.0, 0.0, 0.0], [2.0, 5.0, 6.0, 1.0, 1.0, 1.0]]),
-        dynamic=True,
     ),
 )
 def simple_gaps(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -123,8 +121,7 @@ def joined_indicator(model: BaseEstimator, rows: Array, missing: Array) -> Array
 
 @lower(
     "MissingIndicator.transform",
-    built(_indicator, _GAPS, dynamic=True),
-    built(lambda: _indicator(features="all"), _GAPS),
+    given(_GAPS, _indicator, {}, {"features": "all"}),
 )
 def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
@@ -172,8 +169,7 @@ def _filled_in(model: BaseEstimator, rows: Array, fitted: np.ndarray) -> Array:
 
 @lower(
     "KNNImputer.transform",
-    built(_neighbours, _GAPS, dynamic=True),
-    built(lambda: _neighbours(weights="distance", add_indicator=True), _GAPS),
+    given(_GAPS, _neighbours, {}, {"weights": "distance", "add_indicator": True}),
 )
 def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
@@ -201,7 +197,7 @@ def _forest() -> Any:
 
 @lower(
     "IterativeImputer.transform",
-    built(_rounds, _GAPS, dynamic=True),
+    built(_rounds, _GAPS),
     built(lambda: _rounds(add_indicator=True, min_value=-0.5, initial_strategy="median"), _GAPS),
     built(lambda: _rounds(max_iter=3, n_nearest_features=2, estimator=_forest(), tol=10.0), _GAPS),
     built(_rounds, np.full((2, 4), np.nan)),

@@ -53,14 +53,10 @@ def skewed_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _waves(model, np.log(rows))
 
 
-@lower_fitted(
-    "AdditiveChi2Sampler.transform",
-    transformer,
-    {"positive": True},
-    {"positive": True, "sample_steps": 3},
-    {"positive": True, "sample_steps": 1},
-    rows=_POSITIVE,
-)
+_STEPS = [{"positive": True, "sample_steps": steps} for steps in (2, 3, 1)]
+
+
+@lower_fitted("AdditiveChi2Sampler.transform", transformer, *_STEPS, rows=_POSITIVE)
 def additive_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Samples of the kernel's spectrum (Vedaldi and Zisserman, Efficient additive kernels, 2011); 0 where x is 0."""
     rows = numbers(op, x)

@@ -148,11 +148,9 @@ def ridge_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 def one_against_rest(scores: Array) -> Array:
     """Logistic functions of the scores, divided by their sum."""
-    return (
-        classes.logistic_classes(classes.zero_and_minus(scores))
-        if scores.ndim == 1
-        else classes.normalized(expit(scores))
-    )
+    if scores.ndim > 1:
+        return classes.normalized(expit(scores))
+    return classes.logistic_classes(classes.zero_and_minus(scores))
 
 
 @lower_fitted("LogisticRegression LinearDiscriminantAnalysis.predict_proba", classifier, {}, {"classes": 2})
@@ -168,14 +166,10 @@ def logistic_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return with_shorter(result, short[1] if short else None)
 
 
-@lower_fitted(
-    "SGDClassifier.predict_proba",
-    classifier,
-    {"loss": "log_loss"},
-    {"loss": "log_loss", "classes": 2},
-    {"loss": "modified_huber"},
-    {"loss": "modified_huber", "classes": 2},
-)
+_LOSSES = [{"loss": loss, "classes": count} for loss in ("log_loss", "modified_huber") for count in (3, 2)]
+
+
+@lower_fitted("SGDClassifier.predict_proba", classifier, *_LOSSES)
 def sgd_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Logistic functions of the scores, or (clip(score, -1, 1) + 1) / 2, divided by their sum."""
     scores = called(op, model, "decision_function", x)

@@ -16,7 +16,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, each_called, matrix
@@ -54,7 +54,7 @@ def _labelled() -> Any:
 
 
 _REST = [
-    built(_labelled, _ROWS, dynamic=True),
+    built(_labelled, _ROWS),
     *(built(partial(_made, "OneVsRestClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
     *(built(partial(_made, "OneVsRestClassifier", inner, classes=2), _ROWS) for inner in (_LIKELY, _SCORED)),
 ]
@@ -113,7 +113,7 @@ def constant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
 
 _PAIRS = [
     *(built(partial(_made, "OneVsOneClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
-    built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS, dynamic=True),
+    built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
 ]
 
 
@@ -140,7 +140,7 @@ def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(Traced(op, result.value), axis=1))
 
 
-@lower("OutputCodeClassifier.predict", built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS, dynamic=True))
+@lower("OutputCodeClassifier.predict", built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS))
 def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
@@ -159,7 +159,7 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
 
 @lower(
     "_MultiOutputEstimator.predict",
-    built(_outputs, _ROWS, dynamic=True),
+    built(_outputs, _ROWS),
     built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
 )
 def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -235,7 +235,7 @@ lower_inner("estimator", "FrozenEstimator", METHODS, _frozen_cases("FrozenEstima
 
 @lower(
     "BaseThresholdClassifier FixedThresholdClassifier TunedThresholdClassifierCV.predict",
-    built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS, dynamic=True),
+    built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS),
     built(lambda: _frozen("FixedThresholdClassifier", text=True, pos_label="low", threshold=0.3), _ROWS),
     built(lambda: _frozen("FixedThresholdClassifier", _SCORED), _ROWS),
 )
@@ -267,8 +267,7 @@ def _transformed(**options: object) -> Any:
 
 @lower(
     "TransformedTargetRegressor.predict",
-    built(lambda: _transformed(func=np.log, inverse_func=np.exp), _ROWS, dynamic=True),
-    built(lambda: _transformed(transformer=unfitted("StandardScaler")), _ROWS),
+    given(_ROWS, _transformed, {"func": np.log, "inverse_func": np.exp}, {"transformer": unfitted("StandardScaler")}),
 )
 def untransformed(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""

@@ -37,7 +37,7 @@ def gaussian_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 @lower(
     "MultinomialNB ComplementNB.predict_joint_log_proba",
-    built(lambda: _of_counts("MultinomialNB"), _COUNTS, dynamic=True),
+    built(lambda: _of_counts("MultinomialNB"), _COUNTS),
     built(lambda: _of_counts("ComplementNB", norm=True), Drawn("float32", (7, 4), 0, 3)),
 )
 def multinomial_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -61,7 +61,7 @@ def bernoulli_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return rows @ (model.feature_log_prob_ - absent).T + (model.class_log_prior_ + np.sum(absent, axis=1))
 
 
-@lower("CategoricalNB.predict_joint_log_proba", built(lambda: _of_counts("CategoricalNB"), _COUNTS, dynamic=True))
+@lower("CategoricalNB.predict_joint_log_proba", built(lambda: _of_counts("CategoricalNB"), _COUNTS))
 def categorical_joint(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The categories' log probabilities; a category that was not fitted is an error, as in scikit-learn."""
     rows = numbers(op, x).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Nearest neighbours."""
+"""Nearest neighbours; and by them embeddings of new rows into fitted manifolds, and label propagation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.facts import Fact
+from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.lowerings.linear_algebra import solve
 from onnxport.opset_maps.to_onnx.sklearn.arrays import distances
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor
+from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
-from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix, numbers, results
+from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, matrix, numbers, results
 
 
 def neighbours_of(op: OpBuilder, model: BaseEstimator, x: Table, k: int | None = None) -> tuple[Array, Array]:
@@ -116,8 +119,7 @@ def _weights(distance: Array, weights: str | Callable[..., np.ndarray] | None) -
 
 def _targets(model: BaseEstimator) -> tuple[np.ndarray, list[np.ndarray]]:
     y = np.asarray(model._y)
-    several = getattr(model, "outputs_2d_", False)
-    return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if several else [model.classes_])
+    return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if model.outputs_2d_ else [model.classes_])
 
 
 def _votes(model: BaseEstimator, distance: Array, index: Array) -> list[Array]:
@@ -301,7 +303,60 @@ def local_outlier_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return -np.mean(take(model._lrd, index) / density, axis=1)
 
 
-@lower_fitted("NeighborhoodComponentsAnalysis.transform", classifier, {"max_iter": 5})
-def neighbourhood_components(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """X components'."""
-    return numbers(op, x) @ model.components_.T
+@lower_fitted("Isomap.transform", transformer, {"n_neighbors": 30})
+def geodesic_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The shortest ways to the fitted rows through the nearest of them, projected."""
+    method = "kneighbors" if model.n_neighbors is not None else "radius_neighbors"
+    distance, index = results(op, model.nbrs_, method, x, step="nbrs_")
+    ways = distance.const(np.asarray(model.dist_matrix_, np.float64))
+    least = take(ways, index[:, 0], axis=0) + distance[:, 0][:, None]
+    for k in range(1, int(distance.shape[1] or 0)):
+        least = np.minimum(least, take(ways, index[:, k], axis=0) + distance[:, k][:, None])
+    dtype = np.float32 if numbers(op, x).dtype == np.float32 else np.float64
+    squares = (least.astype(dtype) ** 2) * dtype(-0.5)
+    return called(op, model.kernel_pca_, "transform", squares.value, step="kernel_pca_")
+
+
+@lower_fitted("LocallyLinearEmbedding.transform", transformer, {}, {"n_neighbors": 3, "reg": 0.01})
+def barycentres(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The nearest fitted rows' embeddings, with the weights whose mean of them is nearest to the row (Roweis and Saul, 2000)."""
+    rows = floats(op, x)
+    _, index = results(op, model.nbrs_, "kneighbors", x, step="nbrs_")
+    gap = take(rows.const(model.nbrs_._fit_X), index, axis=0) - rows[:, None, :]
+    gram = gap @ np.swapaxes(gap, 1, 2)
+    diagonal: Any = np.eye(int(model.n_neighbors), dtype=gram.dtype)
+    trace = np.sum(gram * diagonal, axis=(1, 2))[:, None, None]
+    gram = gram + np.where(trace > 0, model.reg * trace, model.reg) * diagonal
+    ones = full(gram, (None, int(model.n_neighbors), 1), 1.0, np.float64)
+    weights = gram.of(solve(op, gram.value, ones.value))[:, :, 0]
+    weights = (weights / np.sum(weights, axis=1, keepdims=True)).astype(rows.dtype)
+    return np.sum(take(rows.const(model.embedding_), index, axis=0) * weights[:, :, None], axis=1).astype(np.float64)
+
+
+def _partly(name: str, **options: object) -> Any:
+    labels = target()
+    labels[::2] = -1
+    return unfitted(name, **options).fit(data(), labels)
+
+
+_CASES = [
+    built(lambda: _partly("LabelPropagation", tol=0.1), f64(7, 4)),
+    built(lambda: _partly("LabelSpreading", gamma=0.5), f32(7, 4)),
+    *(built(lambda: _partly("LabelSpreading", kernel="knn"), rows) for rows in (f64(7, 4), f32(7, 4))),
+]
+
+
+@lower("BaseLabelPropagation.predict_proba", _CASES)
+def spread_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
+    """The fitted rows' distributions over the labels, weighted by the kernel or summed over the nearest rows."""
+    if model.kernel == "knn":
+        _, index = results(op, model.nn_fit, "kneighbors", x, step="nn_fit")
+        shares = np.sum(take(index.const(model.label_distributions_), index, axis=0), axis=1)
+    elif model.kernel == "rbf":
+        shares = distances.kernel(numbers(op, x), model.X_, "rbf", {"gamma": model.gamma}) @ model.label_distributions_
+    else:
+        raise UnsupportedOperator(f"{type(model).__name__}: a function as kernel has no mapping; use 'rbf' or 'knn'")
+    return shares / np.sum(shares, axis=1, keepdims=True)
+
+
+lower_label("BaseLabelPropagation", "predict_proba", _CASES)

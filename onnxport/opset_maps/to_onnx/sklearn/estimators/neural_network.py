@@ -52,13 +52,10 @@ def _softmax_of_two(op: OpBuilder, model: BaseEstimator, x: Table) -> Array | No
     return softmax(rows @ wide + start)
 
 
-@lower_fitted(
-    "MLPRegressor.predict",
-    regressor,
-    _SMALL,
-    {**_SMALL, "outputs": 2, "activation": "tanh"},
-    {**_SMALL, "activation": "identity"},
-)
+_VARIANTS = (_SMALL, {**_SMALL, "outputs": 2, "activation": "tanh"}, {**_SMALL, "activation": "identity"})
+
+
+@lower_fitted("MLPRegressor.predict", regressor, *_VARIANTS)
 def perceptron_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Layer after layer; a vector for one output."""
     result = _last_layer(op, model, x)
@@ -101,7 +98,7 @@ def hidden_units(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 @lower(
     "BernoulliRBM.score_samples",
-    built(_machine, f64(7, 4), dynamic=True),
+    built(_machine, f64(7, 4)),
     built(lambda: _machine(random_state=7), f64(1500, 4)),
     built(lambda: _machine(5, random_state=np.int64(2**32 - 1)), f64(2000, 5)),
     built(lambda: _machine(5), f32(7, 5)),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, built, f64
+from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import fit, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats
@@ -45,43 +44,39 @@ _FRESH = np.array(
 )
 
 
-def _cases(name: str, *variants: dict[str, Any]) -> list[Case]:
-    return [built(partial(fit, name, _DOCUMENTS, **options), _FRESH, name=str(options)) for options in variants]
+_counter, _weigher = (partial(fit, name, _DOCUMENTS) for name in ("CountVectorizer", "TfidfVectorizer"))
+
+
+def _occurrences(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array | None, Array]:
+    """How often each term occurs, or whether it does, in the model's type; of many terms the entries' columns before."""
+    columns, counts = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
+    return columns, (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
 
 
 @lower(
     "CountVectorizer.transform",
-    _cases(
-        "CountVectorizer",
-        {},
-        {"ngram_range": (1, 2)},
-        {"binary": True, "lowercase": False},
-        {"ngram_range": (2, 3), "stop_words": ["the", "is"]},
-        {"token_pattern": r"(?u)\b\w+\b"},
-        {"analyzer": "char", "ngram_range": (1, 2)},
-        {"analyzer": "char_wb", "ngram_range": (3, 4)},
+    given(_FRESH, _counter, {}, {"ngram_range": (1, 2)}, {"binary": True, "lowercase": False}),
+    given(_FRESH, _counter, {"ngram_range": (2, 3), "stop_words": ["the", "is"]}, {"token_pattern": r"(?u)\b\w+\b"}),
+    given(
+        _FRESH, _counter, {"analyzer": "char", "ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
     ),
 )
 def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """How often each term occurs, or whether it does."""
     model = in_words(model)
-    if is_wide(model):
-        columns, counts = term_entries(op, model, x)
-        return dense(columns, np.minimum(counts, 1.0) if model.binary else counts, model, len(model.vocabulary_))
-    counts = term_counts(op, model, x)
-    return (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
+    columns, counts = _occurrences(op, model, x)
+    return counts if columns is None else dense(columns, counts, model, len(model.vocabulary_))
 
 
 @lower(
     "TfidfVectorizer.transform",
-    _cases("TfidfVectorizer", {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}),
+    given(_FRESH, _weigher, {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}),
 )
 def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""
     model = in_words(model)
     inner = model._tfidf
-    columns, counts = term_entries(op, model, x) if is_wide(model) else (None, term_counts(op, model, x))
-    counts = (np.minimum(counts, 1.0) if model.binary else counts).astype(model.dtype)
+    columns, counts = _occurrences(op, model, x)
     if columns is None:
         return _weighted(inner, counts, inner.idf_ if inner.use_idf else None)
     idf = columns.of(op.Gather(op.const(inner.idf_), columns.value, axis=0)) if inner.use_idf else None

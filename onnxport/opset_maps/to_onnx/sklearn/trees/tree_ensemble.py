@@ -150,17 +150,8 @@ def join(trees: Sequence[Tree]) -> Trees:
         leaf, inner = tree.leaf, ~tree.leaf
         number = np.where(leaf, np.cumsum(leaf) - 1 + leaf_count, np.cumsum(inner) - 1 + node_count)
         to_left, to_right = tree.left[inner], tree.right[inner]
-        nodes.append(
-            (
-                tree.feature[inner],
-                tree.threshold[inner],
-                tree.missing[inner],
-                number[to_left],
-                leaf[to_left],
-                number[to_right],
-                leaf[to_right],
-            )
-        )
+        asked = (tree.feature[inner], tree.threshold[inner], tree.missing[inner])
+        nodes.append((*asked, number[to_left], leaf[to_left], number[to_right], leaf[to_right]))
         members.update({int(number[node]): item for node, item in tree.members.items()})
         roots.append(node_count)
         leaf_trees.append(np.full(int(leaf.sum()), index))
@@ -175,23 +166,16 @@ def join(trees: Sequence[Tree]) -> Trees:
 
 def _split_leaf(tree: Tree) -> Tree:
     """A tree that is one leaf as a node whose branches both lead there."""
-    return Tree(
-        np.zeros(2, int),
-        np.zeros(2),
-        np.zeros(2, bool),
-        np.ones(2, int),
-        np.ones(2, int),
-        np.array([False, True]),
-        np.repeat(tree.value[:1], 2, axis=0),
-    )
+    none, child = np.zeros(2, int), np.ones(2, int)
+    value = np.repeat(tree.value[:1], 2, axis=0)
+    return Tree(none, np.zeros(2), none > 0, child, child, np.array([False, True]), value)
 
 
 def leaves(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The number of the leaf that each row reaches in each tree, int64 [N, trees]."""
     trees, x = _without_missing_tests(op, trees, x)
     numbers, first = _leaf_numbers(op, trees, x)
-    reached = numbers.astype(np.int64)
-    return reached + first if first.any() else reached
+    return numbers.astype(np.int64) + first if first.any() else numbers.astype(np.int64)
 
 
 def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> tuple[Array, np.ndarray]:
@@ -199,11 +183,11 @@ def _leaf_numbers(op: OpBuilder, trees: Trees, x: ir.Value, start: int = 0) -> t
     # before TreeEnsemble a leaf that two branches lead to, of a tree that is one leaf, counts twice: there its number is 0
     numbers = np.arange(len(trees.leaf_tree))
     if op.ml_opset >= 5 and start + len(numbers) < _EXACT:
-        reached = _ensemble(op, trees, x, trees.leaf_tree, start + numbers, trees.count)
-        return Array(op, reached), np.zeros(trees.count, np.int64)
-    first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
-    reached = _ensemble(op, trees, x, trees.leaf_tree, numbers - first[trees.leaf_tree], trees.count)
-    return Array(op, reached), first + start
+        numbers, first = start + numbers, np.zeros(trees.count, np.int64)
+    else:
+        first = np.searchsorted(trees.leaf_tree, np.arange(trees.count))
+        numbers, first = numbers - first[trees.leaf_tree], first + start
+    return Array(op, _ensemble(op, trees, x, trees.leaf_tree, numbers, trees.count)), first
 
 
 def values(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
@@ -330,7 +314,7 @@ def _ensemble(
         x, dtype = op.cast(x, ir.DataType.DOUBLE), np.dtype(np.float64)
     levels = rounded_down(trees.threshold) if dtype == np.float32 else np.asarray(trees.threshold, np.float64)
     if op.ml_opset < 5:
-        return _older(op, trees, x, levels, targets, weights, count, batch)
+        return op.typed(_older(op, trees, x, levels, targets, weights, count), ir.DataType.FLOAT, [batch, count])
     modes = np.full(len(trees.feature), _LEQ, np.uint8)
     modes[list(trees.members)] = _MEMBER
     asked = [np.append(trees.members[node], np.nan) for node in sorted(trees.members)]
@@ -382,7 +366,6 @@ def _older(
     targets: np.ndarray,
     weights: np.ndarray,
     count: int,
-    batch: int | ir.SymbolicDim | None,
 ) -> ir.Value:
     """TreeEnsembleRegressor, whose result is float32 always: the weights must be whole numbers."""
     if trees.members:
@@ -404,12 +387,10 @@ def _older(
     blank = np.zeros(len(leaf_id), np.int64)
     splits = np.concatenate([levels, blank.astype(levels.dtype)])
     wide = levels.dtype == np.float64
-    given: dict[str, Any] = (
-        {"nodes_values_as_tensor": splits, "target_weights_as_tensor": np.asarray(weights, np.float64)}
-        if wide
-        else {"nodes_values": splits, "target_weights": weights}
-    )
-    result = op.ml.TreeEnsembleRegressor(
+    kind = "_as_tensor" if wide else ""
+    given = {f"nodes_values{kind}": splits, f"target_weights{kind}": np.asarray(weights, np.float64)}
+    missing = np.concatenate([trees.missing.astype(np.int64), blank]) if trees.missing.any() else None
+    result: ir.Value = op.ml.TreeEnsembleRegressor(
         x,
         n_targets=count,
         nodes_treeids=np.concatenate([tree_of_node, trees.leaf_tree]),
@@ -418,15 +399,13 @@ def _older(
         nodes_modes=["BRANCH_LEQ"] * len(trees.feature) + ["LEAF"] * len(leaf_id),
         nodes_truenodeids=np.concatenate([child(trees.true, trees.true_leaf), blank]),
         nodes_falsenodeids=np.concatenate([child(trees.false, trees.false_leaf), blank]),
-        nodes_missing_value_tracks_true=np.concatenate([trees.missing.astype(np.int64), blank])
-        if trees.missing.any()
-        else None,
+        nodes_missing_value_tracks_true=missing,
         target_treeids=trees.leaf_tree,
         target_nodeids=leaf_id,
         target_ids=targets,
         **given,
     )
-    return op.typed(result, ir.DataType.FLOAT, [batch, count])
+    return result
 
 
 def rounded_down(thresholds: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from onnxport.opset_maps.cases import built, f32, f64, i64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
@@ -41,13 +41,12 @@ def _atoms(model: BaseEstimator) -> np.ndarray:
 
 @lower(
     "SparseCoder _BaseSparseCoding.transform",
-    built(lambda: _coder(transform_n_nonzero_coefs=3), f64(7, 4), dynamic=True),
+    built(lambda: _coder(transform_n_nonzero_coefs=3), f64(7, 4)),
     built(lambda: _coder(transform_n_nonzero_coefs=4, split_sign=True), f64(7, 4)),
     built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5, positive_code=True), f64(7, 4)),
     built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5), f32(7, 4)),
     # scikit-learn's own takes no float32 rows after a fit on float64
-    built(lambda: _coder(**_LASSO), f64(7, 4), dynamic=True),
-    built(lambda: _coder(**_LASSO, **_AWKWARD, transform_alpha=0.2), f64(7, 4)),
+    given(f64(7, 4), _coder, _LASSO, {**_LASSO, **_AWKWARD, "transform_alpha": 0.2}),
     built(lambda: _coder(**_LASSO, **_AWKWARD, positive_code=True, split_sign=True), i64(7, 4)),
     built(lambda: transformer("DictionaryLearning", **_FEW, **_LASSO, alpha=0.3), f64(7, 4)),
     built(lambda: transformer("MiniBatchDictionaryLearning", **_FEW, **_LASSO), f64(7, 4)),
@@ -140,7 +139,7 @@ def matching_pursuit(rows: Array, atoms: np.ndarray, count: int) -> Array:
 
 @lower(
     "SparseCoder _BaseSparseCoding.inverse_transform",
-    built(_coder, f64(7, 7), dynamic=True),
+    built(_coder, f64(7, 7)),
     built(lambda: _coder(split_sign=True), f64(7, 14)),
 )
 def decoded(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:

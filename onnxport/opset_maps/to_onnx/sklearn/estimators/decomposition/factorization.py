@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.fitted import transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 _POSITIVE = f64(7, 4, low=0.0, high=5.0)
 _EPSILON = float(np.finfo(np.float32).eps)
 _SMALL: dict[str, Any] = {"n_components": 2, "positive": True, "tol": 1e-2}
+_factors = partial(transformer, "NMF", **_SMALL)
 
 
 def _penalties(model: BaseEstimator, features: int) -> tuple[float, float]:
@@ -31,10 +33,8 @@ def _penalties(model: BaseEstimator, features: int) -> tuple[float, float]:
 @lower(
     "NMF.transform",
     # scikit-learn's own takes no float32 rows after a fit on float64
-    built(lambda: transformer("NMF", **_SMALL), _POSITIVE, dynamic=True),
-    built(lambda: transformer("NMF", **_SMALL, alpha_W=0.01, l1_ratio=0.5), _POSITIVE),
-    built(lambda: transformer("NMF", **_SMALL, solver="mu"), _POSITIVE),
-    built(lambda: transformer("NMF", **_SMALL, solver="mu", beta_loss="kullback-leibler"), _POSITIVE),
+    given(_POSITIVE, _factors, {}, {"alpha_W": 0.01, "l1_ratio": 0.5}),
+    given(_POSITIVE, _factors, {"solver": "mu"}, {"solver": "mu", "beta_loss": "kullback-leibler"}),
 )
 def factorized(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""
@@ -169,12 +169,10 @@ def _digamma(x: Array) -> Array:
     return np.where(least, -np.euler_gamma - 1.0 / np.where(least, x, 1.0), result)
 
 
-@lower_fitted(
-    "LatentDirichletAllocation.transform",
-    transformer,
-    {"n_components": 2, "positive": True, "max_iter": 3},
-    rows=_POSITIVE,
-)
+_TOPICS = {"n_components": 2, "positive": True, "max_iter": 3}
+
+
+@lower_fitted("LatentDirichletAllocation.transform", transformer, _TOPICS, rows=_POSITIVE)
 def topics(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Each document's distribution over topics (Hoffman, Blei and Bach, Online learning for LDA, 2010, E step)."""
     counts = numbers(op, x, model.components_.dtype)

@@ -14,16 +14,17 @@ from onnxport.opset_maps.cases import built, f32, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import dense, kernel
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, doubles, floats, numbers
 
 _TWO: dict[str, Any] = {"n_components": 2}
 
 
 @lower(
-    "PCA IncrementalPCA TruncatedSVD GaussianRandomProjection SparseRandomProjection.transform",
+    "PCA IncrementalPCA TruncatedSVD GaussianRandomProjection SparseRandomProjection NeighborhoodComponentsAnalysis.transform",
     cases(transformer, "PCA", _TWO, {"n_components": 3, "whiten": True}),
     cases(transformer, "IncrementalPCA TruncatedSVD GaussianRandomProjection SparseRandomProjection", _TWO),
+    cases(classifier, "NeighborhoodComponentsAnalysis", {"max_iter": 5}),
 )
 def projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """X components' - mean components', whitened on request, in the type of the first product."""
@@ -71,9 +72,7 @@ def factors(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 @lower_fitted("FastICA.transform", transformer, _TWO, {"whiten": "arbitrary-variance", "tol": 0.1})
 def sources(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) components'."""
-    rows = floats(op, x).copy()
-    if model.whiten:
-        rows -= model.mean_
+    rows = _centred(floats(op, x), model.mean_) if model.whiten else floats(op, x)
     return rows @ model.components_.T
 
 
@@ -125,18 +124,16 @@ def centred_kernel(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A kernel as that of rows moved to the fitted rows' mean in feature space."""
     rows = floats(op, x)
     means = np.sum(rows, axis=1, keepdims=True) / len(model.K_fit_rows_)
-    centred = rows.copy()
-    centred -= model.K_fit_rows_
+    centred = _centred(rows, model.K_fit_rows_)
     centred -= means
     centred += model.K_fit_all_
     return centred
 
 
-@lower_fitted(
-    "KernelPCA.inverse_transform",
-    transformer,
-    {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01},
-)
+_INVERTED = {"n_components": 4, "fit_inverse_transform": True, "kernel": "rbf", "gamma": 0.01}
+
+
+@lower_fitted("KernelPCA.inverse_transform", transformer, _INVERTED)
 def kernel_pre_image(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The ridge regression learned from projections to rows."""
     options = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
@@ -152,16 +149,17 @@ def random_back_projection(op: OpBuilder, model: BaseEstimator, x: Table) -> Arr
     return floats(op, x) @ dense(inverse).T
 
 
-def _centred(model: BaseEstimator, rows: Array) -> Array:
+def _centred(rows: Array, mean: np.ndarray) -> Array:
+    """Rows less their mean, in their own type as NumPy's in-place operation."""
     rows = rows.copy()
-    rows -= model._x_mean
+    rows -= mean
     return rows
 
 
 @lower("_PLS.transform", cases(regressor, "PLSRegression CCA", {"outputs": 2}))
 def partial_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The scaled rows' scores."""
-    rows = _centred(model, floats(op, x))
+    rows = _centred(floats(op, x), model._x_mean)
     rows /= model._x_std
     return rows @ model.x_rotations_
 
@@ -182,7 +180,7 @@ def partial_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 )
 def partial_prediction(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """(x - mean) coef' + intercept."""
-    result = _centred(model, floats(op, x)) @ model.coef_.T + model.intercept_
+    result = _centred(floats(op, x), model._x_mean) @ model.coef_.T + model.intercept_
     return result.reshape(-1) if model._predict_1d else result
 
 

@@ -97,13 +97,11 @@ def gradient_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return _gradient_raw(op, model, x).reshape(-1)
 
 
+_TWO = {**_SMALL, "classes": 2}
+
+
 @lower_fitted(
-    "GradientBoostingClassifier.predict_proba",
-    classifier,
-    _SMALL,
-    {**_SMALL, "classes": 2},
-    {**_SMALL, "classes": 2, "loss": "exponential"},
-    rows=_ROWS,
+    "GradientBoostingClassifier.predict_proba", classifier, _SMALL, _TWO, {**_TWO, "loss": "exponential"}, rows=_ROWS
 )
 def gradient_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The loss's probabilities of the raw predictions."""
@@ -149,14 +147,12 @@ def _members(model: BaseEstimator, bitsets: np.ndarray, node: np.void, counts: n
     """The category numbers, and for a missing one the number after the last, that go left at a node."""
     known, place = model._bin_mapper.make_known_categories_bitsets()
     count = int(counts[node["feature_idx"]])
-    left = []
-    for code in range(count):
-        row = known[place[node["feature_idx"]]]
-        in_left = bool(bitsets[node["bitset_idx"]][code // 32] >> np.uint32(code % 32) & 1)
-        is_known = bool(row[code // 32] >> np.uint32(code % 32) & 1)
-        if in_left or (not is_known and node["missing_go_to_left"]):
-            left.append(code)
-    return np.asarray([*left, *([count] if node["missing_go_to_left"] else [])], np.float64)
+    bits = (bitsets[node["bitset_idx"]], known[place[node["feature_idx"]]])
+    in_left, is_known = (
+        np.unpackbits(item.astype("<u4").view(np.uint8), bitorder="little")[:count] > 0 for item in bits
+    )
+    to_left = in_left | ~is_known if node["missing_go_to_left"] else in_left
+    return np.flatnonzero(np.append(to_left, node["missing_go_to_left"])).astype(np.float64)
 
 
 def _category_counts(model: BaseEstimator) -> np.ndarray:
@@ -164,10 +160,8 @@ def _category_counts(model: BaseEstimator) -> np.ndarray:
     counts = np.zeros(len(model._bin_mapper.bin_thresholds_), np.int64)
     if model._preprocessor is None:
         return counts
-    encoder = model._preprocessor.named_transformers_["encoder"]
-    sizes = [sum(item == item and item is not None for item in categories) for categories in encoder.categories_]
-    sizes = [max(len(c), s) for c, s in zip(encoder.categories_, sizes, strict=True)]
-    counts[: len(sizes)] = sizes
+    categories = model._preprocessor.named_transformers_["encoder"].categories_
+    counts[: len(categories)] = list(map(len, categories))
     return counts
 
 
@@ -179,15 +173,10 @@ def _histogram_tree(
     members = {int(i): _members(model, bitsets, nodes[i], counts) for i in categorical}
     missing = nodes["missing_go_to_left"].astype(bool).copy()
     missing[categorical] = False  # a missing category is a number by then
+    threshold = np.where(nodes["is_categorical"], 0.0, nodes["num_threshold"])
+    left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
     return tree_ensemble.Tree(
-        nodes["feature_idx"],
-        np.where(nodes["is_categorical"], 0.0, nodes["num_threshold"]),
-        missing,
-        nodes["left"].astype(np.int64),
-        nodes["right"].astype(np.int64),
-        leaf,
-        nodes["value"][:, None],
-        members,
+        nodes["feature_idx"], threshold, missing, left, right, leaf, nodes["value"][:, None], members
     )
 
 
@@ -295,11 +284,8 @@ def boost_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return classes.softmax(decision / (count - 1))
 
 
-lower_label(
-    "AdaBoostClassifier",
-    "decision_function",
-    cases(classifier, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS),
-)
+_OF_WORDS = cases(classifier, "AdaBoostClassifier", {"text": True, **_SMALL}, {**_SMALL, "classes": 2}, rows=_ROWS)
+lower_label("AdaBoostClassifier", "decision_function", _OF_WORDS)
 
 
 @lower_fitted("AdaBoostRegressor.predict", regressor, _SMALL, rows=_ROWS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -14,7 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import spread, take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner, lower_label, transformed
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, columns, matrix
@@ -48,15 +48,10 @@ def _predictions(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> 
 
 
 _VOTES = [
-    built(lambda: _voting(voting="soft"), _ROWS, dynamic=True),
-    built(lambda: _voting(voting="soft", weights=[2, 1, 1]), _ROWS),
-    built(lambda: _voting(text=True), _ROWS),
-    built(lambda: _voting(weights=[3, 1, 1]), _ROWS),
+    *given(_ROWS, _voting, {"voting": "soft"}, {"voting": "soft", "weights": [2, 1, 1]}),
+    *given(_ROWS, _voting, {"text": True}, {"weights": [3, 1, 1]}),
 ]
-_VALUES = [
-    built(lambda: _voting("VotingRegressor"), _ROWS, dynamic=True),
-    built(lambda: _voting("VotingRegressor", weights=[1, 3]), _ROWS),
-]
+_VALUES = given(_ROWS, partial(_voting, "VotingRegressor"), {}, {"weights": [1, 3]})
 
 
 @lower("VotingClassifier.predict_proba", _VOTES)
@@ -93,32 +88,26 @@ def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.average(np.stack(_predictions(op, model, "predict", x), axis=1), axis=1, weights=model._weights_not_none)
 
 
-def _stacking(kind: str = "StackingClassifier", **options: object) -> Any:
-    return _voting(kind, cv=2, **options)
+_stacking = partial(_voting, "StackingClassifier", cv=2)
+_OF_VALUES = [built(lambda: _voting("StackingRegressor", cv=2), _ROWS)]
 
 
 @lower(
     "StackingClassifier StackingRegressor.transform",
-    built(_stacking, _ROWS, dynamic=True),
-    built(lambda: _stacking(passthrough=True, classes=2), _ROWS),
-    built(lambda: _stacking("StackingRegressor"), _ROWS),
+    given(_ROWS, _stacking, {}, {"passthrough": True, "classes": 2}),
+    _OF_VALUES,
 )
 def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side, of two classes' probabilities the second; the rows too on request."""
-    methods = iter(model.stack_method_)
     parts: list[Any] = []
-    for name, part in zip(_names(model), model.estimators_, strict=True):
-        method = next(methods)
+    for name, part, method in zip(_names(model), model.estimators_, model.stack_method_, strict=True):
         result = op.call(part, method, x, step=name)
         if isinstance(result, tuple):
             parts += [Array(op, item)[:, 1:] for item in result]
             continue
         values = Array(op, result)
-        if values.ndim == 1:
-            parts.append(values[:, None])
-        else:
-            binary = method == "predict_proba" and len(model.classes_) == 2
-            parts.append(values[:, 1:] if binary else values)
+        binary = values.ndim > 1 and method == "predict_proba" and len(model.classes_) == 2
+        parts.append(values[:, None] if values.ndim == 1 else values[:, 1:] if binary else values)
     if model.passthrough:
         parts.append(Array(op, matrix(op, x)))
     return np.hstack(parts)
@@ -150,8 +139,7 @@ def stacked_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return take_class(model._label_encoder.classes_, places)
 
 
-_OF_VALUES = built(lambda: _stacking("StackingRegressor"), _ROWS)
-lower_inner("final_estimator_", "StackingRegressor", ["predict"], [_OF_VALUES], transformed)
+lower_inner("final_estimator_", "StackingRegressor", ["predict"], _OF_VALUES, transformed)
 
 
 def _bagged(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> list[Array]:
@@ -169,11 +157,13 @@ def total(parts: Iterable[Array]) -> Array:
 
 _BAGGED = {"n_estimators": 4}
 _NARROW: dict[str, Any] = {"n_estimators": 4, "max_features": 2}
-_OF_RIDGES = built(lambda: classifier("BaggingClassifier", estimator=unfitted("RidgeClassifier"), **_NARROW), _ROWS)
 
 
-def _of_bayes(**options: object) -> Any:
-    return classifier("BaggingClassifier", estimator=unfitted("GaussianNB"), **options)
+def _bagging(inner: str, **options: object) -> Any:
+    return classifier("BaggingClassifier", estimator=unfitted(inner), **options)
+
+
+_OF_RIDGES = built(lambda: _bagging("RidgeClassifier", **_NARROW), _ROWS)
 
 
 @lower(
@@ -197,7 +187,7 @@ def bagged_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array
     return total(parts) / model.n_estimators
 
 
-lower_label("BaggingClassifier", "predict_proba", [built(lambda: _of_bayes(text=True, **_NARROW), _ROWS)])
+lower_label("BaggingClassifier", "predict_proba", [built(lambda: _bagging("GaussianNB", text=True, **_NARROW), _ROWS)])
 
 
 @lower("BaggingClassifier.decision_function", _OF_RIDGES)
@@ -206,7 +196,7 @@ def bagged_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return total(_bagged(op, model, "decision_function", x)) / model.n_estimators
 
 
-@lower("BaggingClassifier.predict_log_proba", built(lambda: _of_bayes(**_BAGGED), _ROWS))
+@lower("BaggingClassifier.predict_log_proba", built(lambda: _bagging("GaussianNB", **_BAGGED), _ROWS))
 def bagged_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logarithm of the mean probability."""
     if not all(

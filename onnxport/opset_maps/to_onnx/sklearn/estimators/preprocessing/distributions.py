@@ -21,14 +21,11 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held, is_spa
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 
+_BINS = {"quantile_method": "averaged_inverted_cdf"}
+_UNIFORM = {"strategy": "uniform", "encode": "onehot-dense"}
 
-@lower_fitted(
-    "KBinsDiscretizer.transform",
-    transformer,
-    {"encode": "ordinal", "quantile_method": "averaged_inverted_cdf"},
-    {"quantile_method": "averaged_inverted_cdf"},
-    {"strategy": "uniform", "encode": "onehot-dense"},
-)
+
+@lower_fitted("KBinsDiscretizer.transform", transformer, {**_BINS, "encode": "ordinal"}, _BINS, _UNIFORM)
 def bins(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of inner edges not above the value; as ones among zeros where it is encoded so."""
     rows = floats(op, x) if model.dtype is None else numbers(op, x, model.dtype)

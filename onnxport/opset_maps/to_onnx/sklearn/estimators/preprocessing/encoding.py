@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import SparseRows, mark_joined
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, target, unfitted, words
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, fit, target, unfitted, words
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
 
@@ -39,28 +40,32 @@ def _fitted_column(op: OpBuilder, model: BaseEstimator, x: Table, index: int) ->
 
 def shown_columns(model: BaseEstimator, index: int) -> tuple[np.ndarray, int, int]:
     """For each category the output column within its block (-1: none), the same for unknown values, and the block's width."""
-    count = len(model.categories_[index])
-    place = np.arange(count)
-    unknown = -1
+    place, unknown = np.arange(len(model.categories_[index])), -1
     mapping = model._default_to_infrequent_mappings[index] if model._infrequent_enabled else None
     if mapping is not None:
         infrequent = model._infrequent_indices[index]
         if infrequent is not None and model.handle_unknown in ("infrequent_if_exist", "warn"):
             unknown = int(mapping[infrequent[0]])
         place = np.asarray(mapping)[place]
-    dropped = model._drop_idx_after_grouping
-    drop = dropped[index] if dropped is not None else None
+    drop = _dropped(model, index)
     if drop is not None:
         place = np.where(place == drop, -1, place - (place > drop))
         unknown = -1 if unknown == drop else unknown - (unknown > drop)
     return place, unknown, int(model._n_features_outs[index])
 
 
+def _dropped(model: BaseEstimator, index: int) -> int | None:
+    return None if model._drop_idx_after_grouping is None else model._drop_idx_after_grouping[index]
+
+
+_RARE = {"min_frequency": 2, "handle_unknown": "infrequent_if_exist"}
+
+
 @lower(
     "OneHotEncoder.transform",
     built(lambda: words("OneHotEncoder", sparse_output=False, handle_unknown="ignore"), _UNKNOWN),
-    built(lambda: words("OneHotEncoder", sparse_output=False, drop="first"), _WORDS, dynamic=True),
-    built(lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"), _UNKNOWN),
+    built(lambda: words("OneHotEncoder", sparse_output=False, drop="first"), _WORDS),
+    built(lambda: words("OneHotEncoder", **_RARE), _UNKNOWN),
     built(lambda: words("OneHotEncoder", max_categories=2, drop="if_binary"), _WORDS),
     built(lambda: unfitted("OneHotEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
     built(lambda: unfitted("OneHotEncoder", handle_unknown="ignore").fit([[1, 2], [5, 3]]), np.array([[1, 9]])),
@@ -93,10 +98,7 @@ def _one_hot(code: Array, width: int, dtype: np.dtype) -> Array:
     "OneHotEncoder.inverse_transform",
     built(lambda: words("OneHotEncoder"), np.array([[0.0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])),
     built(lambda: unfitted("OneHotEncoder", drop="first").fit([[1.0], [3], [4]]), np.array([[0.0, 1], [0, 0]])),
-    built(
-        lambda: words("OneHotEncoder", min_frequency=2, handle_unknown="infrequent_if_exist"),
-        np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]]),
-    ),
+    built(lambda: words("OneHotEncoder", **_RARE), np.array([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]])),
     built(lambda: words("OneHotEncoder", drop="first", handle_unknown="ignore"), np.eye(4)),
 )
 def one_hot_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -108,7 +110,7 @@ def one_hot_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         labels = model._remove_dropped_categories(kept, index).tolist()
         part = rows[:, start : start + len(labels)]
         start += len(labels)
-        drop = model._drop_idx_after_grouping[index] if model._drop_idx_after_grouping is not None else None
+        drop = _dropped(model, index)
         if not labels:
             result.append(take_class([categories[drop]], np.sum(rows * 0, axis=1).astype(np.int64)))
             continue
@@ -129,14 +131,14 @@ def _spelled(labels: list[Any]) -> np.ndarray:
     return np.asarray([np.nan if item is None else item for item in labels])
 
 
+_CODED = {"handle_unknown": "use_encoded_value"}
+
+
 @lower(
     "OrdinalEncoder.transform",
-    built(lambda: words("OrdinalEncoder"), _WORDS, dynamic=True),
-    built(lambda: words("OrdinalEncoder", handle_unknown="use_encoded_value", unknown_value=-1), _UNKNOWN),
-    built(
-        lambda: words("OrdinalEncoder", min_frequency=2, handle_unknown="use_encoded_value", unknown_value=9),
-        _UNKNOWN,
-    ),
+    built(lambda: words("OrdinalEncoder"), _WORDS),
+    built(lambda: words("OrdinalEncoder", **_CODED, unknown_value=-1), _UNKNOWN),
+    built(lambda: words("OrdinalEncoder", **_CODED, unknown_value=9, min_frequency=2), _UNKNOWN),
     built(lambda: unfitted("OrdinalEncoder").fit([[1.0, 2], [np.nan, 3]]), np.array([[1.0, 3], [np.nan, 2]])),
     built(
         lambda: unfitted("OrdinalEncoder", max_categories=2).fit([[1.0], [1], [2], [3], [np.nan]]),
@@ -205,8 +207,7 @@ def _target_encoder(**options: object) -> Any:
 
 @lower(
     "TargetEncoder.transform",
-    built(_target_encoder, _UNKNOWN, dynamic=True),
-    built(lambda: _target_encoder(classes=True), _UNKNOWN),
+    given(_UNKNOWN, _target_encoder, {}, {"classes": True}),
 )
 def target_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
@@ -228,18 +229,16 @@ def _column(op: OpBuilder, x: Table) -> ir.Value:
     return value if value.shape is not None and value.shape.rank() == 2 else op.Unsqueeze(value, op.axes(1))
 
 
-@lower(
-    "LabelEncoder.transform",
-    built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array(["a", "c", "a"], object)),
-)
+_encoder, _binarizer = (partial(fit, kind, ["b", "a", "c"]) for kind in ("LabelEncoder", "LabelBinarizer"))
+
+
+@lower("LabelEncoder.transform", built(_encoder, np.array(["a", "c", "a"], object)))
 def label_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of each label; -1 for an unknown one, where scikit-learn raises."""
     return codes(op, _column(op, x), model.classes_).reshape(-1)
 
 
-@lower(
-    "LabelEncoder.inverse_transform", built(lambda: unfitted("LabelEncoder").fit(["b", "a", "c"]), np.array([1, 0, 2]))
-)
+@lower("LabelEncoder.inverse_transform", built(_encoder, np.array([1, 0, 2])))
 def label_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The label of each number."""
     return take_class(model.classes_, Array(op, _column(op, x)).reshape(-1).astype(np.int64))
@@ -247,7 +246,7 @@ def label_decoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 @lower(
     "LabelBinarizer.transform",
-    built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), np.array(["a", "c", "x"], object)),
+    built(_binarizer, np.array(["a", "c", "x"], object)),
     built(lambda: unfitted("LabelBinarizer", neg_label=-1).fit(["b", "a"]), np.array(["a", "b"], object)),
 )
 def label_binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -265,7 +264,7 @@ def label_binarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 @lower(
     "LabelBinarizer.inverse_transform",
-    built(lambda: unfitted("LabelBinarizer").fit(["b", "a", "c"]), f64(4, 3)),
+    built(_binarizer, f64(4, 3)),
     built(lambda: unfitted("LabelBinarizer").fit(["b", "a"]), f64(4, 1)),
 )
 def label_unbinarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -280,13 +279,10 @@ def label_unbinarizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, (column > threshold).astype(np.int64))
 
 
-_SETS = [["red", "big"], ["green"], ["small", "red", "red"]]
+_sets = partial(fit, "MultiLabelBinarizer", [["red", "big"], ["green"], ["small", "red", "red"]])
 
 
-@lower(
-    "MultiLabelBinarizer.transform",
-    built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), [["red"], [], ["small", "green"]]),
-)
+@lower("MultiLabelBinarizer.transform", built(_sets, [["red"], [], ["small", "green"]]))
 def label_sets(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each label, 1 where the row's list has it; lists of strings, [N, K], "" beyond their end."""
     rows = Array(op, matrix(op, x))
@@ -300,10 +296,7 @@ def label_sets(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.minimum(np.sum(hits, axis=1), 1)
 
 
-@lower(
-    "MultiLabelBinarizer.inverse_transform",
-    built(lambda: unfitted("MultiLabelBinarizer").fit(_SETS), np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4])),
-)
+@lower("MultiLabelBinarizer.inverse_transform", built(_sets, np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0] * 4])))
 def sets_of_labels(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The labels of each row, [N, K], "" beyond the last one; K is the greatest number of them in the batch."""
     rows, labels = numbers(op, x), np.asarray(model.classes_)

@@ -27,14 +27,15 @@ def _one_constant(name: str, **options: object) -> Any:
     return unfitted(name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 
 
-@lower_fitted(
-    "PolynomialFeatures.transform",
-    transformer,
+_POWERS: tuple[dict[str, Any], ...] = (
     {},
     {"degree": 3, "interaction_only": True},
     {"degree": (2, 3), "include_bias": False},
     {"degree": 0},
 )
+
+
+@lower_fitted("PolynomialFeatures.transform", transformer, *_POWERS)
 def polynomial_features(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Products of columns: those of each degree from the products of one column less."""
     least, most = (0, model.degree) if isinstance(model.degree, Integral) else model.degree

@@ -13,52 +13,33 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 from onnxport.opset_maps.to_onnx.sklearn.text.vectorizers import normalized_rows
 
-
-@lower_fitted("StandardScaler.transform", transformer, {}, {"with_mean": False})
-def standard_scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """(x - mean) / scale, in the type of x."""
-    rows = any_floats(op, x)
-    if model.with_mean:
-        rows = rows - model.mean_.astype(rows.dtype)
-    return rows / model.scale_.astype(rows.dtype) if model.with_std else rows
+_FUNCTIONS = (np.add, np.subtract, np.multiply, np.divide)
+_INVERSE: dict[Function, Function] = dict(zip(_FUNCTIONS, (np.subtract, np.add, np.divide, np.multiply), strict=True))
 
 
-@lower_fitted("StandardScaler.inverse_transform", transformer)
-def standard_unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """x scale + mean."""
-    rows = any_floats(op, x)
-    if model.with_std:
-        rows = rows * model.scale_.astype(rows.dtype)
-    return rows + model.mean_.astype(rows.dtype) if model.with_mean else rows
-
-
-_INVERSE: dict[Function, Function] = {
-    np.add: np.subtract,
-    np.subtract: np.add,
-    np.multiply: np.divide,
-    np.divide: np.multiply,
-}
-
-
-def _steps(model: BaseEstimator) -> list[tuple[Function, np.ndarray]]:
-    """What a scaler does to the columns, one after the other."""
+def _steps(model: BaseEstimator, dtype: np.dtype) -> list[tuple[Function, np.ndarray]]:
+    """What a scaler does to the columns of a type, one after the other."""
     if hasattr(model, "min_"):
         return [(np.multiply, model.scale_), (np.add, model.min_)]
+    if hasattr(model, "with_std"):  # StandardScaler, which computes in the rows' own type
+        moved = [(np.subtract, model.mean_.astype(dtype))] if model.with_mean else []
+        return [*moved, (np.divide, model.scale_.astype(dtype))] if model.with_std else moved
     moved = [(np.subtract, model.center_)] if getattr(model, "with_centering", False) else []
     return [*moved, (np.divide, model.scale_)] if getattr(model, "with_scaling", True) else moved
 
 
 @lower(
-    "MaxAbsScaler MinMaxScaler RobustScaler.transform",
+    "StandardScaler MaxAbsScaler MinMaxScaler RobustScaler.transform",
+    cases(transformer, "StandardScaler", {}, {"with_mean": False}),
     cases(transformer, "MaxAbsScaler"),
     cases(transformer, "MinMaxScaler", {"clip": True}, {"feature_range": (-1, 2)}),
     cases(transformer, "RobustScaler", {}, {"unit_variance": True}),
 )
 def scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """x / scale, (x - center) / scale or x scale + min, clipped to the feature range on request."""
+    """x / scale, (x - mean or center) / scale or x scale + min, clipped to the feature range on request."""
     # NumPy's in-place operations compute in the wider type and store in the array's own: so do these
     rows = any_floats(op, x).copy()
-    for function, by in _steps(model):
+    for function, by in _steps(model, rows.dtype):
         function(rows, by, out=rows)
     if not getattr(model, "clip", False):
         return rows
@@ -66,11 +47,11 @@ def scaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.clip(rows, low, high)
 
 
-@lower_fitted("MaxAbsScaler MinMaxScaler RobustScaler.inverse_transform", transformer)
+@lower_fitted("StandardScaler MaxAbsScaler MinMaxScaler RobustScaler.inverse_transform", transformer)
 def unscaler(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    """x scale, x scale + center or (x - min) / scale."""
+    """x scale, x scale + mean or center, or (x - min) / scale."""
     rows = any_floats(op, x).copy()
-    for function, by in reversed(_steps(model)):
+    for function, by in reversed(_steps(model, rows.dtype)):
         _INVERSE[function](rows, by, out=rows)
     return rows
 
