@@ -179,7 +179,7 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
     if len(results) != len(expected):
         return "wrong", f"{len(results)} outputs instead of {len(expected)}"
     if random:
-        for a, b in zip(expected, (shaped_like(b, a) for a, b in zip(expected, results))):
+        for a, b in zip((shaped_like(a, b) for a, b in zip(expected, results)), results):
             if a.shape != b.shape or a.dtype != b.dtype:
                 return "wrong", f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
         return "right", "random: shapes and types only"

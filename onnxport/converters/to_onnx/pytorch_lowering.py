@@ -94,12 +94,14 @@ class Lowering:
             elif node.op == "output":
                 expected = node.args[0]
                 expected = expected if isinstance(expected, (list, tuple)) else [expected]
-                results = [env[item] if isinstance(item, torch.fx.Node) else item for item in expected]
+                results = pytree.tree_map(
+                    lambda item: env[item] if isinstance(item, torch.fx.Node) else item, list(expected)
+                )
             else:
                 raise MapEntryError(f"the exported graph holds a node of kind {node.op!r}")
         self._note_writes(placeholders, main=main)
         if not main:
-            results = [item.read() if isinstance(item, Ref) else item for item in results]
+            results = pytree.tree_map(lambda item: item.read() if isinstance(item, Ref) else item, results)
         return results
 
     def _note_writes(self, placeholders: Sequence[tuple[torch.fx.Node, Ref]], *, main: bool) -> None:
@@ -284,6 +286,8 @@ class Lowering:
 
     def _stand_in(self, results: Sequence[Expected | None], value: Any) -> Any:
         """Values of the right type in place of a refused operator's, so that the walk goes on and finds the others."""
+        if isinstance(value, (list, tuple)) and any(isinstance(item, (list, tuple)) for item in value):
+            return tuple(self._stand_in(self._types.results(item), item) for item in value)
         result: list[ir.Value | None] = []
         for expected in results:
             if expected is None:

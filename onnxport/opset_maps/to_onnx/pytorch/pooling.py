@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -213,3 +214,63 @@ def _adaptive(op: OpBuilder, x: ir.Value, output_size: Sequence[int], reduction:
         return batch
 
     return on_batch(op, x, spatial, pool)
+
+
+def _starts(op: OpBuilder, sample: ir.Value, size: int, want: int, kernel: int) -> ir.Value:
+    """Where the windows along an axis begin, [batch, channels, want], by a random number for each image."""
+    last = op.Expand(op.const([size - kernel]), op.shape(sample))
+    if want == 1:
+        return last
+    alpha = op.const((size - kernel) / (want - 1), sample.dtype)
+    numbers = op.const(np.arange(want - 1), sample.dtype)
+    moved = op.cast(op.Mul(op.Add(numbers, sample), alpha), ir.DataType.INT64)
+    return op.Concat(op.Sub(moved, op.cast(op.Mul(sample, alpha), ir.DataType.INT64)), last, axis=-1)
+
+
+@aten.lower(
+    "aten::fractional_max_pool2d",
+    "aten::fractional_max_pool3d",
+    cases=[
+        case(
+            lambda x, r: torch.ops.aten.fractional_max_pool2d(x, [2, 3], [4, 3], r),
+            f32(2, 3, 9, 8),
+            f32(2, 3, 2, low=0),
+        ),
+        case(
+            lambda x, r: torch.ops.aten.fractional_max_pool2d(x, [3, 3], [1, 2], r), f32(3, 9, 8), f32(1, 3, 2, low=0)
+        ),
+        case(
+            lambda x, r: torch.ops.aten.fractional_max_pool3d(x, [2, 1, 2], [2, 3, 4], r),
+            f32(2, 2, 5, 6, 7),
+            f32(2, 2, 3, low=0),
+        ),
+    ],
+)
+def fractional_max_pool(
+    op: OpBuilder, x: ir.Value, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: ir.Value
+) -> tuple[ir.Value, ...]:
+    """The maximum of each window that the random numbers choose, and where it stands in the flattened image."""
+    spatial = len(kernel_size)
+    sizes = _static_sizes(x, spatial)
+    if sizes is None:
+        raise UnsupportedOperator("images of a dynamic size")
+    unbatched = rank(x) == spatial + 1
+    images = op.Unsqueeze(x, op.axes(0)) if unbatched else x
+    flat = op.const(0)
+    for axis, (size, want, kernel) in enumerate(zip(sizes, output_size, kernel_size, strict=True)):
+        # Of the numbers for two axes the first is that of the width.
+        at = spatial - 1 - axis if spatial == 2 else axis
+        starts = _starts(op, op.Slice(random_samples, [at], [at + 1], [-1]), size, want, kernel)
+        places = op.Add(op.Unsqueeze(starts, op.axes(-1)), np.arange(kernel))
+        others = [2 + 2 * i + j for i in range(spatial) if i != axis for j in range(2)]
+        flat = op.Add(op.Mul(flat, size), op.Unsqueeze(places, op.axes(*others)))
+    order = [0, 1, *range(2, 2 + 2 * spatial, 2), *range(3, 2 + 2 * spatial, 2)]
+    flat = op.Transpose(flat, perm=order)
+    wanted = [op.dim(flat, 0), op.dim(flat, 1)]
+    rows = op.Reshape(flat, op.shape_vector([*wanted, -1]))
+    values = op.GatherElements(op.Reshape(images, [0, 0, -1]), rows, axis=-1)
+    windowed = op.shape_vector([*wanted, *output_size, math.prod(kernel_size)])
+    values, flat = op.Reshape(values, windowed), op.Reshape(flat, windowed)
+    first = first_extreme(op, "ArgMax", values, -1, keepdims=True, last_nan=True)
+    result = [op.Squeeze(op.GatherElements(item, first, axis=-1), op.axes(-1)) for item in (values, flat)]
+    return tuple(op.Squeeze(item, op.axes(0)) if unbatched else item for item in result)
