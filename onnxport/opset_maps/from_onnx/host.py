@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -17,21 +17,10 @@ from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, ho
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 _ARITHMETIC: dict[str, IntOp] = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "Mod": "mod",
-    "Min": "min",
-    "Max": "max",
+    **{name: cast(IntOp, name.lower()) for name in "Add Sub Mul Div Mod Min Max And Or Neg Abs Not".split()},
     "Equal": "eq",
     "Less": "lt",
     "LessOrEqual": "le",
-    "And": "and",
-    "Or": "or",
-    "Not": "not",
-    "Neg": "neg",
-    "Abs": "abs",
 }
 _UNARY = frozenset({"neg", "abs", "not"})
 _BOOLEAN = frozenset({"eq", "lt", "le", "and", "or", "not"})
@@ -65,20 +54,13 @@ def either(a: bool, b: bool) -> bool:
 
 # Arithmetic of sizes that are known at import.
 INT_OPS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
+    **{name: getattr(operator, name) for name in "add sub mul mod neg eq lt le".split()},
     "div": truncated_div,
     "floor_div": operator.floordiv,
     "ceil_div": ceil_div,
-    "mod": operator.mod,
     "min": min,
     "max": max,
-    "neg": operator.neg,
     "abs": abs,
-    "eq": operator.eq,
-    "lt": operator.lt,
-    "le": operator.le,
     "and": both,
     "or": either,
     "not": operator.not_,

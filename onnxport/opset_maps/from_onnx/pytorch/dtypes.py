@@ -8,40 +8,23 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.opset_maps.from_onnx.carriers import NAMES, carrier
 from onnxport.opset_maps.from_onnx.values import Array
 
 # What a type is held in; the first that names a torch type is the one that this torch type is read back as.
 TORCH: dict[ir.DataType, torch.dtype] = {
-    ir.DataType.FLOAT: torch.float32,
-    ir.DataType.DOUBLE: torch.float64,
-    ir.DataType.FLOAT16: torch.float16,
-    ir.DataType.BFLOAT16: torch.bfloat16,
-    ir.DataType.INT8: torch.int8,
-    ir.DataType.INT16: torch.int16,
-    ir.DataType.INT32: torch.int32,
-    ir.DataType.INT64: torch.int64,
-    ir.DataType.UINT8: torch.uint8,
-    ir.DataType.BOOL: torch.bool,
-    ir.DataType.COMPLEX64: torch.complex64,
-    ir.DataType.COMPLEX128: torch.complex128,
-    ir.DataType.FLOAT8E4M3FN: torch.float8_e4m3fn,
+    **{dtype: getattr(torch, name) for dtype, name in NAMES.items() if dtype != ir.DataType.STRING},
     ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
-    ir.DataType.FLOAT8E5M2: torch.float8_e5m2,
     ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
     ir.DataType.FLOAT8E8M0: torch.float8_e8m0fnu,
     # torch has these types but hardly any arithmetic on them.
     ir.DataType.UINT16: torch.int32,
     ir.DataType.UINT32: torch.int64,
     ir.DataType.UINT64: torch.int64,
-    # torch has none of these.
-    ir.DataType.INT4: torch.int8,
-    ir.DataType.INT2: torch.int8,
-    ir.DataType.UINT4: torch.uint8,
-    ir.DataType.UINT2: torch.uint8,
-    ir.DataType.FLOAT4E2M1: torch.float32,
-    ir.DataType.FLOAT6E2M3: torch.float32,
-    ir.DataType.FLOAT6E3M2: torch.float32,
 }
+# torch has none of these.
+_ABSENT = "INT4 INT2 UINT4 UINT2 FLOAT4E2M1 FLOAT6E2M3 FLOAT6E3M2".split()
+TORCH.update((ir.DataType[name], getattr(torch, carrier(ir.DataType[name]))) for name in _ABSENT)
 
 ONNX: dict[torch.dtype, ir.DataType] = {}
 for _dtype, _held in TORCH.items():

@@ -30,18 +30,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 # Unsigned types that torch holds in a signed one.
 _HELD_SIGNED = frozenset((ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64))
 
-broadcasting(
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    torch.where,
-    torch.remainder,
-    torch.fmod,
-    functions.power,
-    functions.shift_left,
-    functions.shift_right,
-)
+broadcasting(operator.add, operator.sub, operator.mul, operator.truediv, torch.where, torch.remainder, torch.fmod)
+broadcasting(functions.power, functions.shift_left, functions.shift_right)
 
 
 @cache

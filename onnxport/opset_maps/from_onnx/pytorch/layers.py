@@ -187,7 +187,8 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     if existing is not None and not _same(existing, layer):
         return
     if existing is None:
-        if any(key.startswith(f"{path}.") and key[len(path) + 1 :] not in _own(layer) for key in recorder.attributes):
+        own = {f"{path}.{name}" for name in (*layer._parameters, *layer._buffers)}
+        if any(key.startswith(f"{path}.") and key not in own for key in recorder.attributes):
             return
         for role, item in given.items():
             value = recorder.attributes[item.target]
@@ -205,10 +206,6 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
         recorder.ranks[called] = recorder.ranks[node]
     node.replace_all_uses_with(called)
     recorder.graph.erase_node(node)
-
-
-def _own(layer: nn.Module) -> set[str]:
-    return {*layer._parameters, *layer._buffers}
 
 
 def _same(a: nn.Module, b: nn.Module) -> bool:

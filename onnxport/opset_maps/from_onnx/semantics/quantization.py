@@ -145,12 +145,11 @@ def conv_integer(
     **attributes: Unpack[ConvAttributes],
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
-    result = conv(
-        xp,
-        xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE),
-        xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE),
-        **attributes,
-    )
+    wide = [
+        xp.astype(centred(xp, item, zero, axis), ir.DataType.DOUBLE)
+        for item, zero, axis in ((x, x_zero, 1), (w, w_zero, 0))
+    ]
+    result = conv(xp, *wide, **attributes)
     return xp.astype(xp.round(result), ir.DataType.INT32)
 
 

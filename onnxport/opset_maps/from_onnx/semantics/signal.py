@@ -19,11 +19,10 @@ def _as_complex(xp: Namespace, x: Tensor) -> Tensor:
         raise UnknownUntilRun("whether a signal is complex is known only when the model runs")
     real = part(xp, x, xp.ndim(x) - 1, 0)
     wide = real if xp.dtype(x) in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else xp.astype(real, ir.DataType.FLOAT)
-    imag = (
-        xp.astype(part(xp, x, xp.ndim(x) - 1, 1), xp.dtype(wide))
-        if parts == 2
-        else xp.zeros(xp.shape(wide), xp.dtype(wide))
-    )
+    if parts == 2:
+        imag = xp.astype(part(xp, x, xp.ndim(x) - 1, 1), xp.dtype(wide))
+    else:
+        imag = xp.zeros(xp.shape(wide), xp.dtype(wide))
     return xp.complex(wide, imag)
 
 

@@ -144,17 +144,10 @@ def _minifloat(x: tf.Tensor, dtype: ir.DataType, saturate: bool) -> tf.Tensor:
 # Where to go when an operator has no kernel for a type: into these, in order, each holding all of its values.
 _WIDER: dict[tf.DType, tuple[tf.DType, ...]] = {
     tf.bool: (tf.uint8, tf.int32),
-    tf.uint8: (tf.int32, tf.int64, tf.float32),
-    tf.int8: (tf.int32, tf.int64, tf.float32),
-    tf.uint16: (tf.int32, tf.int64, tf.float32),
-    tf.int16: (tf.int32, tf.int64, tf.float32),
-    tf.int32: (tf.int64, tf.float64),
-    tf.uint32: (tf.int64, tf.float64),
+    **dict.fromkeys((tf.uint8, tf.int8, tf.uint16, tf.int16), (tf.int32, tf.int64, tf.float32)),
+    **dict.fromkeys((tf.int32, tf.uint32), (tf.int64, tf.float64)),
     tf.uint64: (tf.int64,),
-    tf.float16: (tf.float32,),
-    tf.bfloat16: (tf.float32,),
-    _EXPERIMENTAL.float8_e4m3fn: (tf.float32,),
-    _EXPERIMENTAL.float8_e5m2: (tf.float32,),
+    **dict.fromkeys((*HALVES, *_FLOAT8), (tf.float32,)),
     tf.float32: (tf.float64,),
 }
 _SUPPORTED: dict[tuple[str, tf.DType], bool] = {}
@@ -193,6 +186,9 @@ def widened(
     raise UnsupportedOperator(f"TensorFlow computes no {key} of {dtype.name}")
 
 
+_NO_KERNEL = tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError
+
+
 def _supported(key: str, function: Callable[..., Any], dtype: tf.DType, trial: Sequence[Ints]) -> bool:
     known = _SUPPORTED.get((key, dtype))
     if known is None:
@@ -200,13 +196,7 @@ def _supported(key: str, function: Callable[..., Any], dtype: tf.DType, trial: S
             try:
                 function(*(tf.constant(np.ones(shape, dtype.as_numpy_dtype)) for shape in trial))
                 known = True
-            except (
-                tf.errors.InvalidArgumentError,
-                tf.errors.UnimplementedError,
-                tf.errors.NotFoundError,
-                TypeError,
-                ValueError,
-            ):
+            except (*_NO_KERNEL, TypeError, ValueError):
                 known = False
         _SUPPORTED[key, dtype] = known
     return known

@@ -59,12 +59,7 @@ class TensorFlowIndexingFamily(TensorFlowTensorFamily):
         places = _index(indices)
         if reduction == "mul":
             return _scatter_product(x, places, updates)
-        scatter = {
-            "none": tf.tensor_scatter_nd_update,
-            "add": tf.tensor_scatter_nd_add,
-            "max": tf.tensor_scatter_nd_max,
-            "min": tf.tensor_scatter_nd_min,
-        }[reduction]
+        scatter = getattr(tf, f"tensor_scatter_nd_{'update' if reduction == 'none' else reduction}")
         return with_shape(scatter(x, places, updates), x.shape.as_list())
 
     def nonzero(self, x: tf.Tensor) -> tf.Tensor:

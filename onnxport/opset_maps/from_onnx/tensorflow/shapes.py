@@ -11,14 +11,6 @@ from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import Axes, Int, Ints, PadMode, Pads, all_known, known
 
-_REDUCTIONS: dict[str, Callable[..., tf.Tensor]] = {
-    "sum": tf.reduce_sum,
-    "prod": tf.reduce_prod,
-    "mean": tf.reduce_mean,
-    "max": tf.reduce_max,
-    "min": tf.reduce_min,
-}
-
 
 def _joint(a: Int, b: Int) -> int | None:
     """The size that two axes broadcast to, as far as it is known: one of 1 follows the other."""
@@ -30,7 +22,7 @@ def _joint(a: Int, b: Int) -> int | None:
 
 
 def _reduction(name: str) -> Callable[..., tf.Tensor]:
-    function = _REDUCTIONS[name]
+    function = getattr(tf, f"reduce_{name}")
 
     def primitive(self: TensorFlowShapeFamily, x: tf.Tensor, axis: Axes = None, keepdims: bool = False) -> tf.Tensor:
         places = None if axis is None else list(axis)
