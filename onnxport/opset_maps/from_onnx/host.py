@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnxport.graph import folding
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, host_array, known
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, host_array, known, object_array
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 _ARITHMETIC: dict[str, IntOp] = {
@@ -117,10 +117,8 @@ def evaluate(
 
 def _elementwise(xp: Namespace, name: IntOp, *operands: Host) -> Host:
     arrays = np.broadcast_arrays(*operands)
-    result = np.empty(arrays[0].shape, object)
-    for index in np.ndindex(result.shape):
-        result[index] = int_op(xp, name, *(item[index] for item in arrays))
-    return result
+    rows = zip(*(item.reshape(-1) for item in arrays), strict=True)
+    return object_array([int_op(xp, name, *row) for row in rows], arrays[0].shape)
 
 
 def _settled(array: Host, dtype: ir.DataType) -> HostValue:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.values import HostValue, Tensor
+from onnxport.opset_maps.from_onnx.values import HostValue, Tensor, object_array
 
 # A tensor of the framework, a value known at import, a sequence, nothing.
 Operand: TypeAlias = "Tensor | HostValue | Weight | Refused | list[Operand] | dict[Any, Operand] | None"
@@ -35,11 +34,8 @@ def tensor_value(tensor: ir.TensorProtocol) -> HostValue:
     if tensor.dtype != ir.DataType.STRING:
         return HostValue(tensor.numpy(), tensor.dtype)
     array = tensor.numpy()
-    texts = np.empty(array.shape, object)
-    for index in np.ndindex(array.shape):
-        item = array[index]
-        texts[index] = item.decode() if isinstance(item, bytes) else str(item)
-    return HostValue(texts, ir.DataType.STRING)
+    texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1)]
+    return HostValue(object_array(texts, array.shape), ir.DataType.STRING)
 
 
 def as_host(item: Operand) -> HostValue | None:

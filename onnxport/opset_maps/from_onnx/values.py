@@ -148,7 +148,13 @@ def host_array(elements: object, dtype: DTypeLike = np.int64) -> Host:
     if all(isinstance(item, (int, float, np.generic)) for item in items):
         array = np.asarray(items, dtype)
     else:
-        array = np.empty(len(items), object)
-        for index, item in enumerate(items):
-            array[index] = item
+        array = object_array(items, (len(items),))
     return array.reshape(()) if scalar else array
+
+
+def object_array(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """An array of objects into which NumPy does not look."""
+    result = np.empty(len(items), object)
+    for index, part in enumerate(items):
+        result[index] = part
+    return result.reshape(shape)

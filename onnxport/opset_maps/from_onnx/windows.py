@@ -62,6 +62,11 @@ class WindowGeometry:
         return not all(known(n) and n == 0 for pair in self.padded for n in pair)
 
 
+def spanned(xp: Namespace, count: Int, step: int, reach: int) -> Int:
+    """How many elements `count` windows of `reach` elements lie over, each `step` further than the one before."""
+    return int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", count, 1), step), reach)
+
+
 def windows(
     xp: Namespace, sizes: Sequence[Int], kernel: Ints, form: WindowAttributes, ceil_mode: int = 0
 ) -> WindowGeometry:
@@ -85,8 +90,7 @@ def windows(
                     "start; write the pads"
                 )
             count = int_op(xp, "ceil_div", size, step[i])
-            needed = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", count, 1), step[i]), reach)
-            total = int_op(xp, "max", int_op(xp, "sub", needed, size), 0)
+            total = int_op(xp, "max", int_op(xp, "sub", spanned(xp, count, step[i], reach), size), 0)
             small = int_op(xp, "floor_div", total, 2)
             large = int_op(xp, "sub", total, small)
             pairs.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))

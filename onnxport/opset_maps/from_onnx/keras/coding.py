@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.carriers import NAMES
-from onnxport.opset_maps.from_onnx.values import Array
+from onnxport.opset_maps.from_onnx.values import Array, object_array
 
 OF_NAME = {name: dtype for dtype, name in NAMES.items()}
 
@@ -105,16 +105,8 @@ def replaced(item: object, wanted: Callable[[Any], bool], replace: Callable[[Any
     if isinstance(item, dict):
         return {key: replaced(part, wanted, replace) for key, part in item.items()}
     if isinstance(item, np.ndarray) and item.dtype == object:
-        return np_objects([replaced(part, wanted, replace) for part in item.ravel()], item.shape)
+        return object_array([replaced(part, wanted, replace) for part in item.ravel()], item.shape)
     return item
-
-
-def np_objects(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """An array of objects into which NumPy does not look."""
-    result = np.empty(len(items), object)
-    for index, part in enumerate(items):
-        result[index] = part
-    return result.reshape(shape)
 
 
 def _array(array: Array) -> dict[str, Any]:
@@ -128,7 +120,7 @@ def _array(array: Array) -> dict[str, Any]:
 def _array_of(content: dict[str, Any]) -> Array:
     shape = tuple(content["shape"])
     if content["dtype"] == "object":
-        return np_objects([decode(item) for item in content["items"]], shape)
+        return object_array([decode(item) for item in content["items"]], shape)
     name = content["dtype"]
     dtype = np.dtype(getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else name)
     return np.frombuffer(base64.b64decode(content["data"]), dtype).reshape(shape)

@@ -16,10 +16,10 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part
 from onnxport.opset_maps.from_onnx.carriers import carrier
-from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, np_objects, replaced
+from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known, object_array
 
 PACKAGE = "onnxport"
 _ARRAYS: dict[str, Namespace] = {}
@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "axis_size": _axis_size,
     "element": _element,
     "int": lambda xp, x: xp.astype(x, ir.DataType.INT64),
-    "vector": lambda xp, items, shape, dtype: xp.from_host(np_objects(list(items), tuple(shape)), dtype),
+    "vector": lambda xp, items, shape, dtype: xp.from_host(object_array(list(items), tuple(shape)), dtype),
     "identity": _same,
     "given": lambda xp, anchor, constant: constant,
     "uniform": lambda xp, anchor, *args: xp.random("uniform", *args),

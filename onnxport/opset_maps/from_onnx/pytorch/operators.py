@@ -157,17 +157,17 @@ def conv_transpose(
     """torch's transposed convolution, where the padding is the same on both sides but for the output padding."""
     if window.get("auto_pad", "NOTSET") != "NOTSET" or window.get("output_shape"):
         return NotImplemented
-    form = transposed_windows(xp, x, w, window)
-    rank = len(form.cuts)
-    padding = [before for before, _ in form.cuts if known(before)]
-    output = [before - after for before, after in form.cuts if known(before) and known(after)]
+    moves, cuts = transposed_windows(xp, x, w, window)
+    rank = len(cuts)
+    padding = [before for before, _ in cuts if known(before)]
+    output = [before - after for before, after in cuts if known(before) and known(after)]
     if not 1 <= rank <= 3 or len(output) < rank or min(padding) < 0:
         return NotImplemented
-    if not all(0 <= more < max(s, d) for more, s, d in zip(output, form.strides, form.dilations, strict=True)):
+    if not all(0 <= more < max(s, d) for more, s, d in zip(output, moves["strides"], moves["dilations"], strict=True)):
         return NotImplemented
     function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
-    groups = window.get("group", 1)
-    return xp.call(function, x, w, b, list(form.strides), padding, output, groups, list(form.dilations))
+    strides, dilations, groups = list(moves["strides"]), list(moves["dilations"]), moves["groups"]
+    return xp.call(function, x, w, b, strides, padding, output, groups, dilations)
 
 
 def _pooling(form: PoolAttributes) -> tuple[list[int], list[int], list[int], list[int]] | None:

@@ -15,7 +15,7 @@ from onnxport.graph import limits
 from onnxport.opset_maps.from_onnx.pytorch.automata import Automaton
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import FLOAT8, TORCH
 from onnxport.opset_maps.from_onnx.pytorch.traced import leaves
-from onnxport.opset_maps.from_onnx.values import Array
+from onnxport.opset_maps.from_onnx.values import Array, object_array
 
 # Functions whose (first) result consists of elements of the operands; any other result is numeric.
 _NUMERIC = frozenset({"eq", "ne", "argsort", "lt", "gt", "le", "ge"})
@@ -60,10 +60,7 @@ Text: TypeAlias = Array
 
 
 def _mapped(function: Callable[[str], str], x: Text) -> Text:
-    result = np.empty(x.shape, object)
-    for index in np.ndindex(x.shape):
-        result[index] = function(str(x[index]))
-    return result
+    return object_array([function(str(item)) for item in x.reshape(-1)], x.shape)
 
 
 def _numbers(function: Callable[[str], float], x: Text, dtype: torch.dtype) -> torch.Tensor:

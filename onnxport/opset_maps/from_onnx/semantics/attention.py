@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
@@ -57,20 +58,18 @@ def _offset(xp: Namespace, heads: AttentionHeads) -> Scalar:
 def _allowed(xp: Namespace, heads: AttentionHeads) -> Tensor | None:
     """Which keys each query may attend by place; None where all."""
     keys = xp.expand_dims(xp.arange(0, xp.shape(heads.k)[2]), [0])
-    allowed: Tensor | None = None
+    allowed = []
     if heads.causal or heads.left >= 0 or heads.right >= 0:
         queries = xp.expand_dims(xp.arange(0, xp.shape(heads.q)[2]), [1])
         ahead = xp.subtract(keys, xp.add(queries, _offset(xp, heads)))
         if heads.causal or heads.right >= 0:
-            allowed = xp.less_equal(ahead, 0 if heads.causal else heads.right)
+            allowed.append(xp.less_equal(ahead, 0 if heads.causal else heads.right))
         if heads.left >= 0:
-            near = xp.greater_equal(ahead, -heads.left)
-            allowed = near if allowed is None else xp.logical_and(allowed, near)
+            allowed.append(xp.greater_equal(ahead, -heads.left))
     if heads.valid is not None:
         counts = xp.expand_dims(xp.astype(heads.valid, ir.DataType.INT64), [1, 2, 3])
-        inside = xp.less(xp.expand_dims(keys, [0, 1]), counts)
-        allowed = inside if allowed is None else xp.logical_and(allowed, inside)
-    return allowed
+        allowed.append(xp.less(xp.expand_dims(keys, [0, 1]), counts))
+    return reduce(xp.logical_and, allowed) if allowed else None
 
 
 class AttentionAttributes(TypedDict, total=False):
@@ -123,11 +122,8 @@ class AttentionHeads:
         mask, past_key, past_value, valid = (*rest, None, None, None, None)[:4]
         flat = xp.ndim(q) == 3
         key_heads = form.get("kv_num_heads")
-        q, k, v = (
-            heads_first(xp, q, form.get("q_num_heads")),
-            heads_first(xp, k, key_heads),
-            heads_first(xp, v, key_heads),
-        )
+        q = heads_first(xp, q, form.get("q_num_heads"))
+        k, v = heads_first(xp, k, key_heads), heads_first(xp, v, key_heads)
         k = k if past_key is None else xp.concat([past_key, k], 2)
         v = v if past_value is None else xp.concat([past_value, v], 2)
         left, right = form.get("left_window_size", -1), form.get("right_window_size", -1)
@@ -142,7 +138,7 @@ class AttentionHeads:
         """What is added to the scores: the mask, and -inf where a key may not be attended; None where nothing is."""
         dtype = xp.dtype(self.q)
         allowed = _allowed(xp, self)
-        bias: Tensor | None = None
+        terms = []
         lowest = xp.full((), -math.inf, dtype)
         if self.mask is not None:
             mask = self.mask
@@ -153,11 +149,10 @@ class AttentionHeads:
                 missing = missing if known(missing) else int_op(xp, "max", missing, 0)
                 pairs = [(0, 0)] * (xp.ndim(mask) - 1) + [(0, missing)]
                 mask = xp.pad(mask, pairs, "constant", False if is_bool else -math.inf)
-            bias = xp.where(mask, xp.zeros((), dtype), lowest) if is_bool else mask
+            terms.append(xp.where(mask, xp.zeros((), dtype), lowest) if is_bool else mask)
         if allowed is not None:
-            placed = xp.where(allowed, xp.zeros((), dtype), lowest)
-            bias = placed if bias is None else xp.add(bias, placed)
-        return bias
+            terms.append(xp.where(allowed, xp.zeros((), dtype), lowest))
+        return reduce(xp.add, terms) if terms else None
 
     def outputs(self, xp: Namespace, result: Tensor, seen: Tensor | None = None) -> Any:
         """The result in the form of the operands, with the cache and the scores where they are asked for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import reduce
 from typing import Unpack, cast
 
@@ -23,7 +22,7 @@ from onnxport.opset_maps.from_onnx.values import (
     host_array,
     known,
 )
-from onnxport.opset_maps.from_onnx.windows import WindowAttributes, windows
+from onnxport.opset_maps.from_onnx.windows import WindowAttributes, spanned, windows
 from onnxport.opset_maps.maps import onnx
 
 
@@ -49,33 +48,19 @@ def conv(xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **form: U
     return xp.conv(x, w, b, strides=moves.strides, pads=moves.pads, dilations=moves.dilations, groups=groups)
 
 
-class TransposedAttributes(WindowAttributes, total=False):
+class TransposedAttributes(ConvAttributes, total=False):
     """Attributes of a transposed convolution."""
 
-    group: int
-    kernel_shape: Ints | None
     output_padding: Ints | None
     output_shape: Ints | None
 
 
-@dataclass(frozen=True)
-class TransposedGeometry:
-    """Windows of a transposed convolution over the spatial axes.
+def transposed_windows(
+    xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttributes
+) -> tuple[GroupedStrides, list[tuple[Int, Int]]]:
+    """The windows of a transposed convolution of x with w, and what is cut off the full convolution.
 
-    Attributes:
-        strides: step an axis.
-        dilations: distance of a window's elements an axis.
-        cuts: what is cut off the full convolution before and after each axis; negative numbers are added.
-    """
-
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    cuts: tuple[tuple[Int, Int], ...]
-
-
-def transposed_windows(xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttributes) -> TransposedGeometry:
-    """The windows of a transposed convolution of x with w.
-
+    The cuts are those before and after each spatial axis; negative numbers are added.
     Source: ONNX operator specification, ConvTranspose-22.
     """
     kernel = kernel_size(xp, w, form.get("kernel_shape"))
@@ -89,8 +74,7 @@ def transposed_windows(xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttr
         reach = (kernel[i] - 1) * spread[i] + 1
         if output_shape or auto_pad.startswith("SAME"):
             wanted = output_shape[len(output_shape) - rank + i] if output_shape else int_op(xp, "mul", ours[i], step[i])
-            full = int_op(xp, "add", int_op(xp, "mul", int_op(xp, "sub", ours[i], 1), step[i]), reach)
-            full = int_op(xp, "add", full, extra[i])
+            full = int_op(xp, "add", spanned(xp, ours[i], step[i], reach), extra[i])
             total = int_op(xp, "sub", full, wanted)
             if not output_shape:
                 total = int_op(xp, "max", total, 0)
@@ -103,7 +87,7 @@ def transposed_windows(xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttr
         else:
             before, after = (0, 0) if auto_pad == "VALID" or not pads else (pads[i], pads[i + rank])
         cuts.append((before, int_op(xp, "sub", after, extra[i])))
-    return TransposedGeometry(step, spread, tuple(cuts))
+    return GroupedStrides(strides=step, dilations=spread, groups=form.get("group", 1)), cuts
 
 
 @onnx.op("ConvTranspose", versions=(1, 11, 22))
@@ -111,11 +95,10 @@ def conv_transpose(
     xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **window: Unpack[TransposedAttributes]
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
-    form = transposed_windows(xp, x, w, window)
-    grows = any(known(n) and n < 0 for pair in form.cuts for n in pair)
-    moves = GroupedStrides(strides=form.strides, dilations=form.dilations, groups=window.get("group", 1))
+    moves, cuts = transposed_windows(xp, x, w, window)
+    grows = any(known(n) and n < 0 for pair in cuts for n in pair)
     full = xp.conv_transpose(x, w, None if grows else b, **moves)
-    for i, (before, after) in enumerate(form.cuts):
+    for i, (before, after) in enumerate(cuts):
         start = before if not known(before) or before > 0 else None
         stop = int_op(xp, "neg", after) if not known(after) or after > 0 else None
         if start is not None or stop is not None:
@@ -123,10 +106,10 @@ def conv_transpose(
                 stop = int_op(xp, "add", xp.shape(full)[2 + i], stop)
             full = xp.slice(full, 2 + i, start, stop)
     if grows:
-        pairs = [(max(-a, 0) if known(a) else 0, max(-b_, 0) if known(b_) else 0) for a, b_ in form.cuts]
+        pairs = [(max(-a, 0) if known(a) else 0, max(-b_, 0) if known(b_) else 0) for a, b_ in cuts]
         full = xp.pad(full, [(0, 0), (0, 0), *pairs])
         if b is not None:
-            full = xp.add(full, per_axis(xp, b, len(form.cuts) + 2, 1))
+            full = xp.add(full, per_axis(xp, b, len(cuts) + 2, 1))
     return full
 
 

@@ -10,6 +10,7 @@ from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar, size_oper
 from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
+from onnxport.opset_maps.from_onnx.windows import spanned
 from onnxport.opset_maps.maps import onnx
 
 
@@ -154,8 +155,7 @@ def max_unpool(
     step, padding = strides or (1,) * spatial, pads or (0,) * (2 * spatial)
     natural: list[Int] = list(ours[:2])
     for i in range(spatial):
-        reach = int_op(xp, "mul", int_op(xp, "sub", ours[2 + i], 1), step[i])
-        natural.append(int_op(xp, "add", reach, kernel_shape[i] - padding[i] - padding[spatial + i]))
+        natural.append(spanned(xp, ours[2 + i], step[i], kernel_shape[i] - padding[i] - padding[spatial + i]))
     flat = xp.zeros((product(xp, natural),), xp.dtype(x))
     filled = xp.reshape(xp.scatter_elements(flat, xp.reshape(indices, (-1,)), xp.reshape(x, (-1,)), 0), natural)
     if output_shape is None:

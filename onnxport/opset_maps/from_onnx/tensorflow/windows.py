@@ -17,6 +17,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.tensorflow.elements import HALVES, widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size, size_vector, with_shape
 from onnxport.opset_maps.from_onnx.values import GroupedStrides, Int, Ints, PaddedStrides, Strides, known
+from onnxport.opset_maps.from_onnx.windows import spanned
 
 
 class TensorFlowWindowFamily(TensorFlowTensorFamily):
@@ -72,7 +73,7 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
             tf.transpose(weight, [*range(2, spatial + 2), 1, 0]), form["dilations"]
         )  # k1, ..., out/groups, in
         n = self.shape(x)
-        ends = [self._reached(m, s, k) for m, s, k in zip(n[1:-1], strides, kernel.shape[:spatial], strict=True)]
+        ends = [spanned(self, m, s, k) for m, s, k in zip(n[1:-1], strides, kernel.shape[:spatial], strict=True)]
         parts = []
         inputs = tf.split(x, groups, -1) if groups > 1 else [x]
         kernels = tf.split(kernel, groups, -1) if groups > 1 else [kernel]
@@ -83,12 +84,6 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
             parts.append(with_shape(y, shape))
         y = tf.concat(parts, -1) if groups > 1 else parts[0]
         return y if bias is None else tf.nn.bias_add(y, bias)
-
-    def _reached(self, n: Int, stride: int, kernel: int) -> Int:
-        """How far n steps of a transposed convolution reach."""
-        if known(n):
-            return (n - 1) * stride + kernel
-        return self.int_op("add", self.int_op("mul", self.int_op("sub", n, 1), stride), kernel)
 
     def max_pool_last(self, x: tf.Tensor, kernel: Ints, **form: Unpack[Strides]) -> tf.Tensor:
         """`max_pool` of a channels-last image."""
