@@ -23,17 +23,11 @@ _MOST_PLAIN_REPETITIONS = 2
 
 @dataclass(frozen=True)
 class _Part:
-    """One step: a class of characters, or an assertion about the place.
+    """One step: a class of characters, or an assertion about the place."""
 
-    Attributes:
-        ranges: the class; None for an assertion.
-        negative: characters outside of the class.
-        at: which assertion.
-    """
-
-    ranges: tuple[tuple[int, int], ...] | None
-    negative: bool = False
-    at: str = ""
+    ranges: tuple[tuple[int, int], ...] | None  # None for an assertion
+    negative: bool = False  # characters outside of the class
+    at: str = ""  # which assertion
 
     def takes(self, code: int) -> bool:
         """Whether a character is of the class."""

@@ -26,7 +26,6 @@ class _Call:
     """A recorded call with its arguments by the function's parameter names."""
 
     recorder: Recorder
-    node: fx.Node
     arguments: dict[str, Any]
 
     def tensor(self, name: str) -> torch.Tensor | None:
@@ -168,11 +167,9 @@ def _to_attention(recorder: Recorder, node: fx.Node) -> None:
 
 
 def _to_layer(recorder: Recorder, node: fx.Node) -> None:
-    names, build, roles = _LAYERS[node.target]
+    names, build = _LAYERS[node.target]
     arguments = {**dict(zip(names, node.args)), **node.kwargs}
-    call = _Call(recorder, node, arguments)
-    tensors = {role: arguments.get(name) for name, role in roles.items()}
-    given = {role: item for role, item in tensors.items() if item is not None}
+    given = {role: arguments[role] for role in _ROLES if arguments.get(role) is not None}
     if not given or not all(_is_parameter(item) for item in given.values()):
         return
     paths = {str(item.target).rpartition(".")[0] for item in given.values()}
@@ -180,7 +177,7 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
     if paths or not path or any(str(item.target) != f"{path}.{role}" for role, item in given.items()):
         return
     with torch.device("meta"):  # without memory of its own: its parameters are put in afterwards
-        layer = build(call)
+        layer = build(_Call(recorder, arguments))
     if layer is None:
         return
     existing = recorder.attributes.get(path)
@@ -294,24 +291,24 @@ def _prelu(call: _Call) -> nn.Module | None:
 
 _CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
-_AFFINE = {"weight": "weight", "bias": "bias"}
-# For each function: its parameters' names, the layer it becomes, which arguments are which parameters of the layer.
-_LAYERS: dict[Any, tuple[Strings, _Build, dict[str, str]]] = {
-    F.conv1d: (_CONV, _convolution(nn.Conv1d), _AFFINE),
-    F.conv2d: (_CONV, _convolution(nn.Conv2d), _AFFINE),
-    F.conv3d: (_CONV, _convolution(nn.Conv3d), _AFFINE),
-    F.conv_transpose1d: (_TRANSPOSED, _convolution(nn.ConvTranspose1d, transposed=True), _AFFINE),
-    F.conv_transpose2d: (_TRANSPOSED, _convolution(nn.ConvTranspose2d, transposed=True), _AFFINE),
-    F.conv_transpose3d: (_TRANSPOSED, _convolution(nn.ConvTranspose3d, transposed=True), _AFFINE),
-    F.linear: (("input", "weight", "bias"), _linear, _AFFINE),
-    F.embedding: (("input", "weight"), _embedding, {"weight": "weight"}),
+# Arguments that are parameters or buffers of a layer, under the same names.
+_ROLES = ("running_mean", "running_var", "weight", "bias")
+# For each function its parameters' names, and the layer it becomes.
+_LAYERS: dict[Any, tuple[Strings, _Build]] = {
+    F.conv1d: (_CONV, _convolution(nn.Conv1d)),
+    F.conv2d: (_CONV, _convolution(nn.Conv2d)),
+    F.conv3d: (_CONV, _convolution(nn.Conv3d)),
+    F.conv_transpose1d: (_TRANSPOSED, _convolution(nn.ConvTranspose1d, transposed=True)),
+    F.conv_transpose2d: (_TRANSPOSED, _convolution(nn.ConvTranspose2d, transposed=True)),
+    F.conv_transpose3d: (_TRANSPOSED, _convolution(nn.ConvTranspose3d, transposed=True)),
+    F.linear: (("input", "weight", "bias"), _linear),
+    F.embedding: (("input", "weight"), _embedding),
     F.batch_norm: (
         ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
         _batch_norm,
-        {"running_mean": "running_mean", "running_var": "running_var", **_AFFINE},
     ),
-    F.layer_norm: (("input", "normalized_shape", "weight", "bias", "eps"), _layer_norm, _AFFINE),
-    F.group_norm: (("input", "num_groups", "weight", "bias", "eps"), _group_norm, _AFFINE),
-    F.rms_norm: (("input", "normalized_shape", "weight", "eps"), _rms_norm, {"weight": "weight"}),
-    F.prelu: (("input", "weight"), _prelu, {"weight": "weight"}),
+    F.layer_norm: (("input", "normalized_shape", "weight", "bias", "eps"), _layer_norm),
+    F.group_norm: (("input", "num_groups", "weight", "bias", "eps"), _group_norm),
+    F.rms_norm: (("input", "normalized_shape", "weight", "eps"), _rms_norm),
+    F.prelu: (("input", "weight"), _prelu),
 }

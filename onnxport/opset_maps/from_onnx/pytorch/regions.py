@@ -166,15 +166,8 @@ def max_roi_pool(x: Tensor, rois: Tensor, size: tuple[int, int], scale: float) -
         spans = []
         for start, end, bins, length in ((top, bottom, size[0], x.shape[2]), (left, right, size[1], x.shape[3])):
             step = _extent(start, end) / bins
-            spans.append(
-                [
-                    (
-                        min(max(math.floor(i * step) + start, 0), length),
-                        min(max(math.ceil((i + 1) * step) + start, 0), length),
-                    )
-                    for i in range(bins)
-                ]
-            )
+            edges = [(math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(bins)]
+            spans.append([(min(max(low, 0), length), min(max(high, 0), length)) for low, high in edges])
         for i, (first, last) in enumerate(spans[0]):
             for j, (near, far) in enumerate(spans[1]):
                 if last > first and far > near:

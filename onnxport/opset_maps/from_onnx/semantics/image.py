@@ -249,9 +249,8 @@ def upsample(
     factors = [1.0, 1.0, attributes["height_scale"], attributes["width_scale"]] if scales is None else list(scales)
     form: ResizeAttributes = {"mode": {"bilinear": "linear"}.get(mode, mode), "nearest_mode": "floor"}
     form["coordinate_transformation_mode"] = "asymmetric"
-    ours = xp.shape(x)
     array = host_array([real(item) for item in factors], float)
-    for axis, (size, scale) in enumerate(targets(xp, ours, array, None, "stretch")):
+    for axis, (size, scale) in enumerate(targets(xp, xp.shape(x), array, None, "stretch")):
         if scale != 1.0:
             x = resample(xp, x, axis, size, scale, form)
     return x

@@ -121,12 +121,6 @@ def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Ints = ()) -
     return xp.concat(columns, 1)
 
 
-def _keys(values: Sequence[Any] | Array, dtype: ir.DataType) -> Array:
-    if dtype == ir.DataType.STRING:
-        return np.asarray(values, object)
-    return np.asarray(values, dtype.numpy())
-
-
 def _mapped(xp: Namespace, x: Tensor, keys: Array, values: Array, dtype: ir.DataType, default: object) -> Tensor:
     """For each element of x the value that belongs to its key, or the default: the last of the values."""
     place = xp.lookup(x, keys)
@@ -179,9 +173,11 @@ def label_encoder(
     values_tensor: HostValue | None = None,
 ) -> Tensor:
     """The value that belongs to each key; from version 4 on NaN is a key like any other, before it equals nothing."""
-    keys = (
-        keys_tensor.array if keys_tensor is not None else _keys(keys_strings or keys_floats or keys_int64s, xp.dtype(x))
-    )
+    if keys_tensor is not None:
+        keys = keys_tensor.array
+    else:
+        kind = object if xp.dtype(x) == ir.DataType.STRING else xp.dtype(x).numpy()
+        keys = np.asarray(keys_strings or keys_floats or keys_int64s, kind)
     known = ~np.isnan(keys) if xp.version < 4 and keys.dtype.kind == "f" else np.ones(len(keys), bool)
     if values_tensor is not None:
         values, dtype = values_tensor.array, values_tensor.dtype

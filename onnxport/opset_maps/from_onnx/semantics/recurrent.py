@@ -149,16 +149,13 @@ def _parts(xp: Namespace, x: Tensor, count: int, axis: int) -> list[Tensor]:
     return xp.split(x, [width] * count, axis)
 
 
-def _transposed(xp: Namespace, x: Tensor) -> Tensor:
-    return xp.permute_dims(x, (1, 0))
-
-
 def _weights(
     xp: Namespace, w: Tensor, r: Tensor, b: Tensor | None, index: int
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """W^T, R^T, Wb and Rb of one direction."""
     biases = (None, None) if b is None else tuple(_parts(xp, part(xp, b, 0, index), 2, 0))
-    return _transposed(xp, part(xp, w, 0, index)), _transposed(xp, part(xp, r, 0, index)), biases[0], biases[1]
+    wt, rt = (xp.permute_dims(part(xp, item, 0, index), (1, 0)) for item in (w, r))
+    return wt, rt, biases[0], biases[1]
 
 
 def _plus(xp: Namespace, x: Tensor, *biases: Tensor | None) -> Tensor:

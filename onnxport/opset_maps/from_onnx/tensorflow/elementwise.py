@@ -11,6 +11,26 @@ from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_o
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily
 
 
+def _on_numbers(key: str, function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """A primitive of two operands that is one function."""
+
+    def primitive(self: TensorFlowElementwiseFamily, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return widened(key, function, [[1], [1]], _tensors([a, b]), exact=True)
+
+    return primitive
+
+
+def _on_floats(key: str, function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """A question that every number of another type denies."""
+
+    def primitive(self: TensorFlowElementwiseFamily, x: tf.Tensor) -> tf.Tensor:
+        if not x.dtype.is_floating:
+            return tf.zeros_like(x, tf.bool)
+        return widened(key, function, [[1]], [x], exact=True)
+
+    return primitive
+
+
 class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
     """One result an element."""
 
@@ -20,20 +40,9 @@ class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
     def add(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self.elementwise("Add", _as_bias(a, b), _as_bias(b, a))
 
-    def _apply(
-        self, key: str, function: Callable[..., tf.Tensor], *xs: tf.Tensor | complex, exact: bool = True
-    ) -> tf.Tensor:
-        tensors = _tensors(xs)
-        return widened(key, function, [[1]] * len(tensors), tensors, exact=exact)
-
-    def divide(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        return self._apply("divide", raw_op("Div"), a, b)
-
-    def floor_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        return self._apply("floor_mod", raw_op("FloorMod"), a, b)
-
-    def trunc_mod(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        return self._apply("trunc_mod", raw_op("TruncateMod"), a, b)
+    divide = _on_numbers("divide", raw_op("Div"))
+    floor_mod = _on_numbers("floor_mod", raw_op("FloorMod"))
+    trunc_mod = _on_numbers("trunc_mod", raw_op("TruncateMod"))
 
     def pow(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return _power(a, b)
@@ -50,15 +59,8 @@ class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
     bitwise_invert = staticmethod(tf.bitwise.invert)
     logical_not = staticmethod(tf.logical_not)
 
-    def isnan(self, x: tf.Tensor) -> tf.Tensor:
-        if not x.dtype.is_floating:
-            return tf.zeros_like(x, tf.bool)
-        return self._apply("isnan", tf.math.is_nan, x)
-
-    def isinf(self, x: tf.Tensor) -> tf.Tensor:
-        if not x.dtype.is_floating:
-            return tf.zeros_like(x, tf.bool)
-        return self._apply("isinf", tf.math.is_inf, x)
+    isnan = _on_floats("isnan", tf.math.is_nan)
+    isinf = _on_floats("isinf", tf.math.is_inf)
 
     def equal(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         tensors = _tensors([a, b])
