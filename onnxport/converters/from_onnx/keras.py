@@ -16,9 +16,9 @@ from onnxport.converters.from_onnx.walk import Walk
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.atomic import atomic_path
 from onnxport.opset_maps import maps
-from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
 from onnxport.opset_maps.from_onnx.keras.primitives import OnnxModel
+from onnxport.opset_maps.from_onnx.values import carrier
 
 
 def build(model: ir.Model) -> OnnxModel:

@@ -11,10 +11,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.carriers import NAMES
-from onnxport.opset_maps.from_onnx.values import Array, object_array
+from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, object_array
 
-OF_NAME = {name: dtype for dtype, name in NAMES.items()}
+OF_NAME = {name: dtype for dtype, name in TYPE_NAMES.items()}
 
 
 @dataclass(frozen=True, eq=False)

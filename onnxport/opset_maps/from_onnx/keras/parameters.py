@@ -10,8 +10,7 @@ import keras
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.carriers import carrier
-from onnxport.opset_maps.from_onnx.values import Array, Ints
+from onnxport.opset_maps.from_onnx.values import Array, Ints, carrier
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,10 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import part
-from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.coding import Constant, Slot, decode, replaced
 from onnxport.opset_maps.from_onnx.layout import LAST
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Ints, Tensor, known, object_array
+from onnxport.opset_maps.from_onnx.values import Ints, Tensor, carrier, known, object_array
 
 PACKAGE = "onnxport"
 _ARRAYS: dict[str, Namespace] = {}

@@ -7,11 +7,20 @@ from typing import Any, TypeGuard
 import keras
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.carriers import carrier
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.recording import KerasRecording
-from onnxport.opset_maps.from_onnx.values import Array, Host, Int, IntOp, Law, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    Array,
+    Host,
+    Int,
+    IntOp,
+    Law,
+    UnknownUntilRun,
+    carrier,
+    host_array,
+    known,
+)
 
 
 class KerasTensorFamily(KerasRecording):

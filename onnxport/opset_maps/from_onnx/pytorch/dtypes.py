@@ -8,12 +8,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from onnxport.opset_maps.from_onnx.carriers import NAMES, carrier
-from onnxport.opset_maps.from_onnx.values import Array
+from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, carrier
 
 # What a type is held in; the first that names a torch type is the one that this torch type is read back as.
 TORCH: dict[ir.DataType, torch.dtype] = {
-    **{dtype: getattr(torch, name) for dtype, name in NAMES.items() if dtype != ir.DataType.STRING},
+    **{dtype: getattr(torch, name) for dtype, name in TYPE_NAMES.items() if dtype != ir.DataType.STRING},
     ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
     ir.DataType.FLOAT8E8M0: torch.float8_e8m0fnu,

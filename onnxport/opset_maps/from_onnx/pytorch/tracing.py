@@ -88,15 +88,11 @@ class Recorder(CallRecorder):
         with self._at_the_top():
             return self.graph.create_node("get_attr", target)
 
-    def free_target(self, base: str) -> str:
-        """`base`, numbered where an attribute has that name or lies below it; it is taken then."""
-        return self.paths.take(base)
-
     def constant(self, value: object) -> fx.Node:
         """The node of a constant tensor or other object, a buffer that the state dict leaves out."""
         result = self._constants.get(id(value))
         if result is None:
-            target = self.free_target(f"_constant_{len(self._constants)}")
+            target = self.paths.take(f"_constant_{len(self._constants)}")
             self.attributes[target] = value
             result = (value, self._get_attr(target))
             self._constants[id(value)] = result
@@ -152,7 +148,7 @@ class Recorder(CallRecorder):
         self, name: str, module: torch.nn.Module, args: Sequence[Any], worlds: Worlds | None, *, opaque: bool = False
     ) -> Traced:
         """The result of calling a submodule, which gets the next free target of `name`; `worlds` as of `Traced`."""
-        target = self.free_target(name)
+        target = self.paths.take(name)
         self.attributes[target] = module
         return Traced(self.graph.call_module(target, tuple(self.create_arg(a) for a in args)), self, worlds, opaque)
 

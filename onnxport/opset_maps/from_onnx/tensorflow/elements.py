@@ -15,14 +15,13 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.elementwise import ROWS
-from onnxport.opset_maps.from_onnx.carriers import NAMES, carrier
-from onnxport.opset_maps.from_onnx.values import Array, Ints
+from onnxport.opset_maps.from_onnx.values import TYPE_NAMES, Array, Ints, carrier
 
 _EXPERIMENTAL = tf.dtypes.experimental
 
 HALVES = (tf.float16, tf.bfloat16)
 # Element types that TensorFlow has kernels for.
-OF_TF: dict[tf.DType, ir.DataType] = {tf.as_dtype(name): dtype for dtype, name in NAMES.items()}
+OF_TF: dict[tf.DType, ir.DataType] = {tf.as_dtype(name): dtype for dtype, name in TYPE_NAMES.items()}
 
 
 def held_in(dtype: ir.DataType) -> tf.DType:
