@@ -1,14 +1,27 @@
-"""Axes and attributes in the form that primitives take them."""
+"""Axes, sizes and attributes in the form that primitives take them."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, Scalar, Tensor, UnknownUntilRun, host_array, known
+from onnxport.opset_maps.from_onnx.values import (
+    Host,
+    Int,
+    IntOp,
+    Ints,
+    Scalar,
+    Tensor,
+    UnknownUntilRun,
+    host_array,
+    known,
+)
 
 
 def resolved(axis: int, rank: int) -> int:
@@ -83,3 +96,68 @@ def per_axis(xp: Namespace, x: Tensor, rank: int, axis: int) -> Tensor:
     if xp.ndim(x) == 0:
         return x
     return xp.expand_dims(x, [i for i in range(rank) if i != axis])
+
+
+def truncated_div(a: int, b: int) -> int:
+    """a / b rounded toward zero."""
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def select(condition: bool, a: object, b: object) -> Any:
+    """a where the condition holds, else b."""
+    return a if condition else b
+
+
+def both(a: bool, b: bool) -> bool:
+    """a and b."""
+    return a and b
+
+
+def either(a: bool, b: bool) -> bool:
+    """a or b."""
+    return a or b
+
+
+# Arithmetic of sizes that are known at import.
+INT_OPS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in "add sub mul mod neg eq lt le".split()},
+    "div": truncated_div,
+    "floor_div": operator.floordiv,
+    "ceil_div": ceil_div,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "and": both,
+    "or": either,
+    "not": operator.not_,
+    "where": select,
+}
+
+
+def int_op(xp: Namespace, name: IntOp, *operands: Int) -> Int:
+    """One step of size arithmetic (see `Namespace.int_op`), done at once where everything is known."""
+    operands = tuple(item.item() if isinstance(item, np.generic) else item for item in operands)
+    if all(known(item) for item in operands):
+        return INT_OPS[name](*operands)
+    if len(operands) == 2:
+        a, b = operands
+        if (name == "mul" and a is not True and known(a) and a == 1) or (name == "add" and known(a) and a == 0):
+            return b
+        if (name in ("mul", "div", "floor_div", "ceil_div") and known(b) and b == 1) or (
+            name in ("add", "sub") and known(b) and b == 0
+        ):
+            return a
+    if name == "where" and known(operands[0]):
+        return operands[1] if operands[0] else operands[2]
+    return xp.int_op(name, *operands)
+
+
+def product(xp: Namespace, sizes: Sequence[Int]) -> Int:
+    """The product of sizes."""
+    one: Int = 1
+    return reduce(partial(int_op, xp, "mul"), sizes, one)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -12,8 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph import folding
+from onnxport.opset_maps.from_onnx.axes import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, IntOp, host_array, known, object_array
+from onnxport.opset_maps.from_onnx.values import Host, HostValue, IntOp, host_array, known, object_array
 
 _INTEGER = frozenset({ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL})
 _ARITHMETIC: dict[str, IntOp] = {
@@ -25,71 +25,6 @@ _ARITHMETIC: dict[str, IntOp] = {
 _UNARY = frozenset({"neg", "abs", "not"})
 _BOOLEAN = frozenset({"eq", "lt", "le", "and", "or", "not"})
 _REDUCTIONS: dict[str, IntOp] = {"ReduceProd": "mul", "ReduceSum": "add", "ReduceMin": "min", "ReduceMax": "max"}
-
-
-def truncated_div(a: int, b: int) -> int:
-    """a / b rounded toward zero."""
-    return a // b if (a >= 0) == (b > 0) else -(-a // b)
-
-
-def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
-    return -(-a // b)
-
-
-def select(condition: bool, a: object, b: object) -> Any:
-    """a where the condition holds, else b."""
-    return a if condition else b
-
-
-def both(a: bool, b: bool) -> bool:
-    """a and b."""
-    return a and b
-
-
-def either(a: bool, b: bool) -> bool:
-    """a or b."""
-    return a or b
-
-
-# Arithmetic of sizes that are known at import.
-INT_OPS: dict[str, Callable[..., Any]] = {
-    **{name: getattr(operator, name) for name in "add sub mul mod neg eq lt le".split()},
-    "div": truncated_div,
-    "floor_div": operator.floordiv,
-    "ceil_div": ceil_div,
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "and": both,
-    "or": either,
-    "not": operator.not_,
-    "where": select,
-}
-
-
-def int_op(xp: Namespace, name: IntOp, *operands: Int) -> Int:
-    """One step of size arithmetic (see `Namespace.int_op`), done at once where everything is known."""
-    operands = tuple(item.item() if isinstance(item, np.generic) else item for item in operands)
-    if all(known(item) for item in operands):
-        return INT_OPS[name](*operands)
-    if len(operands) == 2:
-        a, b = operands
-        if (name == "mul" and a is not True and known(a) and a == 1) or (name == "add" and known(a) and a == 0):
-            return b
-        if (name in ("mul", "div", "floor_div", "ceil_div") and known(b) and b == 1) or (
-            name in ("add", "sub") and known(b) and b == 0
-        ):
-            return a
-    if name == "where" and known(operands[0]):
-        return operands[1] if operands[0] else operands[2]
-    return xp.int_op(name, *operands)
-
-
-def product(xp: Namespace, sizes: Sequence[Int]) -> Int:
-    """The product of sizes."""
-    one: Int = 1
-    return reduce(partial(int_op, xp, "mul"), sizes, one)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Required, TypedDict
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, Ints, Tensor, UnknownUntilRun, known
 

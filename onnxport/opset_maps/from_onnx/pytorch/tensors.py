@@ -12,7 +12,7 @@ import torch
 
 from onnxport.errors import InvalidModelError
 from onnxport.graph import limits
-from onnxport.opset_maps.from_onnx.host import INT_OPS
+from onnxport.opset_maps.from_onnx.axes import INT_OPS
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.operands import tensor_value
 from onnxport.opset_maps.from_onnx.pytorch import functions, text

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import resolved
-from onnxport.opset_maps.from_onnx.host import product
+from onnxport.opset_maps.from_onnx.axes import product, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.elementwise import aligned
 from onnxport.opset_maps.from_onnx.values import Tensor

@@ -10,8 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import size_operand
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op, size_operand
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, InvalidOperand, Scalar, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx

@@ -254,11 +254,9 @@ def mel_weight_matrix(
         if centre == left:
             weights[centre, i] = 1
         else:
-            for j in range(left, centre + 1):
-                weights[j, i] = (j - left) / (centre - left)
+            weights[left : centre + 1, i] = np.arange(centre - left + 1) / (centre - left)
         if right > centre:
-            for j in range(centre, right):
-                weights[j, i] = (right - j) / (right - centre)
+            weights[centre:right, i] = np.arange(right - centre, 0, -1) / (right - centre)
     dtype = ir.DataType(output_datatype)
     return HostValue(weights.astype(dtype.numpy()), dtype)
 

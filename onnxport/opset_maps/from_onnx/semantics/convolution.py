@@ -9,8 +9,7 @@ from typing import Unpack, cast
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import number, part, per_axis, size_operand, sizes
-from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.axes import int_op, number, part, per_axis, product, size_operand, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     GroupedStrides,

@@ -11,8 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import per_axis, real, resolved, size_operand, sizes
-from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, product, real, resolved, size_operand, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, Ints, Tensor, UnknownUntilRun, all_known, host_array, known
 from onnxport.opset_maps.maps import onnx

@@ -6,8 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import part, resolved, scalar, size_operand
-from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.axes import int_op, part, product, resolved, scalar, size_operand
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, HostValue, Int, Known, Tensor, known
 from onnxport.opset_maps.from_onnx.windows import spanned

@@ -13,8 +13,13 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_float_rows, labels_of, ml_op
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
+    add_second_class,
+    as_float_rows,
+    labels_of,
+    ml_op,
+    transformed,
+)
 from onnxport.opset_maps.from_onnx.values import Array, Ints, Reals, Strings, Tensor, known
 
 

@@ -66,7 +66,7 @@ def softmax_zero(xp: Namespace, scores: Tensor) -> Tensor:
     return xp.divide(xp.where(zero, xp.multiply(scores, xp.exp(xp.negative(peak))), powers), total)
 
 
-def post_transform(xp: Namespace, scores: Tensor, name: str) -> Tensor:
+def transformed(xp: Namespace, scores: Tensor, name: str) -> Tensor:
     """Scores [rows, classes] after the attribute post_transform."""
     match name:
         case "NONE":

@@ -13,8 +13,7 @@ from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_forest import LEAF, MEMBER, Forest, aggregate, aggregated, scored
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op
-from onnxport.opset_maps.from_onnx.semantics.ml_scores import post_transform as transformed
+from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op, transformed
 from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
 
 _MODES = "BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ BRANCH_MEMBER LEAF".split()

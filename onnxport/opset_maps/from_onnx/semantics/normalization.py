@@ -7,8 +7,7 @@ from typing import Any, Required, TypedDict, Unpack
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx

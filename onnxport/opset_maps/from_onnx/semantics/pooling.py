@@ -9,9 +9,8 @@ from typing import Any, Unpack
 import onnx_ir as ir
 
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.axes import size_operand
+from onnxport.opset_maps.from_onnx.axes import int_op, product, size_operand
 from onnxport.opset_maps.from_onnx.cases import graph
-from onnxport.opset_maps.from_onnx.host import int_op, product
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Tensor, known
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes, WindowGeometry, extracted, pool_windows

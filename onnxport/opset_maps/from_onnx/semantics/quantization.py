@@ -7,8 +7,7 @@ from typing import TypedDict, Unpack
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import per_axis, resolved
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.convolution import ConvAttributes, conv
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import part
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op, part
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
-from onnxport.opset_maps.from_onnx.values import Reals, Strings, Tensor, host_array, known
+from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
 Activation = Callable[[Tensor], Tensor]
@@ -110,17 +109,17 @@ _BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, T
 
 
 def _run(
-    xp: Namespace, x: Tensor, lengths: Tensor | None, backward: bool, states: Sequence[Tensor], cell: Callable[..., Any]
+    d: Direction, cell: Cell, x: Tensor, time: Int, lengths: Tensor | None, backward: bool, states: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """One direction over projected inputs [time, batch, gates]: outputs [time, batch, hidden] and the last states.
 
     Steps beyond `lengths` (INT [batch]; None where all sequences are as long as x) keep the states, and their outputs are 0.
     """
-    time = xp.shape(x)[0]
+    xp = d.xp
     steps = xp.flip(x, [0]) if backward else x
 
     def step(i: Tensor, going: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-        following = cell(states, xp.take(steps, i, 0))
+        following = cell(d, states, xp.take(steps, i, 0))
         if lengths is None:
             return (going, *following, following[0])
         now = i
@@ -227,13 +226,14 @@ def _recurrent(cell: Cell, defaults: Strings) -> Callable[..., tuple[Tensor, ...
                 attributes,
             )
             projected = _plus(xp, xp.matmul(x, wt), wb, None if in_cell else rb)
+            hidden = xp.shape(r)[2]
             states = [
-                xp.zeros((xp.shape(x)[1], xp.shape(r)[2]), xp.dtype(x))
+                xp.zeros((xp.shape(x)[1], hidden), xp.dtype(x))
                 if item is None
                 else part(xp, item, 1 if batch_first else 0, index)
                 for item in ((initial_h, initial_c) if cell is _lstm_step else (initial_h,))
             ]
-            results.append(_run(xp, projected, lengths, backward, states, partial(cell, d)))
+            results.append(_run(d, cell, projected, xp.shape(x)[0], lengths, backward, states))
         return _outputs(xp, results, batch_first)
 
     operator.__doc__ = cell.__doc__

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import given, int_op, number, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Axes, Host, Tensor, host_array
 from onnxport.opset_maps.maps import onnx

@@ -6,8 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.axes import given, number, resolved, scalar, sizes
-from onnxport.opset_maps.from_onnx.host import int_op, product
+from onnxport.opset_maps.from_onnx.axes import given, int_op, number, product, resolved, scalar, sizes
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Host,

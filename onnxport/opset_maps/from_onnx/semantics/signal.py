@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.axes import number, part, resolved, scalar
-from onnxport.opset_maps.from_onnx.host import int_op
+from onnxport.opset_maps.from_onnx.axes import int_op, number, part, resolved, scalar
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Host, Int, Tensor, UnknownUntilRun, known
 from onnxport.opset_maps.maps import onnx
