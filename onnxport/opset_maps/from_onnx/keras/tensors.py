@@ -1,15 +1,20 @@
-"""Tensors of Keras: what is known of one, how one is created."""
+"""Tensors of Keras: what is known of one, how one is created; calls on them are recorded as layers of a functional model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
 import keras
+import numpy as np
 import onnx_ir as ir
 
-from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.names import NameAuthority, is_written_constant
+from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
-from onnxport.opset_maps.from_onnx.keras.recording import KerasRecording
+from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
+from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
     Array,
     Host,
@@ -22,14 +27,140 @@ from onnxport.opset_maps.from_onnx.values import (
     known,
 )
 
+# Constants up to this size stand in the model's description, larger ones among its weights.
+_DESCRIBED_BYTES = 2048
 
-class KerasTensorFamily(KerasRecording):
-    """Symbolic tensors, eager ones, and parameters that are to become weights."""
+
+class KerasTensorFamily(Namespace):
+    """Symbolic tensors, eager ones, and parameters that are to become weights; primitives are recorded as layers.
+
+    What has no symbolic operand is computed at once.
+
+    Attributes:
+        eager: the namespace of Keras' backend.
+        names: names of layers taken so far.
+        anchor: an input of the model, on which what has no operand of its own is called.
+        products: products to which a bias may still be added, by their results' ids: the result, and what makes the layer anew.
+    """
+
+    framework = "keras"
 
     def __init__(self) -> None:
         super().__init__()
+        self.eager = backend_arrays()
+        self.names = NameAuthority()
+        self.anchor: KerasValue | None = None
+        self.products: dict[int, tuple[Any, Callable[[Parameter], Any]]] = {}
+        self._made: list[Any] = []
+        self._order: dict[int, int] = {}
+        self._weights: dict[Any, Any] = {}
+        self._layers: dict[Any, Any] = {}
         self._axis_sizes: dict[tuple[int, int], Any] = {}
         self._size_of: dict[int, tuple[Any, Any, int]] = {}
+
+    def layer_name(self, name: str) -> str:
+        """A layer name that Keras accepts and no other layer of the model has."""
+        return self.names.unique(plain_name(name) or "layer")
+
+    def apply(self, layer: keras.layers.Layer, *tensors: keras.KerasTensor, listed: bool = False) -> Any:
+        """A layer on symbolic tensors (a list of them where the layer takes one); the results are recorded in order."""
+        result = layer(list(tensors)) if listed else layer(*tensors)
+        for tensor in keras.tree.flatten(result):
+            self._order[id(tensor)] = len(self._made)
+            self._made.append(tensor)
+        return result
+
+    def layer(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """The layer of `key`: the same one each time, so that a weight used twice stays one."""
+        if key not in self._layers:
+            self._layers[key] = make()
+        return self._layers[key]
+
+    def record(self, name: str, *args: object, **kwargs: object) -> Any:
+        """A primitive: a layer where an operand is symbolic or a weight, else its result."""
+        tensors: list[Any] = []
+
+        def symbolic(item: object) -> bool:
+            return isinstance(item, (keras.KerasTensor, Parameter))
+
+        def slot(item: object) -> Any:
+            if symbolic(item):
+                tensors.append(self.as_symbolic(item))
+                return Slot(len(tensors) - 1)
+            array = self._content(item)
+            if array.nbytes > _DESCRIBED_BYTES and array.dtype != object:
+                tensors.append(self._stored_constant(item, array))
+                return Slot(len(tensors) - 1)
+            return Constant(array)
+
+        if not any(symbolic(item) for item in _leaves((args, kwargs))):
+            return getattr(self.eager, name)(*args, **kwargs)
+        args, kwargs = replaced((args, kwargs), lambda item: symbolic(item) or self.eager.is_tensor(item), slot)
+        layer = Primitive(name, encode(args), encode(kwargs), name=self.layer_name(name))
+        try:
+            return self.apply(layer, *tensors)
+        except UnsupportedOperator:
+            raise
+        except (ValueError, TypeError) as error:
+            cause: BaseException | None = error
+            while cause is not None:
+                if isinstance(cause, UnsupportedOperator):
+                    raise UnsupportedOperator(str(cause)) from error
+                cause = cause.__cause__ or cause.__context__
+            if "rank" in str(error) or "unknown" in str(error).lower():
+                raise UnsupportedOperator(f"{name}: Keras can't tell the shape of its result") from error
+            if isinstance(error, TypeError):
+                raise UnsupportedOperator(f"{name}: Keras can't tell the element type of its result") from error
+            raise
+
+    def _content(self, item: object) -> Array:
+        """An eager tensor's content."""
+        array = keras.ops.convert_to_numpy(item) if not hasattr(item, "numpy") else item.numpy()
+        array = np.asarray(array)
+        if array.dtype.kind in "OS":  # a scalar's content is bytes
+            texts = [text.decode() if isinstance(text, bytes) else text for text in array.ravel().tolist()]
+            return np.asarray(texts, object).reshape(array.shape)
+        return array
+
+    def _stored_constant(self, item: object, array: Array) -> Any:
+        key = (id(item), "constant")
+        if key not in self._weights:
+            if array.dtype == bool:
+                stored = self._weight(array.astype(np.uint8), "constant", trainable=False)
+                self._weights[key] = (item, self.record("astype", stored, ir.DataType.BOOL))
+            else:
+                self._weights[key] = (item, self._weight(array, "constant", trainable=False))
+        return self._weights[key][1]
+
+    def _weight(self, array: Array, name: str, *, trainable: bool) -> Any:
+        if self.anchor is None:
+            raise UnsupportedOperator("a graph without inputs makes no Keras model")
+        if array.dtype.kind in "OSU":
+            raise UnsupportedOperator("a Keras model holds no strings")
+        layer = Weight(array.shape, array.dtype.name, plain_name(name), name=self.layer_name(name), trainable=trainable)
+        layer.value.assign(array)
+        return self.apply(layer, self.anchor)
+
+    def as_symbolic(self, item: object) -> Any:
+        """A weight or eager tensor as a symbolic tensor."""
+        if isinstance(item, keras.KerasTensor):
+            return item
+        if not isinstance(item, Parameter):
+            return self.record("given", self.anchor, item)
+        if item.key not in self._weights:
+            if item.steps:
+                base = self.as_symbolic(Parameter(item.value, shape_of(item.value)))
+                for step, argument in item.steps:
+                    base = self.record(step, base, argument)
+                self._weights[item.key] = base
+            elif item.dtype in (ir.DataType.STRING, ir.DataType.BOOL):
+                content = self.eager.constant(item.array(), item.dtype)
+                self._weights[item.key] = self.record("given", self.anchor, content)
+            else:
+                # A number that an exporter wrote itself, as the least one of a type, is no weight of the model.
+                trainable = item.dtype.is_floating_point() and not (item.shape == () and is_written_constant(item.name))
+                self._weights[item.key] = self._weight(item.array(), item.name, trainable=trainable)
+        return self._weights[item.key]
 
     def is_tensor(self, x: object) -> TypeGuard[KerasValue]:
         return isinstance(x, (keras.KerasTensor, Parameter)) or self.eager.is_tensor(x)
@@ -103,3 +234,16 @@ class KerasTensorFamily(KerasRecording):
 
     def random(self, law: Law, *args: object) -> KerasValue:
         return self.record(law, self.anchor, *args)
+
+
+def _leaves(item: object) -> Iterable[Any]:
+    if isinstance(item, (list, tuple)):
+        for part in item:
+            yield from _leaves(part)
+    elif isinstance(item, dict):
+        for part in item.values():
+            yield from _leaves(part)
+    elif isinstance(item, np.ndarray) and item.dtype == object:
+        yield from item.ravel()
+    else:
+        yield item

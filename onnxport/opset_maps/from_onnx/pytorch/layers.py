@@ -195,7 +195,9 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
                 layer.register_parameter(role, value)
             else:
                 layer.register_buffer(role, value.detach() if isinstance(value, nn.Parameter) else value)
-        _with_counter(recorder, path, layer)
+        if "num_batches_tracked" in layer._buffers:  # 0 where the model has none
+            counter = recorder.attributes.get(f"{path}.num_batches_tracked")
+            layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
         recorder.attributes[path] = layer
     with recorder.graph.inserting_before(node):
         called = recorder.graph.call_module(path, (arguments[names[0]],))
@@ -207,13 +209,6 @@ def _to_layer(recorder: Recorder, node: fx.Node) -> None:
 
 def _same(a: nn.Module, b: nn.Module) -> bool:
     return type(a) is type(b) and a.extra_repr() == b.extra_repr()
-
-
-def _with_counter(recorder: Recorder, path: str, layer: nn.Module) -> None:
-    """Puts in the counter of a batch normalisation, 0 where the model has none."""
-    if "num_batches_tracked" in layer._buffers:
-        counter = recorder.attributes.get(f"{path}.num_batches_tracked")
-        layer.register_buffer("num_batches_tracked", torch.tensor(0) if counter is None else counter)
 
 
 def _pairs(value: int | Ints, count: int) -> tuple[int, ...]:

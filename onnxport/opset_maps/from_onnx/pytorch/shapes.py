@@ -74,10 +74,6 @@ class TorchShapeFamily(TorchTensorFamily):
     def _axes(self, x: TorchTensor, axis: Axes) -> tuple[int, ...]:
         return tuple(range(self.ndim(x))) if axis is None else tuple(axis)
 
-    def _reduces_none(self, x: TorchTensor, axes: Ints) -> bool:
-        shape = self.shape(x)
-        return any(not known(shape[i]) or shape[i] == 0 for i in axes)
-
     def sum(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         axes = self._axes(x, axis)
         if not axes:
@@ -111,7 +107,9 @@ class TorchShapeFamily(TorchTensorFamily):
         axes = self._axes(x, axis)
         if not axes:
             return x
-        return self.call(guarded if self._reduces_none(x, axes) else native, x, axes, keepdims)
+        shape = self.shape(x)
+        full = all(known(shape[i]) and shape[i] != 0 for i in axes)
+        return self.call(native if full else guarded, x, axes, keepdims)
 
     argmax = calling(torch.argmax)
     argmin = calling(torch.argmin)

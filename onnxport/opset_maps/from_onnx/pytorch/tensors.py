@@ -184,7 +184,10 @@ class TorchTensorFamily(Namespace):
         if stop is None:
             start, stop = 0, start
         bounds = [
-            self.to_host(item)[()] if self.is_tensor(item) and _is_array(item) else item for item in (start, stop, step)
+            item
+            if not self.is_tensor(item) or (isinstance(item, Traced) and not item.is_tensor)
+            else self.to_host(item)[()]
+            for item in (start, stop, step)
         ]
         return self._make(torch.arange, *bounds, dtype=TORCH[dtype])
 
@@ -231,7 +234,3 @@ class TorchTensorFamily(Namespace):
     complex = calling(torch.complex)
     real = calling(torch.real)
     imag = calling(torch.imag)
-
-
-def _is_array(item: object) -> bool:
-    return not isinstance(item, Traced) or item.is_tensor

@@ -112,15 +112,10 @@ def split(
     axis = resolved(axis, xp.ndim(x))
     wanted = sizes(parts) if parts is not None else list(early["split"]) if early.get("split") else None
     if wanted is None:
-        wanted = equal_parts(xp, xp.shape(x)[axis], num_outputs or xp.output_count)
+        total, count = xp.shape(x)[axis], num_outputs or xp.output_count
+        size = int_op(xp, "ceil_div", total, count)
+        wanted = [size] * (count - 1) + [int_op(xp, "sub", total, int_op(xp, "mul", size, count - 1))]
     return tuple(xp.split(x, wanted, axis))
-
-
-def equal_parts(xp: Namespace, total: Int, count: int) -> list[Int]:
-    """Sizes of `count` parts of a size, the last one perhaps smaller."""
-    part = int_op(xp, "ceil_div", total, count)
-    last = int_op(xp, "sub", total, int_op(xp, "mul", part, count - 1))
-    return [part] * (count - 1) + [last]
 
 
 @onnx.op("Expand", versions=(8, 13))

@@ -110,7 +110,8 @@ class TensorFlowIndexingFamily(TensorFlowTensorFamily):
         swap = [i for i in range(rank) if i != axis] + [axis]
         back = [swap.index(i) for i in range(rank)]
         keys = x if axis == rank - 1 else tf.transpose(x, swap)
-        keys = keys if largest else _reversed_order(keys)
+        if not largest:  # in reverse; integers by their complement, which can't overflow
+            keys = tf.bitwise.invert(keys) if x.dtype.is_integer else -keys
         amount = tf.cast(size(k), tf.int32) if not known(k) else int(k)
         _, places = widened(
             "top_k", lambda y: tf.math.top_k(y, 1 if y.shape == [1] else amount), [[1]], [keys], back=False
@@ -154,11 +155,6 @@ def _as_numbers(x: tf.Tensor) -> tf.Tensor:
     weights = tf.constant([256**i for i in range(6, -1, -1)], tf.int64)
     packed = tf.reduce_sum(tf.reshape(raw, tf.stack([-1, columns, 7])) * weights, 2)
     return tf.concat([packed, tf.cast(lengths, tf.int64)[:, tf.newaxis]], 1)
-
-
-def _reversed_order(x: tf.Tensor) -> tf.Tensor:
-    """A tensor whose order is that of `x` turned round; integers by their complement, which can't overflow."""
-    return tf.bitwise.invert(x) if x.dtype.is_integer else -x
 
 
 def _scatter_product(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf.Tensor:
