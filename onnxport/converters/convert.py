@@ -107,39 +107,24 @@ def convert(
     target = frameworks.get(to)
     source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
-    given = {
+    asked: dict[str, Any] = {
         "kwargs": kwargs or None,
         "dynamic_shapes": dynamic_shapes,
         "target_opset": target_opset,
+        "input_names": input_names,
         "output_names": output_names,
-        "runtime": None if runtime == "onnxruntime" else runtime,
         "cut_inputs": cut_inputs,
         "cut_outputs": cut_outputs,
         "signature": signature,
         "methods": methods,
-        "options": options or None,
-        "allow_pickle": True if allow_pickle and isinstance(model, (str, os.PathLike)) else None,
-        "allow_code": True if allow_code and isinstance(model, (str, os.PathLike)) else None,
     }
-    check([name for name, value in given.items() if value is not None], kind, target)
+    others: dict[str, Any] = {"options": options or None, "runtime": None if runtime == "onnxruntime" else runtime}
+    if isinstance(model, (str, os.PathLike)):
+        others |= {"allow_pickle": allow_pickle or None, "allow_code": allow_code or None}
+    check([name for name, value in {**asked, **others}.items() if value is not None], kind, target)
     check_tolerances(rtol, atol, validate=validate)
     first, further = _examples(inputs, source, kind)
-    request = Request(
-        inputs=first,
-        examples=further,
-        kwargs=kwargs,
-        dynamic_shapes=dynamic_shapes,
-        target_opset=target_opset,
-        input_names=input_names,
-        output_names=output_names,
-        cut_inputs=cut_inputs,
-        cut_outputs=cut_outputs,
-        signature=signature,
-        methods=methods,
-        options=options or {},
-        optimize=optimize,
-        runtime=runtime,
-    )
+    request = Request(first, further, options=options or {}, optimize=optimize, runtime=runtime, **asked)
     if output is not None:
         frameworks.check_place(output, target)
         check_output(target, output)

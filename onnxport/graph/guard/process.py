@@ -21,10 +21,6 @@ from onnxport.graph.guard.messages import Message, receive, send
 _START_SECONDS = 60.0
 
 
-class _Stopped(Exception):
-    """A request took more memory or time than the guard allows."""
-
-
 class Helper:
     """The helper process."""
 
@@ -54,18 +50,14 @@ class Helper:
         Raises:
             kind: the helper refused, was ended for its time, or died.
         """
-        try:
-            return self._answer(request, blocks, guard, size, kind)
-        except _Stopped as stop:
-            guard.stopped = str(stop)
-            raise kind(str(stop)) from None
 
-    def _answer(
-        self, request: dict[str, Any], blocks: list[bytes], guard: Guard, size: int, kind: type[Exception]
-    ) -> Message:
+        def stopped(reason: str) -> Exception:
+            guard.stopped = reason
+            return kind(reason)
+
         left = guard.seconds(size)
         if left <= 0:
-            raise _Stopped(f"running the model takes more time than a file may cost; {WAY_OUT}")
+            raise stopped(f"running the model takes more time than a file may cost; {WAY_OUT}")
         with self._lock:
             started = time.monotonic()
             worked = None
@@ -77,10 +69,10 @@ class Helper:
                 worked = answer.get("worked")
             except TimeoutError:
                 self.end()
-                raise _Stopped(f"running the model takes more than {left:.0f} s; {WAY_OUT}") from None
+                raise stopped(f"running the model takes more than {left:.0f} s; {WAY_OUT}") from None
             except (OSError, ValueError, EOFError):
                 self.end()
-                raise _Stopped(
+                raise stopped(
                     "the process in which the model was run has ended: it takes more memory than a file may cost, "
                     "or the runtime can't bear it"
                 ) from None
@@ -92,7 +84,7 @@ class Helper:
                 guard.spent += min(waited, worked)
                 guard.waited += waited
         if "error" in answer:
-            raise (_Stopped if answer["stopped"] else kind)(answer["error"])
+            raise (stopped if answer["stopped"] else kind)(answer["error"])
         return answer, received
 
     def _is_late(self, started: float, left: float) -> Callable[[], bool]:
