@@ -70,16 +70,10 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
 
     types = get_type_hints(Order, include_extras=True)
     route = [None if name is None else frameworks.get(name) for name in (expected, target)]
-    options = [
-        inspect.Parameter(
-            item.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if item.default is MISSING else item.default,
-            annotation=types[item.name],
-        )
-        for item in fields(Order)
-        if item.name not in fixed and shown(item.name, *route)
-    ]
+    kept = [item for item in fields(Order) if item.name not in fixed and shown(item.name, *route)]
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    defaults = {item.name: empty if item.default is MISSING else item.default for item in kept}
+    options = [inspect.Parameter(name, kind, default=value, annotation=types[name]) for name, value in defaults.items()]
     convert.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     convert.__annotations__ = {item.name: item.annotation for item in options}
     convert.__doc__ = about

@@ -84,16 +84,11 @@ def validate(
         left, right = (_party(model, framework, allow_pickle, allow_code) for model, framework in pairs)
         graphs = [party.model for party in (left, right) if isinstance(party.model, OnnxModel)]
         hub = graphs[-1] if graphs else None  # the converted one where both are
+        graph, notes = (hub.model, hub.notes) if hub is not None else (None, ())
+        binding = Binding(inputs, kwargs, signature=signature, methods=methods)
         with watched(graphs if named else [], drawn=inputs is None and not kwargs):
-            return compare(
-                left,
-                right,
-                Binding(inputs, kwargs, signature=signature, methods=methods),
-                graph=hub.model if hub is not None else None,
-                tolerance=Tolerance(rtol, atol),
-                seed=seed,
-                notes=hub.notes if hub is not None else (),
-            )
+            tolerance = Tolerance(rtol, atol)
+            return compare(left, right, binding, graph=graph, tolerance=tolerance, seed=seed, notes=notes)
 
 
 def _party(model: object, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:

@@ -61,11 +61,8 @@ def _why(report: ProofRecord) -> list[str]:
         for output in item.outputs:
             if output.verdict == "fail":
                 figures = output.figures
-                values = (
-                    f"; greatest difference at {list(figures.where)}: {figures.source!r} became {figures.converted!r}"
-                    if figures
-                    else ""
-                )
+                change = f"{figures.source!r} became {figures.converted!r}" if figures else ""
+                values = f"; greatest difference at {list(figures.where)}: {change}" if figures else ""
                 reasons.append(f"{item.name}, {output.name}: {output.reason}{values}")
     if report.divergence is not None:
         reasons.append(str(report.divergence))

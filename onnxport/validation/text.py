@@ -15,19 +15,13 @@ def rows(report: ProofRecord) -> list[tuple[str, ...]]:
         for output in item.outputs:
             figures = output.figures
             kind = f"{output.dtype}{list(output.shape)}"
-            numbers = (
-                (
-                    f"{figures.max_abs:.2e}",
-                    f"{figures.allowed:.2e}",
-                    "" if figures.ulp is None else f"{figures.ulp:.1f}",
-                    f"{figures.mean:.1e}",
-                    f"{figures.p99:.1e}",
-                    "" if figures.cosine is None else f"{figures.cosine:.6f}",
-                    f"{figures.mismatched}/{figures.total}",
-                )
-                if figures
-                else ("",) * 7
-            )
+            numbers = [""] * 7
+            if figures:
+                ulp = "" if figures.ulp is None else f"{figures.ulp:.1f}"
+                cosine = "" if figures.cosine is None else f"{figures.cosine:.6f}"
+                numbers = [f"{figures.max_abs:.2e}", f"{figures.allowed:.2e}", ulp]
+                numbers += [f"{figures.mean:.1e}", f"{figures.p99:.1e}", cosine]
+                numbers.append(f"{figures.mismatched}/{figures.total}")
             result.append((item.name, output.name, SHOWN[output.verdict], kind, *numbers))
     return result
 

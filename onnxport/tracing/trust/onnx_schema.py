@@ -28,16 +28,12 @@ def signature_of(domain: str, op_type: str, version: int) -> Signature | None:
     if schema is None:
         return None
     single = defs.OpSchema.FormalParameterOption.Single
-    return Signature(
-        (schema.min_input, schema.max_input),
-        (schema.min_output, schema.max_output),
-        tuple(item.option == single for item in schema.inputs),
-        {
-            # the enumeration's stub lacks `value`
-            name: (int(item.type.value), item.required)  # type: ignore[attr-defined]
-            for name, item in schema.attributes.items()
-        },
-    )
+    operands, results = (schema.min_input, schema.max_input), (schema.min_output, schema.max_output)
+    needed = tuple(item.option == single for item in schema.inputs)
+    # the enumeration's stub lacks `value`
+    kinds = {name: int(item.type.value) for name, item in schema.attributes.items()}  # type: ignore[attr-defined]
+    attributes = {name: (kinds[name], item.required) for name, item in schema.attributes.items()}
+    return Signature(operands, results, needed, attributes)
 
 
 def normal_domain(name: str) -> str:

@@ -19,12 +19,11 @@ _LONGEST = 4096
 
 def tables(graph: ir.Model) -> dict[int, int]:
     """For each input that looks up rows of a table, by its place: how many rows there are."""
-    limits = {
-        place: limit
-        for place, value in enumerate(own_inputs(graph))
-        if value.dtype is not None and value.dtype.is_integer() and (limit := index_limit(value)) is not None
-    }
-    return {place: limit for place, limit in limits.items() if limit <= _LONGEST}
+    whole = [
+        (i, value) for i, value in enumerate(own_inputs(graph)) if value.dtype is not None and value.dtype.is_integer()
+    ]
+    limits = ((place, index_limit(value)) for place, value in whole)
+    return {place: limit for place, limit in limits if limit is not None and limit <= _LONGEST}
 
 
 def rows_for(

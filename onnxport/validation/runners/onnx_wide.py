@@ -283,13 +283,10 @@ class _Pieces:
         nodes = self._nodes[start:end]
         results = {name for node in nodes for name in node.output if name}
         read = dict.fromkeys(name for node in nodes for name in _read(node) if name and name not in results)
-        graph = onnx.helper.make_graph(
-            nodes,
-            "piece",
-            [_info(name, values[name]) for name in read if name not in self._constants],
-            [onnx.ValueInfoProto(name=name) for name in results if self._last.get(name, -1) >= end],
-            [self._constants[name] for name in read if name in self._constants],
-        )
+        inputs = [_info(name, values[name]) for name in read if name not in self._constants]
+        outputs = [onnx.ValueInfoProto(name=name) for name in results if self._last.get(name, -1) >= end]
+        weights = [self._constants[name] for name in read if name in self._constants]
+        graph = onnx.helper.make_graph(nodes, "piece", inputs, outputs, weights)
         imports, version = self._model.opset_import, self._model.ir_version
         model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version)
         return Session(model, optimize=False, threads=self._threads)
