@@ -17,6 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, Function
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 
+Parameters = Mapping[str, Any]
 _SAME = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan", "infinity": "chebyshev", "p": "minkowski"}
 # Beside the wanted nearest rows so many more are looked at exactly: the matrix product that ranks them rounds.
 _MARGIN = 8
@@ -34,15 +35,7 @@ def dense(rows: np.ndarray | csr_matrix) -> np.ndarray:
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
 
 
-def distances(
-    x: Array,
-    rows: np.ndarray,
-    metric: str = "euclidean",
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    squared: bool = False,
-    ranking: bool = False,
-) -> Array:
+def distances(x: Array, rows: np.ndarray, metric: str = "euclidean", parameters: Parameters | None = None) -> Array:
     """Distances of the rows of `x` to fixed `rows`, float64 [N, M].
 
     Args:
@@ -50,15 +43,13 @@ def distances(
         rows: [M, F].
         metric: scikit-learn's name of it.
         parameters: the metric's own: p, w, V, VI.
-        squared: the square of a Euclidean distance.
-        ranking: only the order within a row of the result matters.
     """
     parameters = dict(parameters or {})
     metric = named_metric(metric, parameters)
     x, rows = x.astype(np.float64), np.asarray(rows, np.float64)
     if metric in ("euclidean", "sqeuclidean"):
         result = squared_euclidean(x, rows)
-        return result if squared or ranking or metric == "sqeuclidean" else np.sqrt(result)
+        return result if metric == "sqeuclidean" else np.sqrt(result)
     if metric == "correlation":
         x, rows = x - np.mean(x, axis=1, keepdims=True), rows - rows.mean(axis=1, keepdims=True)
     if metric in ("cosine", "correlation"):
@@ -69,7 +60,7 @@ def distances(
     return _elementwise(x[:, None, :], rows[None], metric, parameters)
 
 
-def named_metric(metric: str, parameters: Mapping[str, Any]) -> str:
+def named_metric(metric: str, parameters: Parameters) -> str:
     """One name for each metric, for its other names and for the orders of Minkowski's distance that have one."""
     metric = _SAME.get(metric, metric)
     if metric != "minkowski" or parameters.get("w") is not None:
@@ -82,7 +73,7 @@ def _unit(rows: Array | np.ndarray) -> Any:
     return rows / np.where(norm == 0, 1.0, norm)
 
 
-def _whitened(x: Array, rows: np.ndarray, metric: str, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+def _whitened(x: Array, rows: np.ndarray, metric: str, parameters: Parameters) -> tuple[Any, Any]:
     if metric == "seuclidean":
         scale = np.sqrt(np.asarray(parameters["V"], np.float64))
         return x / scale, rows / scale
@@ -167,7 +158,7 @@ def _once_more(squares: Array, doubtful: Array, x: Array, rows: Array) -> Array:
     return squares.of(x.op.ScatterND(squares.value, pairs.T.value, exact.value))
 
 
-def _elementwise(x: Array, y: np.ndarray, metric: str, parameters: Mapping[str, Any]) -> Array:
+def _elementwise(x: Array, y: np.ndarray, metric: str, parameters: Parameters) -> Array:
     """Distances of vectors along the last axis, by their elements."""
     match metric:
         case "manhattan":
@@ -206,23 +197,20 @@ def _over_columns(x: Array, y: Array | np.ndarray | None, term: Function, join: 
     return reduce(join, (term(x[..., column], y[..., column]) for column in range(size)))
 
 
-def nearest(
-    x: Array, rows: np.ndarray, k: int, metric: str = "euclidean", parameters: Mapping[str, Any] | None = None
-) -> tuple[Array, Array]:
+def nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Parameters) -> tuple[Array, Array]:
     """Distances to the `k` nearest of fixed `rows`, ascending, and their numbers: float64 and int64 [N, k].
 
     Candidates are ranked by one matrix product where the metric allows it; their distances are then computed from the
     differences, since a small distance is lost in the product's rounding.
     """
-    rows = np.asarray(rows, np.float64)
-    least, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, dict(parameters or {})))
+    rows, metric = np.asarray(rows, np.float64), named_metric(metric, parameters)
+    least, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, parameters))
     return least, index
 
 
-def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
-    metric = named_metric(metric, parameters)
+def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Parameters) -> tuple[Array, Array]:
     if metric not in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis"):
-        return least_of(distances(x, rows, metric, parameters, ranking=True), k)
+        return least_of(distances(x, rows, metric, parameters), k)
     x = x.astype(np.float64)
     if metric in ("seuclidean", "mahalanobis"):
         x, rows = _whitened(x, rows, metric, parameters)
@@ -252,12 +240,8 @@ def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:
         nearer = _measured(given, Array(b, fixed.value), least_of(exact, count)[1], k)
         return [item.value for item in nearer]
 
-    values = x.op.If(
-        sure.value,
-        then_branch=x.op.body(lambda b: [squares.value, index.value]),
-        else_branch=x.op.body(with_differences),
-        outputs=2,
-    )
+    as_they_are, again = x.op.body(lambda b: [squares.value, index.value]), x.op.body(with_differences)
+    values = x.op.If(sure.value, then_branch=as_they_are, else_branch=again, outputs=2)
     squares, index = (x.of(value) for value, item in zip(values, (squares, index), strict=True))
     return squares, index
 
@@ -310,7 +294,7 @@ def least_of(values: Array, k: int) -> tuple[Array, Array]:
     return values.of(least), values.of(places)
 
 
-def kernel(x: Array, rows: np.ndarray, name: str, parameters: Mapping[str, Any]) -> Array:
+def kernel(x: Array, rows: np.ndarray, name: str, parameters: Parameters) -> Array:
     """The kernel of rows and fixed rows, [N, M], by scikit-learn's name (sklearn.metrics.pairwise)."""
     rows = dense(rows)
     dtype = np.float32 if x.dtype == rows.dtype == np.float32 else np.float64

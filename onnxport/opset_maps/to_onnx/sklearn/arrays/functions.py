@@ -48,11 +48,8 @@ def _arrays(items: Sequence[Any]) -> list[Array]:
 
 @implements(np.sum)
 def _sum(x: Array, axis: Axis = None, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
-    if dtype is not None:
-        x = x.astype(dtype)
-    elif x.dtype.kind in "bi":
-        x = x.astype(np.int64)
-    return reduced(x, "ReduceSum", axis, keepdims)
+    wanted = dtype or (np.int64 if x.dtype.kind in "bi" else x.dtype)
+    return reduced(x.astype(wanted), "ReduceSum", axis, keepdims)
 
 
 @implements(np.mean)
@@ -69,9 +66,8 @@ def _prod(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
 
 def _extreme(operator: str) -> Function:
     def extreme(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-        if x.dtype == bool:
-            return reduced(x.astype(np.int32), operator, axis, keepdims).astype(bool)
-        return reduced(x, operator, axis, keepdims)
+        counted = x.astype(np.int32) if x.dtype == bool else x
+        return reduced(counted, operator, axis, keepdims).astype(x.dtype)
 
     return extreme
 
@@ -133,7 +129,7 @@ def _where(condition: Numbers, x: Numbers, y: Numbers) -> Array:
     like = _first([condition, x, y])
     kinds = [item if type(item) in (int, float) else _array(like, item).dtype for item in (x, y)]
     dtype = np.result_type(*kinds)
-    x, y = (_array(like, np.asarray(item, dtype) if not isinstance(item, Array) else item) for item in (x, y))
+    x, y = (item if isinstance(item, Array) else like.const(item, dtype) for item in (x, y))
     if dtype != object:
         x, y = x.astype(dtype), y.astype(dtype)
     condition = _array(like, condition)
@@ -186,7 +182,7 @@ def _squeeze(x: Array, axis: Axis = None) -> Array:
 
 @implements(np.transpose)
 def _transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
-    return x.of(x.op.Transpose(x.value, perm=list(axes) if axes is not None else list(range(x.ndim))[::-1]))
+    return x.T if axes is None else x.of(x.op.Transpose(x.value, perm=list(axes)))
 
 
 @implements(np.swapaxes)
@@ -265,7 +261,7 @@ def _isin(x: Array, values: ArrayLike) -> Array:
     return _any(equal, axis=-1)
 
 
-@implements(np.round)
+@implements(np.round, np.around)
 def _round(x: Array, decimals: int = 0) -> Array:
     if x.dtype.kind in "iub":
         return x
@@ -337,12 +333,9 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Numbers 
     return result
 
 
-def sorted_by(x: Array, axis: int = -1, *, largest: bool = False) -> tuple[Array, Array]:
+def sorted_by(x: Array, axis: int = -1) -> tuple[Array, Array]:
     """The values of `x` sorted along a static axis, and where they stood; equal ones in their order."""
-    size = x.shape[axis]
-    values, index = x.op.TopK(
-        x.value, [size] if size is not None else x.op.dim(x.value, axis), axis=axis, largest=int(largest), sorted=1
-    )
+    values, index = x.op.TopK(x.value, x.op.dim(x.value, axis), axis=axis, largest=0, sorted=1)
     return x.of(values), x.of(index)
 
 
@@ -367,12 +360,11 @@ FUNCTIONS.update(
         np.ones_like: lambda x, dtype=None: _full_like(x, 1, dtype),
         np.sort: lambda x, axis=-1: sorted_by(x, axis)[0],
         np.argsort: lambda x, axis=-1, kind=None: sorted_by(x, axis)[1],
-        np.around: lambda x, decimals=0: np.round(x, decimals),
         np.fix: lambda x: np.trunc(x),
     }
 )
 
 
-def symbol(x: ir.Value, axis: int = 0) -> Any:
-    """The size of an axis as shapes hold it."""
-    return x.shape[axis] if x.shape is not None else None
+def symbol(x: ir.Value) -> Any:
+    """The size of the first axis as shapes hold it."""
+    return x.shape[0] if x.shape is not None else None

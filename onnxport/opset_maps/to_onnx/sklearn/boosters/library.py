@@ -22,6 +22,8 @@ from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import data, quantity, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
+Cases = Sequence[Case]
+Options = Mapping[str, Any]
 ROWS = f64(20, 4)
 
 
@@ -46,16 +48,10 @@ class Examples:
 
     package: str
     prefix: str
-    options: Mapping[str, Any]
+    options: Options
 
     def fitted(
-        self,
-        name: str,
-        y: np.ndarray,
-        *,
-        x: np.ndarray | None = None,
-        fit: Mapping[str, Any] | None = None,
-        **options: object,
+        self, name: str, y: np.ndarray, *, x: np.ndarray | None = None, fit: Options | None = None, **options: object
     ) -> Any:
         """An estimator fitted on `data()` or x, with arguments of its `fit`."""
         kind = getattr(import_module(self.package), self.prefix + name)
@@ -137,27 +133,17 @@ class Library(ABC):
         """The probabilities of the classes from the raw scores."""
         return self.class_probabilities(model, self.raw_of(op, model, x))
 
-    def register(
-        self,
-        *,
-        predictions: Sequence[Case],
-        probabilities: Sequence[Case],
-        labels: Sequence[Case],
-        scores: Sequence[Case] = (),
-    ) -> None:
+    def register(self, *, predictions: Cases, probabilities: Cases, labels: Cases, scores: Cases = ()) -> None:
         """Makes the entries of the library's estimators, with their cases beside those of all libraries."""
         regressor, classifier = self.fitted.regressor, self.fitted.classifier
-        raw = [built(regressor, ROWS)]
-        scores = scores or [built(classifier, ROWS)]
-        predictions = [built(regressor, ROWS), built(regressor, f32(20, 4)), *predictions]
-        probabilities = [built(classifier, ROWS), built(classifier, f32(20, 4)), *probabilities]
         every = f"{self.predictors} {self.classifiers}"
         # a bare booster has no `raw_scores`
         estimators = " ".join(name for name in every.split() if not name.startswith("onnxport."))
-        lower(f"{every}.{self.raw_method}", raw)(self.raw)
-        lower(f"{estimators}.raw_scores", scores)(self.scores)
-        lower(f"{self.predictors}.predict", predictions)(self.prediction)
-        lower(f"{self.classifiers}.predict_proba", probabilities)(self.probabilities)
+        values, shares = ([built(maker, rows) for rows in (ROWS, f32(20, 4))] for maker in (regressor, classifier))
+        lower(f"{every}.{self.raw_method}", values[:1])(self.raw)
+        lower(f"{estimators}.raw_scores", scores or shares[:1])(self.scores)
+        lower(f"{self.predictors}.predict", values, predictions)(self.prediction)
+        lower(f"{self.classifiers}.predict_proba", shares, probabilities)(self.probabilities)
         lower(f"{self.classifiers}.predict", labels)(self.label)
 
 

@@ -14,9 +14,9 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.entries import lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, quantity, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import handed_on
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, columns, count, matrix, select, side_by_side
 
@@ -28,18 +28,9 @@ def _pipeline() -> Any:
     return make_pipeline(*steps).fit(x, x[:, 0] > 0.2)
 
 
-def _columns() -> Any:
-    parts = [
-        ("standardscaler", unfitted("StandardScaler"), [2, 0]),
-        ("minmaxscaler", unfitted("MinMaxScaler"), slice(1, 2)),
-    ]
-    return unfitted("ColumnTransformer", transformers=parts, remainder="passthrough").fit(data())
-
-
-def _weighted_columns() -> Any:
-    parts = [("scale", unfitted("StandardScaler"), [2, 0]), ("kept", "passthrough", [1])]
-    weights = {"scale": 0.5, "kept": 2}
-    return unfitted("ColumnTransformer", transformers=parts, transformer_weights=weights).fit(data())
+def _columns(**options: object) -> Any:
+    parts = [("scale", unfitted("StandardScaler"), [2, 0]), ("range", unfitted("MinMaxScaler"), slice(1, 2))]
+    return fit("ColumnTransformer", data(), transformers=[*parts, ("kept", "passthrough", [1])], **options)
 
 
 def _ending_in(name: str, **options: object) -> Any:
@@ -102,7 +93,10 @@ def feature_union(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     return side_by_side(op, parts)
 
 
-@lower("ColumnTransformer.transform", built(_columns, f64(5, 4)), built(_weighted_columns, f64(5, 4)))
+_WEIGHTED = {"transformer_weights": {"scale": 0.5, "kept": 2}}
+
+
+@lower("ColumnTransformer.transform", given(f64(5, 4), _columns, {"remainder": "passthrough"}, _WEIGHTED))
 def column_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side, each times its weight."""
     weights = model.transformer_weights or {}

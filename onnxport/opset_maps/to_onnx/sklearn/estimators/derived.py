@@ -16,15 +16,13 @@ from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called
 
+# From a table to the one that the estimator inside is given.
+Given = Callable[[OpBuilder, BaseEstimator, Table], Table]
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
 
 
 def lower_inner(
-    attribute: str,
-    names: str,
-    methods: Sequence[str],
-    cases: Sequence[Case],
-    given: Callable[[OpBuilder, BaseEstimator, Table], Table] = lambda op, model, x: x,
+    attribute: str, names: str, methods: Sequence[str], cases: Sequence[Case], given: Given = lambda op, model, x: x
 ) -> None:
     """Registers methods that estimators hand on to another one.
 

@@ -226,10 +226,6 @@ def process_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
     return called(op, model.base_estimator_, "predict_proba", x, step="base_estimator_")
 
 
-def _latent_mean(base: BaseEstimator, between: Array) -> Array:
-    return between @ (base.y_train_ - base.pi_)
-
-
 @lower("_BinaryGaussianProcessClassifierLaplace.predict_proba", _CASES)
 def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logistic function averaged over the latent posterior (Williams and Barber, 1998, appendix A)."""
@@ -237,7 +233,7 @@ def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
 
     rows = numbers(op, x).astype(np.float64)
     between = covariance(model.kernel_, rows, model.X_train_)
-    mean = _latent_mean(model, between)[:, None]
+    mean = (between @ (model.y_train_ - model.pi_))[:, None]
     half = between @ (model.W_sr_[:, None] * _inverse(np.tril(model.L_)).T)
     spread = (variance(model.kernel_, numbers(op, x)) - np.sum(half * half, axis=1))[:, None]
     weights, slopes = np.ravel(COEFS), np.ravel(LAMBDAS)
@@ -251,4 +247,4 @@ def laplace_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Arra
 def laplace_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class by the sign of the latent function's mean."""
     between = covariance(model.kernel_, numbers(op, x).astype(np.float64), model.X_train_)
-    return take_class(model.classes_, (_latent_mean(model, between) > 0).astype(np.int64))
+    return take_class(model.classes_, (between @ (model.y_train_ - model.pi_) > 0).astype(np.int64))

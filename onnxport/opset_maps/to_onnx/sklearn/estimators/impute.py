@@ -119,10 +119,7 @@ def joined_indicator(model: BaseEstimator, rows: Array, missing: Array) -> Array
     return np.hstack([rows, missing[:, model.indicator_.features_].astype(rows.dtype)])
 
 
-@lower(
-    "MissingIndicator.transform",
-    given(_GAPS, _indicator, {}, {"features": "all"}),
-)
+@lower("MissingIndicator.transform", given(_GAPS, _indicator, {}, {"features": "all"}))
 def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
     rows = Array(op, matrix(op, x))
@@ -167,10 +164,7 @@ def _filled_in(model: BaseEstimator, rows: Array, fitted: np.ndarray) -> Array:
     return np.stack(columns, axis=1)
 
 
-@lower(
-    "KNNImputer.transform",
-    given(_GAPS, _neighbours, {}, {"weights": "distance", "add_indicator": True}),
-)
+@lower("KNNImputer.transform", given(_GAPS, _neighbours, {}, {"weights": "distance", "add_indicator": True}))
 def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
     if callable(model.weights) or model.metric != "nan_euclidean":

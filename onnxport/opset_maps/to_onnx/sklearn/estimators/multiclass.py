@@ -18,7 +18,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.traced import Traced
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, quantity, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, each_called, matrix
 
 _ROWS = f64(7, 4)
@@ -47,16 +47,16 @@ def _scores(op: OpBuilder, model: BaseEstimator, x: Table) -> list[Array]:
     return [_binary_score(op, part, x, f"estimators_.{i}") for i, part in enumerate(model.estimators_)]
 
 
-def _labelled() -> Any:
-    x = data()
-    y = np.stack([target(2), (x[:, 1] > 0).astype(int)], axis=1)
-    return unfitted("OneVsRestClassifier", estimator=unfitted(_LIKELY)).fit(x, y)
+def _of_two(kind: str, classes: int, **options: object) -> Any:
+    """A classifier of two columns of labels, the second one of two classes."""
+    y = np.stack([target(classes), (data()[:, 1] > 0).astype(int)], axis=1)
+    return fit(kind, data(), y, estimator=unfitted(_LIKELY), **options)
 
 
 _REST = [
-    built(_labelled, _ROWS),
-    *(built(partial(_made, "OneVsRestClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
-    *(built(partial(_made, "OneVsRestClassifier", inner, classes=2), _ROWS) for inner in (_LIKELY, _SCORED)),
+    built(partial(_of_two, "OneVsRestClassifier", 2), _ROWS),
+    *given(_ROWS, partial(_made, "OneVsRestClassifier", _LIKELY), {"text": True}, {"classes": 2}),
+    *given(_ROWS, partial(_made, "OneVsRestClassifier", _SCORED), {"text": True}, {"classes": 2}),
 ]
 
 
@@ -123,9 +123,9 @@ def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     labels, scores = [], []
     for i, part in enumerate(model.estimators_):
         indices = model.pairwise_indices_[i] if model.pairwise_indices_ else None
-        given = x if indices is None else Array(op, matrix(op, x))[:, np.asarray(indices)].value
-        labels.append(called(op, part, "predict", given, step=f"estimators_.{i}"))
-        scores.append(_binary_score(op, part, given, f"estimators_.{i}"))
+        rows = x if indices is None else Array(op, matrix(op, x))[:, np.asarray(indices)].value
+        labels.append(called(op, part, "predict", rows, step=f"estimators_.{i}"))
+        scores.append(_binary_score(op, part, rows, f"estimators_.{i}"))
     result = votes_of_pairs(np.stack(labels, axis=1), np.stack(scores, axis=1), model.n_classes_)
     return result[:, 1] if model.n_classes_ == 2 else result
 
@@ -148,20 +148,12 @@ def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 
 def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
-    if kind.endswith("Regressor") or kind == "RegressorChain":
-        inner = {"estimator": unfitted("Ridge")}
-        return regressor(kind, outputs=2, **inner, **options)
-    x = data()
-    y = np.stack([target(3), (x[:, 1] > 0).astype(int)], axis=1)
-    y = y > 0 if kind == "ClassifierChain" else y
-    return unfitted(kind, estimator=unfitted(_LIKELY), **options).fit(x, y.astype(int))
+    if "Regressor" in kind:
+        return regressor(kind, outputs=2, estimator=unfitted("Ridge"), **options)
+    return _of_two(kind, 2 if kind == "ClassifierChain" else 3, **options)
 
 
-@lower(
-    "_MultiOutputEstimator.predict",
-    built(_outputs, _ROWS),
-    built(lambda: _outputs("MultiOutputRegressor"), _ROWS),
-)
+@lower("_MultiOutputEstimator.predict", built(_outputs, _ROWS), built(lambda: _outputs("MultiOutputRegressor"), _ROWS))
 def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
     parts = list(each_called(op, model.estimators_, "predict", x))
@@ -184,25 +176,19 @@ def _response(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, st
     return result.astype(np.float64)
 
 
-def _chained(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> Array:
-    rows = Array(op, matrix(op, x))
-    features: list[Array] = []
-    parts: list[Array] = []
-    feature_method = getattr(model, "chain_method_", "predict")
-    for i, part in enumerate(model.estimators_):
-        before = [item[:, None] for item in features] or [full(rows, (None, 0), 0.0, np.float64)]
-        wide, step = one_value(np.hstack([rows, *before])), f"estimators_.{i}"
-        features.append(_response(op, part, feature_method, wide, step))
-        parts.append(features[-1] if method == feature_method else _response(op, part, method, wide, step))
-    inverse = np.argsort(np.asarray(model.order_))
-    return np.stack([parts[int(i)] for i in inverse], axis=1)
-
-
 def _lower_chain(names: str, method: str) -> None:
     @lower(f"{names}.{method}", [built(partial(_outputs, name, order=[1, 0]), _ROWS) for name in names.split()])
     def chain(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """Each estimator on the rows and the predictions of those before it."""
-        return _chained(op, model, method, x)
+        rows, feature_method = Array(op, matrix(op, x)), getattr(model, "chain_method_", "predict")
+        features: list[Array] = []
+        parts: list[Array] = []
+        for i, part in enumerate(model.estimators_):
+            before = [item[:, None] for item in features] or [full(rows, (None, 0), 0.0, np.float64)]
+            wide, step = one_value(np.hstack([rows, *before])), f"estimators_.{i}"
+            features.append(_response(op, part, feature_method, wide, step))
+            parts.append(features[-1] if method == feature_method else _response(op, part, method, wide, step))
+        return np.stack([parts[int(i)] for i in np.argsort(np.asarray(model.order_))], axis=1)
 
 
 _lower_chain("ClassifierChain RegressorChain", "predict")
@@ -242,9 +228,7 @@ lower_inner("estimator", "FrozenEstimator", METHODS, _frozen_cases("FrozenEstima
 def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The positive class from the threshold on."""
     inner = getattr(model, "estimator_", model.estimator)
-    wanted = model._get_response_method()
-    methods = [wanted] if isinstance(wanted, str) else list(wanted)
-    method = next(item for item in methods if hasattr(inner, item))
+    method = next(item for item in np.ravel(model._get_response_method()).tolist() if hasattr(inner, item))
     positive = getattr(model, "_curve_scorer", model)
     label = positive._get_pos_label() if hasattr(positive, "_get_pos_label") else getattr(model, "pos_label", None)
     first = label is not None and label == model.classes_[0]
@@ -261,8 +245,7 @@ def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 
 def _transformed(**options: object) -> Any:
-    model = unfitted("TransformedTargetRegressor", regressor=unfitted("Ridge"), **options)
-    return model.fit(data(), quantity(positive=True))
+    return regressor("TransformedTargetRegressor", positive=True, regressor=unfitted("Ridge"), **options)
 
 
 @lower(

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
@@ -18,7 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.arrays.mersenne_twister import integers_below
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_scores, softmax, with_rest
 from onnxport.opset_maps.to_onnx.sklearn.entries import lower, lower_fitted
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
@@ -85,9 +84,8 @@ def perceptron_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return (probabilities > 0.5).astype(np.int64)
 
 
-def _machine(features: int = 4, dtype: DTypeLike = np.float64, **options: object) -> Any:
-    rows = (data(features) > 0).astype(dtype)
-    return unfitted("BernoulliRBM", **{"n_components": 3, "n_iter": 2, **options}).fit(rows)
+def _machine(features: int = 4, **options: object) -> Any:
+    return fit("BernoulliRBM", (data(features) > 0).astype(np.float64), n_components=3, n_iter=2, **options)
 
 
 @lower_fitted("BernoulliRBM.transform", transformer, {"n_components": 3, "n_iter": 2})

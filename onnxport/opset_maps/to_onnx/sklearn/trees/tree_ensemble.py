@@ -359,13 +359,7 @@ def _ranked(op: OpBuilder, trees: Trees, x: ir.Value) -> tuple[Trees, ir.Value]:
 
 
 def _older(
-    op: OpBuilder,
-    trees: Trees,
-    x: ir.Value,
-    levels: np.ndarray,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    count: int,
+    op: OpBuilder, trees: Trees, x: ir.Value, levels: np.ndarray, targets: np.ndarray, weights: np.ndarray, count: int
 ) -> ir.Value:
     """TreeEnsembleRegressor, whose result is float32 always: the weights must be whole numbers."""
     if trees.members:
