@@ -101,12 +101,10 @@ def trace(
     from onnxport.tracing.tensorflow_program import renamed
 
     structure = input_structure(model)
-    names: list[str] | None
-    results: list[str] | None
-    if structure is not None:
-        function, names, results = _functional(model, structure)
+    if structure is None:
+        function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
     else:
-        function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes)
+        function, names, results = _functional(model, structure)
     program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
@@ -138,9 +136,7 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
     return function, names, unique(list(model.output_names))
 
 
-def _by_example(
-    model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object
-) -> tuple[Any, list[str] | None, None]:
+def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | None, dynamic_shapes: object) -> Any:
     import tensorflow as tf
 
     from onnxport.tracing.tensorflow_functions import traced
@@ -163,7 +159,7 @@ def _by_example(
     # The traced function has the layer's own parameter names, and so do the graph's inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return traced(tf.function(call), (*specs, *named.values()), {}), None, None
+    return traced(tf.function(call), (*specs, *named.values()), {})
 
 
 def _build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:

@@ -88,7 +88,8 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     names = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
     outputs = lowering.graph(op, inputs, [port.tensor for port in program.outputs])
-    lowering.raise_refused()
+    lowering.refused.extend(lowering.writes.refused())
+    lowering.refused.raise_all()
     rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
     notes = list(lowering.writes.notes())
     model = finish(op, outputs, names, rewrites=rewrites, runtime=request.runtime, notes=notes)
@@ -111,11 +112,6 @@ class _Lowering:
         self._source = Sources()
         self.writes = Writes(program, self._source)
         op.on_call(self.call)
-
-    def raise_refused(self) -> None:
-        """Raises one error for everything that was refused, a write to a variable that an output depends on included."""
-        self.refused.extend(self.writes.refused())
-        self.refused.raise_all()
 
     def call(self, op: OpBuilder, function: Function, arguments: Sequence[Any]) -> list[Any]:
         """The results of a library function on `arguments`, its nodes written into `op`.

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef
 from tensorflow.python.framework import op_def_registry  # no public form says whether an operator has side effects
@@ -121,7 +122,7 @@ class _Library:
         except CycleError as error:
             raise damaged(self.title, f"function {error.args[1][0]!r} calls itself") from None
 
-    def calls(self, node: tf.compat.v1.NodeDef) -> Iterator[str]:
+    def calls(self, node: NodeDef) -> Iterator[str]:
         """Functions that a node may call."""
         if node.op in self.functions:
             yield node.op
@@ -158,12 +159,7 @@ class _Library:
         return [node for item in self.reached([name]) for node in self.functions[item].node_def]
 
     def _check_path(
-        self,
-        node: tf.compat.v1.NodeDef,
-        inputs: Iterable[str],
-        function: str,
-        sources: Mapping[str, Any],
-        assets: frozenset[str],
+        self, node: NodeDef, inputs: Iterable[str], function: str, sources: Mapping[str, Any], assets: frozenset[str]
     ) -> None:
         """What names a table's text file: an asset of the model, or the argument that stands for one."""
         for text in inputs:
@@ -181,7 +177,7 @@ class _Library:
             reads = "reads a file that is no asset of the model"
             raise untrusted(self.title, f"operator {node.op} (node {_where(node, function)}) {reads}")
 
-    def _check_size(self, node: tf.compat.v1.NodeDef, function: str, sources: Mapping[str, Any]) -> None:
+    def _check_size(self, node: NodeDef, function: str, sources: Mapping[str, Any]) -> None:
         """Sizes that stand in the graph ask for no more memory than a machine has."""
         if _GROWING.fullmatch(node.op) is None:
             return
@@ -198,7 +194,7 @@ class _Library:
             makes = f"makes a tensor of {count:,} elements from nothing"
             raise hostile(self.title, f"operator {node.op} (node {_where(node, function)}) {makes}")
 
-    def _check_constant(self, node: tf.compat.v1.NodeDef, function: str) -> None:
+    def _check_constant(self, node: NodeDef, function: str) -> None:
         # TensorFlow 2.21 ends the process where a shape function reads a constant of another type than the node's.
         named = {name: attribute for name, attribute in node.attr.items() if name in ("dtype", "value")}
         if len(named) == 2 and named["dtype"].type != named["value"].tensor.dtype:
@@ -229,11 +225,11 @@ def _values_in(tensor: TensorProto) -> int:
     return max((len(value) // parts for value in lists), default=0)
 
 
-def _where(node: tf.compat.v1.NodeDef, function: str) -> str:
+def _where(node: NodeDef, function: str) -> str:
     return f"{node.name!r} of function {function!r}" if function else repr(node.name)
 
 
-def _acts(node: tf.compat.v1.NodeDef) -> bool:
+def _acts(node: NodeDef) -> bool:
     """Whether a node's operator does more than compute; one that TensorFlow does not know can't run at all."""
     definition = op_def_registry.get(node.op)
     if definition is None:
@@ -246,7 +242,7 @@ def _acts(node: tf.compat.v1.NodeDef) -> bool:
     return _STATEFUL.fullmatch(node.op) is None if definition.is_stateful else _ACTING.fullmatch(node.op) is not None
 
 
-def _gives_text(node: tf.compat.v1.NodeDef) -> bool:
+def _gives_text(node: NodeDef) -> bool:
     """Whether a node's first result may be a string."""
     definition = op_def_registry.get(node.op)
     if definition is None or not definition.output_arg:

@@ -24,6 +24,8 @@ _RESULTS = {**SEVERAL, "transform": ("x", "y")}
 _SEVERAL: dict[str, tuple[str, int | None]] = {
     f"{method}_{name}": (method, index) for method, names in _RESULTS.items() for index, name in enumerate(names)
 }
+# Puts leaves together into what an estimator takes.
+TableOf = Callable[[Sequence[Any]], Any]
 # A move that float64 shows and float32 does not.
 _BLIND = 2.0**-35
 
@@ -36,11 +38,7 @@ class SklearnRunner(Runner):
     tabular: ClassVar[bool] = True
 
     def __init__(
-        self,
-        estimator: BaseEstimator,
-        example: Example | None,
-        table: Callable[[Sequence[Any]], Any],
-        outputs: Sequence[Output],
+        self, estimator: BaseEstimator, example: Example | None, table: TableOf, outputs: Sequence[Output]
     ) -> None:
         super().__init__(type(estimator).__name__, example)
         self.estimator = estimator
@@ -240,7 +238,7 @@ def default_outputs(estimator: BaseEstimator) -> tuple[str, ...]:
 
 def take_apart(
     inputs: Any, specs: Sequence[InputSpec] | None, *, fitted: Sequence[Any] = ()
-) -> tuple[Example, Callable[[Sequence[Any]], Any]]:
+) -> tuple[Example, TableOf]:
     """Leaves of a table and the function that puts them together again; `fitted` names the columns of matrices in a dict.
 
     A DataFrame (or dict of columns) is one leaf a column where the graph has one input a column, shaped as the graph
@@ -342,7 +340,7 @@ def _beside(frame: Any, original: Any, names: Sequence[Any]) -> Any:
     return frame[list(original.columns)]
 
 
-def _table_for(model: BaseEstimator, specs: Sequence[InputSpec] | None) -> Callable[[Sequence[Any]], Any]:
+def _table_for(model: BaseEstimator, specs: Sequence[InputSpec] | None) -> TableOf:
     """How leaves that were drawn from a graph's signature become the estimator's input."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if specs is not None and len(specs) > 1:

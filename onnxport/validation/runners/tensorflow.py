@@ -26,12 +26,7 @@ class TensorflowRunner(TracedRunner):
     framework: ClassVar[str] = "tensorflow"
 
     def __init__(
-        self,
-        call: Callable[..., Any],
-        title: str,
-        arguments: Arguments | None,
-        keywords: Sequence[str],
-        structured: bool,
+        self, call: Callable[..., Any], title: str, arguments: Arguments | None, keywords: list[str], structured: bool
     ) -> None:
         super().__init__(title, arguments.example if arguments is not None else None)
         self._call = call
@@ -111,7 +106,7 @@ def bind(model: object, binding: Binding) -> Runner:
     call, by_name = callable_of(model, binding.signature)
     title = type(model).__qualname__ if not hasattr(model, "__name__") else str(model.__name__)
     if not binding.given:
-        keywords = _keywords(call, binding) if by_name else ()
+        keywords = _keywords(call, binding) if by_name else []
         return TensorflowRunner(call, title, None, keywords, binding.structured)
     args, kwargs = binding.arguments()
     function = getattr(call, "python_function", call)
@@ -123,7 +118,7 @@ def bind(model: object, binding: Binding) -> Runner:
             )
         args, kwargs = (), {**dict(zip(names, args, strict=False)), **kwargs}
     arguments = Arguments(args, base.arguments_in_order(function, args, kwargs), base.parameter_names(function))
-    return TensorflowRunner(call, title, arguments, (), binding.structured)
+    return TensorflowRunner(call, title, arguments, [], binding.structured)
 
 
 def callable_of(model: object, signature: str | None) -> tuple[Callable[..., Any], bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from onnxport.validation.runners.base import Outputs, Runner
 
 if TYPE_CHECKING:
-    from onnxport.validation.runners.tensorflow_wide import Twins
+    from onnxport.validation.runners.tensorflow_wide import FrozenTwin, Twins
 
 
 class TracedRunner(Runner):
@@ -25,13 +25,18 @@ class TracedRunner(Runner):
     def _named(self, result: object) -> Outputs:
         """The outputs in what a call gives."""
 
+    def _twin(self, leaves: Sequence[Any]) -> FrozenTwin | None:
+        return self._twins.twin(leaves)[0] if self._twins is not None else None
+
     def coarse(self, leaves: Sequence[Any]) -> float | None:
         """Of the types in the traced graph."""
-        return self._twins.coarse(leaves) if self._twins is not None else None
+        twin = self._twin(leaves)
+        return twin.coarse if twin is not None else None
 
     def computes_complex(self, leaves: Sequence[Any]) -> bool:
         """Whether a node of the traced graph has complex numbers."""
-        return self._twins is not None and self._twins.computes_complex(leaves)
+        twin = self._twin(leaves)
+        return twin is not None and twin.computes_complex
 
     def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
         """Outputs of the traced graph in float64; None where an operator has no kernel for it."""

@@ -157,19 +157,9 @@ class Twins:
         self._failed = False
         self._narrow_only = False
 
-    def coarse(self, leaves: Sequence[Any]) -> float | None:
-        """Epsilon of the coarsest 16-bit type in the graph."""
-        twin, _ = self._twin(leaves)
-        return twin.coarse if twin is not None else None
-
-    def computes_complex(self, leaves: Sequence[Any]) -> bool:
-        """Whether the graph computes with complex numbers; False where there is no graph."""
-        twin, _ = self._twin(leaves)
-        return twin is not None and twin.computes_complex
-
     def float64(self, leaves: Sequence[Any]) -> Any:
         """Results in float64; None where there are none."""
-        twin, tensors = self._twin(leaves)
+        twin, tensors = self.twin(leaves)
         if twin is None or self._narrow_only:
             return None
         try:
@@ -181,7 +171,7 @@ class Twins:
 
     def moved(self, leaves: Sequence[Any], units: int, seed: int) -> Any:
         """Results with moved weights; None where there are none."""
-        twin, tensors = self._twin(leaves)
+        twin, tensors = self.twin(leaves)
         if twin is None:
             return None
         try:
@@ -192,7 +182,7 @@ class Twins:
         except Exception:  # a graph that can't be put together again
             return None
 
-    def _twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
+    def twin(self, leaves: Sequence[Any]) -> tuple[FrozenTwin | None, list[Any]]:
         """The twin for leaves like these, and their tensors."""
         tensors = [self._to_tensor(leaf) for leaf in leaves]
         if self._failed or not all(isinstance(tensor, tf.Tensor) for tensor in tensors):
