@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.descriptor import Framework, SourceKind
 
-# How an option reads where the user wrote it.
-Spelling = Callable[[str], str]
+Spelling = Callable[[str], str]  # how an option reads where the user wrote it
 
 
 def _as_argument(name: str) -> str:

@@ -14,8 +14,7 @@ from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 from onnxport.options import check, check_sides, check_tolerances, takes
 
-# What a repeatable option holds.
-Words = list[str] | None
+Words = list[str] | None  # what a repeatable option holds
 
 SourceArgument = Annotated[
     str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")

@@ -17,8 +17,7 @@ from onnxport.model import OnnxModel
 _NODES_BYTES, _BYTES_PER_MODEL_BYTE = 240 << 20, 4
 # An output of the graph is held by the rebuilt model, run and judged by itself: that takes as long as so many nodes.
 _NODES_PER_OUTPUT = 4
-# Seconds that a node takes while a file is read and checked, which come off those of its runs.
-_SECONDS_PER_NODE = 5e-5
+_SECONDS_PER_NODE = 5e-5  # seconds that a node takes while a file is read and checked, which come off those of its runs
 
 
 def check_length(model: OnnxModel, target: Framework) -> None:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from onnxport.request import Request
     from onnxport.validation.runners.base import Binding, Runner
 
-# The framework through which every conversion goes.
-HUB = "onnx"
+HUB = "onnx"  # the framework through which every conversion goes
 # The options of `onnxport.convert` that mean something for a live model of tensors, whatever it is converted to.
 TENSOR_OPTIONS = frozenset({"kwargs", "dynamic_shapes", "target_opset", "runtime", "allow_code"})
 

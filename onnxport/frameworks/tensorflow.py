@@ -7,8 +7,7 @@ from pathlib import Path
 
 from onnxport.frameworks.descriptor import TENSOR_OPTIONS, Files, Folder, Framework, Lazy, SourceKind
 
-# A folder is a SavedModel where it holds one of these.
-SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")  # a folder is a SavedModel where it holds one of these
 
 
 def _is_frozen_graph(model: object) -> bool:

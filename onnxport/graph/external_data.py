@@ -22,10 +22,8 @@ from onnxport.graph.mapped import map_weights
 from onnxport.graph.parts import data_name
 from onnxport.graph.protos import to_proto
 
-# Protobuf refuses messages of 2 GiB; the margin is for the graph itself.
-SINGLE_FILE_LIMIT = (1 << 31) - (64 << 20)
-# Tensors up to this size stay in the message: shape inference and optimisers read them there.
-_INLINE_BYTES = 1024
+SINGLE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf refuses messages of 2 GiB; the margin is for the graph itself
+_INLINE_BYTES = 1024  # tensors up to this size stay in the message: shape inference and optimisers read them there
 # Offsets in a data file: onnx.proto recommends whole pages for tensors that are mapped; small ones need their own alignment.
 _PAGE, _PAGED_BYTES, _ALIGNED = 4096, 1 << 20, 64
 

@@ -17,8 +17,7 @@ from onnxport.graph.schema import find_schema
 # A folded value stands in the file; beyond this many elements the node is smaller than its value.
 MAX_ELEMENTS = 1 << 16
 
-# Stands for a number of elements that nothing tells.
-UNKNOWN = 1 << 62
+UNKNOWN = 1 << 62  # stands for a number of elements that nothing tells
 
 # Random, stateful or subgraph operators, and those whose very purpose is not to be folded.
 _NEVER = frozenset(

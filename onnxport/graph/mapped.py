@@ -25,8 +25,7 @@ from onnxport.graph.bodies import all_initializers
 
 T = TypeVar("T")
 
-# How often a model that is replaced while it is read is read again.
-_ATTEMPTS = 100
+_ATTEMPTS = 100  # how often a model that is replaced while it is read is read again
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from onnxport.errors import InvalidInputError
 
-# What constants that a map entry writes are called; further ones have a number behind it.
-CONSTANT = "const"
+CONSTANT = "const"  # what constants that a map entry writes are called; further ones have a number behind it
 
 
 def is_written_constant(name: str) -> bool:

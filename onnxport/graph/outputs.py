@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-# The metadata key of the file.
-PRODUCED = "onnxport.outputs"
+PRODUCED = "onnxport.outputs"  # the metadata key of the file
 # Methods whose results are several, by the results' names.
 SEVERAL = {"kneighbors": ("distances", "indices"), "radius_neighbors": ("distances", "indices")}
 # What `predict` is asked for the raw scores of classes that need not have a decision function, by their package.

@@ -24,8 +24,7 @@ _GRACE = 0.1
 # A model file that is older than this has no such reader.
 _SETTLED = 1.0
 _LOCK_PATIENCE = 10.0
-# A file name has 255 bytes at most, and ours add up to 24 to the target's.
-_LONGEST_STEM = 200
+_LONGEST_STEM = 200  # a file name has 255 bytes at most, and ours add up to 24 to the target's
 # Kinds of file in which the name of a data file may stand.
 _MODEL_SUFFIXES = frozenset({".onnx", ".ort", ".pb", ".pbtxt", ".onnxtxt", ".textproto", ".json"})
 

@@ -8,8 +8,7 @@ import onnx_ir as ir
 from onnxport.errors import OnnxportError
 from onnxport.graph.facts import Fact
 
-# The type of a graph's input or output where onnx-ir has none for it.
-_TYPE: Fact[onnx.TypeProto] = Fact("type")
+_TYPE: Fact[onnx.TypeProto] = Fact("type")  # the type of a graph's input or output where onnx-ir has none for it
 
 
 def from_proto(proto: onnx.ModelProto) -> ir.Model:

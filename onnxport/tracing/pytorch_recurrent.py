@@ -18,8 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport.errors import UnsupportedOperator
 
-# Parameters, then options of the layer.
-_Option = list[Tensor] | bool | int | float
+_Option = list[Tensor] | bool | int | float  # Parameters, then options of the layer
 # Of torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu: the states are a list here for all of them.
 _SCHEMA = (
     "(Tensor x, Tensor[] states, Tensor[] params, bool has_biases, SymInt num_layers, float dropout, bool train, "

@@ -15,8 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.nn.parameter import is_lazy
 
-# How deep containers in a module's attributes are looked through for modules.
-_DEPTH = 4
+_DEPTH = 4  # how deep containers in a module's attributes are looked through for modules
 
 
 def shell_of(root: torch.nn.Module) -> torch.nn.Module | None:

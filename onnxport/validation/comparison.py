@@ -250,8 +250,7 @@ def _same_item(x: object, y: object) -> bool:
     return bool(x == y)
 
 
-# Elements that are compared at once: the comparison takes a dozen arrays of their size.
-_BLOCK = 1 << 18
+_BLOCK = 1 << 18  # elements that are compared at once: the comparison takes a dozen arrays of their size
 
 
 @dataclass(frozen=True)

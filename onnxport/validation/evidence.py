@@ -27,8 +27,7 @@ _MORE_MOVES = (1, 2, 4) * 8
 _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS = 60
 _SMALL_MOVE = 1e-3
-# What a source that computes in float64 may lose to the type that the graph declares.
-_SINGLE = 2.0**-23
+_SINGLE = 2.0**-23  # what a source that computes in float64 may lose to the type that the graph declares
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,7 @@ def _table(headings: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{trs}</tbody></table></div>'
 
 
-# What sets the cells of verdicts apart.
-_MARKS = {shown: f' class="{verdict}"' for verdict, shown in SHOWN.items()}
+_MARKS = {shown: f' class="{verdict}"' for verdict, shown in SHOWN.items()}  # what sets the cells of verdicts apart
 
 
 def _pairs(pairs: dict[str, str]) -> str:

@@ -30,8 +30,7 @@ from onnxport.validation.runners import Binding, Outputs, Runner, bind
 from onnxport.validation.runners.base import InputSpec, graph_order
 from onnxport.validation.runners.onnx import OnnxRunner
 
-# A proof ends once so many sets of inputs have failed.
-_ENOUGH = 2
+_ENOUGH = 2  # a proof ends once so many sets of inputs have failed
 # Beyond this size of the weights the search for the divergent node takes more memory than it is worth.
 _SEARCH_LIMIT = 1 << 30
 

@@ -23,15 +23,12 @@ import numpy as np
 # The converted model may have this many times the source's own error: both are draws of one noise, and the greatest of a
 # few draws varies by a small factor.
 NOISE_FACTOR = 8.0
-# Units in the last place of the element's scale: differently rounded exp, tanh, erf on both sides.
-ULPS = 4.0
-# Sums of more terms than this are added in blocks, whose errors do not grow with the length.
-_LONGEST = 1024
+ULPS = 4.0  # units in the last place of the element's scale: differently rounded exp, tanh, erf on both sides
+_LONGEST = 1024  # sums of more terms than this are added in blocks, whose errors do not grow with the length
 # Nothing is wider than float64: what a result loses to larger numbers inside (a logarithm of a sum of probabilities, a
 # squared distance) no other run of the source shows. Its last ten bits are not compared.
 _DOUBLE_ULPS = 1024.0
-# 16-bit types accumulate in float32 nearly everywhere, so the length of a sum hardly matters.
-_HALF_LENGTH = 16
+_HALF_LENGTH = 16  # 16-bit types accumulate in float32 nearly everywhere, so the length of a sum hardly matters
 # A move that is larger than the square root of the type's epsilon is a jump, as across a threshold, unless the float64 run
 # shows an error of this part of it.
 _JUMP_FACTOR = 64.0

@@ -16,10 +16,8 @@ from onnxport.graph.runtime import Session
 from onnxport.opset_maps.from_onnx.operands import Operand, Weight
 from onnxport.opset_maps.from_onnx.values import HostValue
 
-# Elements of all operands together; a larger node is not tried.
-_MOST_ELEMENTS = 1 << 22
-# A dimension whose size the graph leaves open.
-_OPEN = 2
+_MOST_ELEMENTS = 1 << 22  # elements of all operands together; a larger node is not tried
+_OPEN = 2  # a dimension whose size the graph leaves open
 # Errors of onnxruntime about a model that no runtime would take; of others it may only lack the kernel.
 _REFUSALS = ("ShapeInferenceError", "TypeInferenceError", "INVALID_GRAPH", "InvalidGraph")
 

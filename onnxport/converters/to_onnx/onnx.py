@@ -19,8 +19,7 @@ from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.dimensions import axes, by_path, unknown
 
-# Functions of a model, which stay functions, came with this IR version.
-_IR_OF_FUNCTIONS = 8
+_IR_OF_FUNCTIONS = 8  # functions of a model, which stay functions, came with this IR version
 
 
 @dataclass(frozen=True)

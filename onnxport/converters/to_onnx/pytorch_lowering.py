@@ -42,8 +42,7 @@ _DROPPED = frozenset(
 # They go by where elements lie in memory.
 _STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize"))
 
-# What stands for the nodes of a graph that are lowered.
-Env = dict[torch.fx.Node, Any]
+Env = dict[torch.fx.Node, Any]  # what stands for the nodes of a graph that are lowered
 
 
 class Lowering:

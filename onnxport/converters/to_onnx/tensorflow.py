@@ -96,8 +96,7 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 
-# Stands for the results of an operator that was refused; what uses them is only looked up.
-_REFUSED = object()
+_REFUSED = object()  # stands for the results of an operator that was refused; what uses them is only looked up
 
 
 class _Lowering:

@@ -33,8 +33,7 @@ class Sources:
         return result
 
 
-# Operators that write no node.
-_SILENT = frozenset({"Const", "Identity", "ReadVariableOp", "Placeholder"})
+_SILENT = frozenset({"Const", "Identity", "ReadVariableOp", "Placeholder"})  # operators that write no node
 
 
 def _user_line(recorded: Any) -> tuple[str, int | None]:

@@ -15,8 +15,7 @@ _SECONDS, _MODEL_BYTES_PER_SECOND, _INPUT_BYTES_PER_SECOND = 8.0, 20 << 20, 1 <<
 # On inputs that are drawn from the sizes which a file declares, the file alone pays: for the helper's own 110 MB too.
 _DRAWN_BYTES = 160 << 20
 _OUTPUT_BYTES = 24 << 20
-# How much longer than that they may take by the clock, on a busy machine.
-PATIENCE = 1.5
+PATIENCE = 1.5  # how much longer than that they may take by the clock, on a busy machine
 
 WAY_OUT = "give inputs of your own, smaller ones, or convert with validate=False and run it yourself"
 

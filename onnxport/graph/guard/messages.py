@@ -11,10 +11,8 @@ from typing import IO, Any
 import ml_dtypes
 import numpy as np
 
-# Seconds between two looks at whether a message is late.
-_LOOK = 0.1
-# A head, and the blocks of bytes that it refers to by their index.
-Message = tuple[dict[str, Any], list[bytes]]
+_LOOK = 0.1  # seconds between two looks at whether a message is late
+Message = tuple[dict[str, Any], list[bytes]]  # a head, and the blocks of bytes that it refers to by their index
 
 
 def send(stream: IO[bytes], head: dict[str, Any], blocks: list[bytes]) -> None:

@@ -17,8 +17,7 @@ from typing import Any
 from onnxport.graph.guard.bounds import PATIENCE, WAY_OUT, Guard
 from onnxport.graph.guard.messages import Message, receive, send
 
-# Opening the helper, which imports onnxruntime, on a busy machine.
-_START_SECONDS = 60.0
+_START_SECONDS = 60.0  # opening the helper, which imports onnxruntime, on a busy machine
 
 
 class Helper:

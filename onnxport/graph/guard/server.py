@@ -18,8 +18,7 @@ from onnxport.graph.guard.messages import Message, decode, encode, receive, send
 
 # What onnxruntime's allocators, its Tile (which has a bound of its own) and C++'s allocator say.
 _NO_MEMORY = ("Failed to allocate memory", "exceeds the supported maximum of", "bad_alloc", "bad allocation")
-# Of a thread, as Linux reserves it; none of onnxruntime's fills it.
-_STACK_BYTES = 9 << 20
+_STACK_BYTES = 9 << 20  # of a thread, as Linux reserves it; none of onnxruntime's fills it
 
 
 class _OpenModel(Protocol):

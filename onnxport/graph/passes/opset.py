@@ -23,8 +23,7 @@ from onnxport.graph.protos import to_proto
 from onnxport.graph.schema import any_schema
 from onnxport.graph.version_converter import convert_versions
 
-# Operands that an older form holds as attributes (axes, pads, scales) are this small.
-_CONSTANT_ELEMENTS = 1024
+_CONSTANT_ELEMENTS = 1024  # operands that an older form holds as attributes (axes, pads, scales) are this small
 
 
 @dataclass(frozen=True)

@@ -13,5 +13,4 @@ from typing import Literal, get_args
 Runtime = Literal["onnxruntime", "reference"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
-# The newest ai.onnx opset that onnxruntime 1.31 loads.
-NEWEST_OPSET = 26
+NEWEST_OPSET = 26  # the newest ai.onnx opset that onnxruntime 1.31 loads

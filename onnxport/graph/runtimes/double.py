@@ -11,8 +11,7 @@ from onnxport.graph.compositions import expm1, log1p, standardized
 from onnxport.graph.runtimes.defect import Defect, Write, Written, dims, operand, real
 
 _DOUBLE = frozenset({ir.DataType.DOUBLE})
-# A determinant of a larger matrix would be written as too many nodes.
-_LARGEST_MATRIX = 32
+_LARGEST_MATRIX = 32  # a determinant of a larger matrix would be written as too many nodes
 
 
 def softplus(op: OpBuilder, node: ir.Node) -> Written:

@@ -8,10 +8,8 @@ from onnx_ir.passes import InPlacePass, PassResult
 
 from onnxport.graph.passes.rewriting import add_weight, node_from
 
-# A row of the scale up to this length stands in the file; a longer one is expanded at run time.
-_LONGEST_ROW = 1 << 12
-# Several powers of two below this exponent multiply to a float32.
-_MODERATE = 24
+_LONGEST_ROW = 1 << 12  # a row of the scale up to this length stands in the file; a longer one is expanded at run time
+_MODERATE = 24  # several powers of two below this exponent multiply to a float32
 
 
 class KeepDoubleScalesPass(InPlacePass):

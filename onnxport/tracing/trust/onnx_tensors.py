@@ -29,8 +29,7 @@ _FIELDS: dict[int, tuple[str, int]] = {
 }
 _TYPED = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 _TYPES = {item.value: item for item in ir.DataType if item.value}
-# From here on no memory holds a value, whatever its element type.
-MOST_ELEMENTS = 1 << 56
+MOST_ELEMENTS = 1 << 56  # from here on no memory holds a value, whatever its element type
 # Longest path of a data file, and most digits of an offset or a length.
 _LONGEST, _MOST_DIGITS = 4096, 18
 

@@ -210,8 +210,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 }
 
 
-# A word that no graph knows.
-UNKNOWN = "not in the vocabulary"
+UNKNOWN = "not in the vocabulary"  # a word that no graph knows
 
 
 def vocabulary(value: ir.Value) -> list[str]:

@@ -13,8 +13,7 @@ from onnxport.validation.input_sets.base import own_inputs
 from onnxport.validation.input_sets.domains import index_limit
 from onnxport.validation.input_sets.given import in_order_of
 
-# Longer tables take more rows of inputs than a proof has time for.
-_LONGEST = 4096
+_LONGEST = 4096  # longer tables take more rows of inputs than a proof has time for
 
 
 def tables(graph: ir.Model) -> dict[int, int]:

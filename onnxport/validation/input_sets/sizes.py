@@ -13,8 +13,7 @@ import numpy as np
 
 from onnxport.validation.runners.base import InputSpec
 
-# A dimension that is an expression of others, not a name.
-ARITHMETIC = r"[-+*/() ]"
+ARITHMETIC = r"[-+*/() ]"  # a dimension that is an expression of others, not a name
 
 
 def sizes_of(leaves: Sequence[Any], specs: Sequence[InputSpec]) -> dict[str, int]:

@@ -17,8 +17,7 @@ from onnxport.validation.input_sets.base import own_inputs
 
 # Columns beyond these many are not distinguished; graphs with more weights are not run in parts.
 _MOST_COLUMNS, _MOST_WEIGHTS = 1024, 1 << 28
-# How far, as a share, a column may be off a line: a wrong converter's may be rounded to float16.
-_LINEAR = 1e-2
+_LINEAR = 1e-2  # how far, as a share, a column may be off a line: a wrong converter's may be rounded to float16
 # Types that a copy of a column may be rounded to; the second by a wrong converter only.
 _NARROW = (np.float32, np.float16)
 

@@ -15,8 +15,7 @@ from onnxport.errors import InvalidInputError
 from onnxport.graph.outputs import Output
 from onnxport.validation.numerics import Numerics
 
-# Sums are taken to be of this length where nothing is known of the model.
-DEFAULT_LENGTH = 64
+DEFAULT_LENGTH = 64  # sums are taken to be of this length where nothing is known of the model
 # Name and value of each result in the framework's own order of leaves; names may be empty where it gives none.
 Outputs = list[tuple[str, Any]]
 
@@ -75,15 +74,13 @@ class Runner(ABC):
     framework: ClassVar[str]
     # Element types that this side gives need not be the other's (scikit-learn computes in float64 whatever it gets).
     own_dtypes: ClassVar[bool] = False
-    # The inputs are a table of samples.
-    tabular: ClassVar[bool] = False
+    tabular: ClassVar[bool] = False  # the inputs are a table of samples
     # Convolutions and pools of no rows have the shape that those of rows have.
     windows_without_rows: ClassVar[bool] = True
     # Fused convolutions and products keep NaN.
     products_keep_nan: ClassVar[bool] = True
     runtime: str = ""
-    # The model's own ONNX graph, where it is one.
-    graph: ir.Model | None = None
+    graph: ir.Model | None = None  # the model's own ONNX graph, where it is one
     # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.
     stands_in: bool = False
 

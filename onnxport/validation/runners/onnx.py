@@ -21,8 +21,7 @@ from onnxport.validation.runners.base import Binding, Example, Outputs, Runner, 
 from onnxport.validation.runners.onnx_noise import with_noise
 from onnxport.validation.runners.onnx_wide import RemoteWideGraph, WideGraph, wide_graph
 
-# Graphs with more weights have no float64 run and no run with moved weights.
-_TWIN_LIMIT = 1 << 29
+_TWIN_LIMIT = 1 << 29  # graphs with more weights have no float64 run and no run with moved weights
 
 
 class OnnxRunner(Runner):

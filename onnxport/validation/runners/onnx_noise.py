@@ -18,8 +18,7 @@ _EXACT = CARRIERS | frozenset(
     "Abs Ceil Clip Compress Constant ConstantOfShape Div Floor GatherElements GatherND LabelEncoder Max Min Mul Neg OneHot "
     "Pad Reciprocal ReduceMax ReduceMin Relu Round ScatterElements ScatterND Sign Sqrt Tile TopK Where".split()
 )
-# Types of weights that move.
-_MOVABLE = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})
+_MOVABLE = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16})  # types of weights that move
 
 
 def with_noise(graph: ir.Model) -> onnx.ModelProto:

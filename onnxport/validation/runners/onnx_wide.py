@@ -26,12 +26,9 @@ from onnxport.validation.runners.base import nested
 
 NARROW = {getattr(TensorProto, name.upper()): f"tensor({name})" for name in ("float", "float16", "bfloat16")}
 _DOUBLE = "tensor(double)"
-# Attributes that hold an element type.
-_TYPES = ("to", "dtype", "output_datatype", "output_dtype", "softmax_precision")
-# Products that the reference evaluator is asked for; it takes about a second for 2 ** 30.
-_PRODUCTS = 1 << 31
-# Operators that look at the bits of their input, which a double does not share.
-_BITS = frozenset({"BitCast"})
+_TYPES = ("to", "dtype", "output_datatype", "output_dtype", "softmax_precision")  # attributes that hold an element type
+_PRODUCTS = 1 << 31  # products that the reference evaluator is asked for; it takes about a second for 2 ** 30
+_BITS = frozenset({"BitCast"})  # operators that look at the bits of their input, which a double does not share
 
 
 class WideGraph:

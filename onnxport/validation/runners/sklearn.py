@@ -24,10 +24,8 @@ _RESULTS = {**SEVERAL, "transform": ("x", "y")}
 _SEVERAL: dict[str, tuple[str, int | None]] = {
     f"{method}_{name}": (method, index) for method, names in _RESULTS.items() for index, name in enumerate(names)
 }
-# Puts leaves together into what an estimator takes.
-TableOf = Callable[[Sequence[Any]], Any]
-# A move that float64 shows and float32 does not.
-_BLIND = 2.0**-35
+TableOf = Callable[[Sequence[Any]], Any]  # puts leaves together into what an estimator takes
+_BLIND = 2.0**-35  # a move that float64 shows and float32 does not
 
 
 class SklearnRunner(Runner):

@@ -16,10 +16,8 @@ from onnxport.validation import tolerance
 
 _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
 _MOVABLE = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16, types_pb2.DT_DOUBLE})
-# A frozen graph is one message, which holds no more than 2 GB.
-_LIMIT = 1 << 29
-# Graphs with moved weights are kept for the next set of inputs where they are no larger, each.
-_KEPT = 8 << 20
+_LIMIT = 1 << 29  # a frozen graph is one message, which holds no more than 2 GB
+_KEPT = 8 << 20  # graphs with moved weights are kept for the next set of inputs where they are no larger, each
 # Inference with batch statistics has no kernel for double; it is three operators that have.
 _BATCH_NORM = "FusedBatchNormV3"
 

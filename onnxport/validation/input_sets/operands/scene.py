@@ -12,8 +12,7 @@ import onnx_ir as ir
 
 Shape = tuple[int, ...]
 Values = Mapping[int, Any]
-# Where a sequence is drawn it has this many elements.
-SEQUENCE_LENGTH = 3
+SEQUENCE_LENGTH = 3  # where a sequence is drawn it has this many elements
 
 
 class Draw(Protocol):
@@ -81,8 +80,7 @@ class Scene:
 
 
 Rule = Callable[[Scene], Values]
-# A rule that also takes the shapes of some operands.
-Recipe = Callable[..., Values]
+Recipe = Callable[..., Values]  # a rule that also takes the shapes of some operands
 
 
 class Rules(dict[str, Rule]):
