@@ -39,7 +39,7 @@ def inferred(model: ir.Model) -> ir.Model:
         return copy
     for mine, theirs in zip(_graphs(copy), _proto_graphs(proto.graph), strict=True):
         types = {item.name: item.type for item in (*theirs.value_info, *theirs.output, *theirs.input)}
-        for value in _values(mine):
+        for value in (*mine.inputs, *(value for node in mine for value in node.outputs)):
             known = types.get(value.name or "")
             if known is None or not value.name or has_map(known) or known.WhichOneof("value") is None:
                 continue
@@ -71,9 +71,3 @@ def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
         yield graph
         for node in graph:
             stack.extend(bodies(node))
-
-
-def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    yield from graph.inputs
-    for node in graph:
-        yield from node.outputs

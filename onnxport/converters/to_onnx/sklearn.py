@@ -140,16 +140,13 @@ class Lowering:
         outer = op.source.module if op.source else ""
         module = ".".join(part for part in (outer, step) if part)
         source = Source(name, step or type(estimator).__name__, module)
-        before = len(self.refused) + self._met
+        before, reason = len(self.refused) + self._met, ""
         try:
             entry = find(estimator, method)
         except UnsupportedOperator as error:
-            entry = None
-            self.refused.add(name, str(error), source.where)
-        else:
-            if entry is None:
-                self.refused.add(name, where=source.where)
+            entry, reason = None, str(error)
         if entry is None:
+            self.refused.add(name, reason, source.where)
             return _Refused(_expected_shape(estimator, method))
         try:
             entry.require_opset(op.opset)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -49,15 +49,7 @@ class SourceRun:
     seconds: float
 
 
-class _Inputs(Protocol):
-    """Where sets come from: what the user gave, or a graph's signature."""
-
-    sizes: dict[str, int]
-    batch: set[str]
-
-    def first(self) -> Iterator[InputSet]: ...
-    def at(self, words: str, sizes: Mapping[str, int], kind: Kind, seed: int) -> Iterator[InputSet]: ...
-    def settle(self, chosen: InputSet) -> None: ...
+_Inputs = GivenInputs | DrawnInputs  # where sets come from: what the user gave, or a graph's signature
 
 
 def source_runs(parties: Comparison, seed: int, notes: list[str]) -> Iterator[SourceRun]:
