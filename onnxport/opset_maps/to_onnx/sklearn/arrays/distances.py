@@ -204,18 +204,18 @@ def nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Paramet
     differences, since a small distance is lost in the product's rounding.
     """
     rows, metric = np.asarray(rows, np.float64), named_metric(metric, parameters)
-    least, index = in_blocks(x, len(rows), lambda block: _nearest(block, rows, k, metric, parameters))
+
+    def of_block(block: Array) -> tuple[Array, Array]:
+        if metric not in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis"):
+            return least_of(distances(block, rows, metric, parameters), k)
+        moved, fixed = block.astype(np.float64), rows
+        if metric in ("seuclidean", "mahalanobis"):
+            moved, fixed = _whitened(moved, rows, metric, parameters)
+        squares, index = _nearest_squares(moved, fixed, k)
+        return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
+
+    least, index = in_blocks(x, len(rows), of_block)
     return least, index
-
-
-def _nearest(x: Array, rows: np.ndarray, k: int, metric: str, parameters: Parameters) -> tuple[Array, Array]:
-    if metric not in ("euclidean", "sqeuclidean", "seuclidean", "mahalanobis"):
-        return least_of(distances(x, rows, metric, parameters), k)
-    x = x.astype(np.float64)
-    if metric in ("seuclidean", "mahalanobis"):
-        x, rows = _whitened(x, rows, metric, parameters)
-    squares, index = _nearest_squares(x, rows, k)
-    return (squares if metric == "sqeuclidean" else np.sqrt(squares)), index
 
 
 def _nearest_squares(x: Array, rows: np.ndarray, k: int) -> tuple[Array, Array]:

@@ -91,7 +91,7 @@ def _symmetric(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 def _symmetric_tree(tree: dict[str, Any], features: _Features, width: int) -> tree_ensemble.Tree:
     splits = tree["splits"] or []
     split, left, right, leaf = _symmetric(len(splits))
-    column, border, to_left = (np.array(item) for item in _splits(splits or [None], features))
+    column, border, to_left = _splits(splits or [None], features)
     held = np.zeros((len(leaf), width))
     held[leaf] = np.asarray(tree["leaf_values"], np.float64).reshape(-1, width)
     return tree_ensemble.Tree(column[split], border[split], to_left[split], left, right, leaf, held)
@@ -101,7 +101,7 @@ def _any_tree(root: dict[str, Any], features: _Features, width: int) -> tree_ens
     nodes = list(_nodes(root))
     number = {id(node): index for index, node in enumerate(nodes)}
     leaf = np.array(["split" not in node for node in nodes])
-    column, border, to_left = (np.array(item) for item in _splits([node.get("split") for node in nodes], features))
+    column, border, to_left = _splits([node.get("split") for node in nodes], features)
     left, right = (
         np.array([number[id(node[side])] if "split" in node else 0 for node in nodes]) for side in ("left", "right")
     )
@@ -120,23 +120,19 @@ def _nodes(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
             waiting += [node["right"], node["left"]]
 
 
-def _splits(splits: list[Any], features: _Features) -> tuple[list[int], list[float], list[bool]]:
+def _splits(splits: list[Any], features: _Features) -> list[np.ndarray]:
     """Column, border, and whether NaN goes left, of each split; blank ones for leaves."""
-    column, border, to_left = [], [], []
+    asked: list[tuple[int, float, bool]] = []
     for split in splits:
-        if split is None:
-            said_number, said_border = None, 0.0
-        elif split["split_type"] == "FloatFeature":
-            said_number, said_border = split["float_feature_index"], split["border"]
-        else:
+        if split is not None and split["split_type"] != "FloatFeature":
             raise UnsupportedOperator(
                 f"CatBoost: split_type={split['split_type']!r} asks for categories, of which the model holds only hashes or "
                 "statistics by hash: encode them in a transformer before it"
             )
-        column.append(0 if said_number is None else features.place[said_number])
-        border.append(said_border)
-        to_left.append(said_number is not None and not features.right[said_number])
-    return column, border, to_left
+        number = 0 if split is None else split["float_feature_index"]
+        blank = (0, 0.0, False)
+        asked.append(blank if split is None else (features.place[number], split["border"], not features.right[number]))
+    return [np.array(item) for item in zip(*asked, strict=True)]
 
 
 _FITTED = Examples(
@@ -164,10 +160,8 @@ def _kind_of_classes(model: BaseEstimator) -> Literal["two", "several", "one by 
     loss = _loss(model)
     if loss in _BINARY:
         return "two"
-    if loss == "MultiClass":
-        return "several"
-    if loss in _ONE_BY_ONE:
-        return "one by one"
+    if loss in ("MultiClass", *_ONE_BY_ONE):
+        return "several" if loss == "MultiClass" else "one by one"
     raise UnsupportedOperator(f"{type(model).__name__}: loss_function={loss!r} has no mapping")
 
 
@@ -181,8 +175,7 @@ class _CatBoost(Library):
         read = _read(model)
         features = _features(read["features_info"].get("float_features") or [], x)
         scale, bias = float(read["scale_and_bias"][0]), np.ravel(read["scale_and_bias"][1]).astype(np.float64)
-        symmetric = read.get("oblivious_trees") or []
-        trees = [_symmetric_tree(tree, features, len(bias)) for tree in symmetric]
+        trees = [_symmetric_tree(tree, features, len(bias)) for tree in read.get("oblivious_trees") or []]
         trees += [_any_tree(tree, features, len(bias)) for tree in read.get("trees") or []]
         if not features.columns:
             raise UnsupportedOperator(f"{type(model).__name__}: the model has no columns of numbers")
@@ -197,9 +190,7 @@ class _CatBoost(Library):
 
     def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """The raw value, or what the loss makes of it."""
-        kind = (
-            model._get_default_prediction_type() if hasattr(model, "_get_default_prediction_type") else "RawFormulaVal"
-        )
+        kind = getattr(model, "_get_default_prediction_type", lambda: "RawFormulaVal")()
         if kind == "Exponent":
             return np.exp(raw)
         if kind == "RMSEWithUncertainty":  # mean, and the variance from the logarithm of the standard deviation

@@ -75,8 +75,7 @@ def _read(model: BaseEstimator) -> _Model:
     objective = learner["objective"]["name"]
     base = np.asarray(json.loads(parameters["base_score"]), np.float64).ravel().astype(np.float32)
     booster = learner["gradient_booster"]
-    trees = booster["gbtree"] if booster["name"] == "dart" else booster
-    parts = trees["model"]
+    parts = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
     if parts.get("trees") == [] and objective not in _IDENTITY:
         raise UnsupportedOperator(
             f"XGBoost: n_estimators=0 with objective={objective!r}: whether XGBoost takes the base score of a model without "
@@ -93,8 +92,7 @@ def _read(model: BaseEstimator) -> _Model:
 def _margin(objective: str, base: np.ndarray) -> np.ndarray:
     """The base score, which is a prediction, before the objective's transform."""
     if objective in _LOGISTIC:
-        base = np.clip(base, _LEAST, 1 - _LEAST)
-        return -np.log(1 / base - 1)
+        return -np.log(1 / np.clip(base, _LEAST, 1 - _LEAST) - 1)
     if objective in _EXPONENTIAL:
         return np.log(base)
     if objective in _IDENTITY or objective == _HINGE:
@@ -112,15 +110,13 @@ def _categories(encoding: dict[str, Any]) -> dict[int, np.ndarray]:
             text = np.asarray(item["values"], np.int64).astype(np.uint8).tobytes()
             if not text.isascii():
                 continue  # XGBoost counts characters where it copies bytes, and cuts such words
-            ends = item["offsets"]
-            words = [text[start:end].decode() for start, end in pairwise(ends)]
+            words = [text[start:end].decode() for start, end in pairwise(item["offsets"])]
             categories[index] = np.asarray(words, object)
     return categories
 
 
 def _tree(tree: dict[str, Any], weight: float) -> tree_ensemble.Tree:
-    left = np.asarray(tree["left_children"])
-    right = np.asarray(tree["right_children"])
+    left, right = np.asarray(tree["left_children"]), np.asarray(tree["right_children"])
     leaf = left == -1
     condition = np.asarray(tree["split_conditions"], np.float64).astype(np.float32)
     missing = np.asarray(tree["default_left"], bool)
@@ -144,8 +140,7 @@ def _tree(tree: dict[str, Any], weight: float) -> tree_ensemble.Tree:
     with np.errstate(over="ignore"):
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     value = held.astype(np.float32).astype(np.float64) * weight
-    feature = np.asarray(tree["split_indices"])
-    return tree_ensemble.Tree(feature, below, missing, left, right, leaf, value, members)
+    return tree_ensemble.Tree(np.asarray(tree["split_indices"]), below, missing, left, right, leaf, value, members)
 
 
 def _used(model: BaseEstimator, read: _Model) -> int:
@@ -171,9 +166,8 @@ def _rows(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
         )
     rows = coded_columns(op, x, read.categories, np.float32)
     if is_sparse(x):
-        rows = np.where(
-            rows == 0, np.float32(np.nan), rows
-        )  # XGBoost takes what a sparse matrix leaves out for missing
+        # XGBoost takes what a sparse matrix leaves out for missing
+        rows = np.where(rows == 0, np.float32(np.nan), rows)
     missing = np.float32(model.missing)
     if not np.isnan(missing):
         rows = np.where(rows == missing, np.float32(np.nan), rows)
@@ -183,20 +177,18 @@ def _rows(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
     return rows
 
 
-def _tree_sums(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
-    rows = _rows(op, model, x, read)
+def _tree_sums(model: BaseEstimator, rows: Array, read: _Model) -> Array:
     if not _used(model, read):
         return full(rows, (None, read.width), 0.0, np.float64)
     trees = _trees(model, read)
     if trees.leaf_value.shape[1] > 1:
-        return tree_ensemble.totals(op, trees, rows.value)
+        return tree_ensemble.totals(rows.op, trees, rows.value)
     targets = np.asarray(read.parts["tree_info"], np.int64)[: trees.count]
-    return tree_ensemble.sums(op, trees, rows.value, targets, read.width)
+    return tree_ensemble.sums(rows.op, trees, rows.value, targets, read.width)
 
 
-def _linear_sums(op: OpBuilder, model: BaseEstimator, x: Table, read: _Model) -> Array:
+def _linear_sums(rows: Array, read: _Model) -> Array:
     """Weights times features, where nothing is added for a missing one, plus the bias."""
-    rows = _rows(op, model, x, read)
     weights = np.asarray(read.parts["weights"], np.float64).astype(np.float32).reshape(-1, read.width)
     result = np.where(np.isnan(rows), np.float32(0), rows).astype(np.float64) @ weights[:-1].astype(np.float64)
     return result + weights[-1].astype(np.float64)
@@ -223,8 +215,9 @@ class _XGBoost(Library):
     def raw(self, op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """What predict gives with output_margin, float32, [N, K] always."""
         read = _read(model)
-        sums = _linear_sums if read.booster == "gblinear" else _tree_sums
-        return (sums(op, model, x, read) + read.margin).astype(np.float32)  # XGBoost adds them up in that type
+        rows = _rows(op, model, x, read)
+        sums = _linear_sums(rows, read) if read.booster == "gblinear" else _tree_sums(model, rows, read)
+        return (sums + read.margin).astype(np.float32)  # XGBoost adds them up in that type
 
     def transformed(self, model: BaseEstimator, raw: Array) -> Array:
         """What the booster predicts: the objective's transform of the margins, float32."""

@@ -298,26 +298,6 @@ def _one_each(model: BaseEstimator) -> Names:
     return {label: [str(label)] for label in _categories(model)}
 
 
-def _by_mapping(model: BaseEstimator) -> Names:
-    """The columns of the tables of the fitted mapping; of a column without a table its ordinal number."""
-    mapping = model.mapping
-    tables = mapping if isinstance(mapping, dict) else {item["col"]: item["mapping"] for item in mapping}
-    several = {label: list(map(str, table.columns)) for label, table in tables.items() if hasattr(table, "columns")}
-    return {**_one_each(model), **several}
-
-
-def _by_quantile(model: BaseEstimator) -> Names:
-    """A column for each quantile."""
-    return {
-        label: [
-            model._get_col_name(label, part.quantile)
-            for part in model.encoder_list
-            if not (part.drop_invariant and label in part.invariant_cols)
-        ]
-        for label in _categories(model)
-    }
-
-
 def _fitted(name: str, *, classes: int = 0, numbers: bool = False, **options: object) -> Any:
     """An encoder fitted on two columns, of words or numbers, and a target of so many classes, or any numbers for 0."""
     rng = np.random.default_rng(0)
@@ -381,7 +361,10 @@ def column_by_column(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
 )  # fmt: skip
 def column_by_block(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Several numbers for each category, side by side in the place of each encoded column."""
-    return _encoded(op, model, x, _by_mapping(model))
+    mapping = model.mapping
+    tables = mapping if isinstance(mapping, dict) else {item["col"]: item["mapping"] for item in mapping}
+    several = {label: list(map(str, table.columns)) for label, table in tables.items() if hasattr(table, "columns")}
+    return _encoded(op, model, x, {**_one_each(model), **several})  # of a column without a table its ordinal number
 
 
 def _nested() -> Any:
@@ -405,4 +388,8 @@ def quantiles(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     labels = _labels(model, x)
     places = [labels.index(label) for label in model.feature_names_in_]
     chosen: Table = select(op, x, places) if isinstance(x, Frame) else columns(op, x, places)
-    return _encoded(op, model, chosen, _by_quantile(model))
+    blocks: Names = {label: [] for label in _categories(model)}
+    for label, part in itertools.product(blocks, model.encoder_list):
+        if not (part.drop_invariant and label in part.invariant_cols):
+            blocks[label].append(model._get_col_name(label, part.quantile))
+    return _encoded(op, model, chosen, blocks)

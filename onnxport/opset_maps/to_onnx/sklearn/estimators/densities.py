@@ -150,27 +150,21 @@ def kernel_density(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """log of the mean kernel of the distances to the fitted rows (sklearn/neighbors/_binary_tree.pxi.tp)."""
     if model.kernel not in _KERNEL_NORMS:
         raise UnsupportedOperator(f"KernelDensity: kernel={model.kernel!r} has no mapping")
-    rows = np.asarray(model.tree_.data)
-    h = float(model.bandwidth_)
-    weights = model.tree_.sample_weight
-    offset = -_KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(
-        float(len(rows) if weights is None else np.sum(weights))
-    )
+    rows, h, weights = np.asarray(model.tree_.data), float(model.bandwidth_), model.tree_.sample_weight
+    count = float(len(rows) if weights is None else np.sum(weights))
+    offset = -_KERNEL_NORMS[model.kernel](h, rows.shape[1]) - np.log(count)
 
     def of_block(block: Array) -> list[Array]:
-        logs = _log_kernel(model.kernel, _tree_distances(model, block, rows, h), h)
+        euclidean = model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params
+        squares = exact_squares(block, rows, h * h) if euclidean else None
+        gap = distances(block, rows, model.metric, model.metric_params) if squares is None else np.sqrt(squares)
+        logs = _log_kernel(model.kernel, gap, h)
         if weights is not None:
             logs = logs + np.log(np.asarray(weights))
         top = np.maximum(np.max(logs, axis=1, keepdims=True), -1e300)
         return [np.log(np.sum(np.exp(logs - top), axis=1)) + np.squeeze(top, axis=1)]
 
     return in_blocks(doubles(op, x), len(rows), of_block)[0] + offset
-
-
-def _tree_distances(model: BaseEstimator, x: Array, rows: np.ndarray, h: float) -> Array:
-    if model.metric in ("euclidean", "l2", "p", "minkowski") and not model.metric_params:
-        return np.sqrt(exact_squares(x, rows, h * h))
-    return distances(x, rows, model.metric, model.metric_params)
 
 
 def _log_kernel(name: str, gap: Array, h: float) -> Any:

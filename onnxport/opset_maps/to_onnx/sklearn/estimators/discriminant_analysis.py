@@ -35,7 +35,9 @@ def linear_transform(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 def discriminant_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Scores of the classes, [N, K], of a quadratic discriminant analysis or a nearest centroid."""
     if hasattr(model, "centroids_"):
-        return _centroid_scores(op, model, x)
+        scale = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
+        distance = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
+        return -(distance**2) + 2.0 * np.log(model.class_prior_)
     rows = numbers(op, x)
     norms = []
     for mean, rotation, scaling in zip(model.means_, model.rotations_, model.scalings_, strict=True):
@@ -43,12 +45,6 @@ def discriminant_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         norms.append(np.sum(turned**2, axis=1))
     volume = np.asarray([np.sum(np.log(scaling)) for scaling in model.scalings_])
     return -0.5 * (np.stack(norms, axis=1) + volume) + np.log(model.priors_)
-
-
-def _centroid_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
-    scale = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
-    distance = distances(doubles(op, x) / scale, model.centroids_ / scale, model.metric)
-    return -(distance**2) + 2.0 * np.log(model.class_prior_)
 
 
 @lower(
@@ -100,7 +96,5 @@ def centroid_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         raise UnsupportedOperator(f"NearestCentroid: metric={model.metric!r} has no mapping")
     rows = doubles(op, x)
     centroids = np.asarray(model.centroids_, np.float64)
-    result = (
-        product_squares(rows, centroids) if model.metric == "euclidean" else distances(rows, centroids, model.metric)
-    )
-    return take_class(model.classes_, np.argmin(result, axis=1))
+    near = product_squares(rows, centroids) if model.metric == "euclidean" else distances(rows, centroids, model.metric)
+    return take_class(model.classes_, np.argmin(near, axis=1))

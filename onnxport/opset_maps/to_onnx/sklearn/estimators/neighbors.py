@@ -28,20 +28,20 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floa
 
 def neighbours_of(op: OpBuilder, model: BaseEstimator, x: Table, k: int | None = None) -> tuple[Array, Array]:
     """Distances and numbers of the nearest fitted rows, [N, k]."""
-    rows = _given(op, model, x)
-    k = int(k or model.n_neighbors)
+    rows, k = _given(op, model, x), int(k or model.n_neighbors)
     metric, parameters = _metric(model, rows)
     if metric == "precomputed":
         return distances.least_of(rows.astype(np.float64), k)
+    fitted = distances.dense(model._fit_X)
     if _both_sparse(model, x) and metric == "euclidean":
-        return distances.nearest_of_sparse(rows, distances.dense(model._fit_X), k)
+        return distances.nearest_of_sparse(rows, fitted, k)
     if model._fit_method == "brute" and metric in ("euclidean", "l2"):
-        return distances.nearest_by_product(rows, distances.dense(model._fit_X), k)
+        return distances.nearest_by_product(rows, fitted, k)
     if getattr(model, "_tree", None) is None:
-        distance, index = distances.nearest(rows, distances.dense(model._fit_X), k, metric, parameters)
+        distance, index = distances.nearest(rows, fitted, k, metric, parameters)
         return _as_scikit(model, rows, distance), index
     visited = np.asarray(model._tree.idx_array)  # of equally near rows a tree meets the first of its own order first
-    distance, index = distances.nearest(rows, distances.dense(model._fit_X)[visited], k, metric, parameters)
+    distance, index = distances.nearest(rows, fitted[visited], k, metric, parameters)
     return distance, take(index.const(visited), index, axis=0)
 
 
@@ -122,8 +122,9 @@ def _targets(model: BaseEstimator) -> tuple[np.ndarray, list[np.ndarray]]:
     return (y if y.ndim > 1 else y.reshape(-1, 1)), (model.classes_ if model.outputs_2d_ else [model.classes_])
 
 
-def _votes(model: BaseEstimator, distance: Array, index: Array) -> list[Array]:
+def _votes(op: OpBuilder, model: BaseEstimator, x: Table) -> list[Array]:
     """For each label column the summed weights of the classes among the neighbours, [N, K]."""
+    distance, index = results(op, model, "kneighbors", x)
     weights = _weights(distance, model.weights)
     y, classes = _targets(model)
     parts = []
@@ -142,20 +143,15 @@ def _votes(model: BaseEstimator, distance: Array, index: Array) -> list[Array]:
 )
 def neighbour_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """Shares of the classes among the neighbours."""
-    distance, index = results(op, model, "kneighbors", x)
-    parts = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(model, distance, index)]
+    parts = [votes / np.sum(votes, axis=1, keepdims=True) for votes in _votes(op, model, x)]
     return parts if model.outputs_2d_ else parts[0]
 
 
 @lower_fitted("KNeighborsClassifier.predict", classifier, {"text": True}, {"weights": "distance"})
 def neighbour_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes, the first among equals."""
-    distance, index = results(op, model, "kneighbors", x)
-    _, classes = _targets(model)
-    columns = [
-        take_class(labels, np.argmax(votes, axis=1))
-        for labels, votes in zip(classes, _votes(model, distance, index), strict=True)
-    ]
+    pairs = zip(_targets(model)[1], _votes(op, model, x), strict=True)
+    columns = [take_class(labels, np.argmax(votes, axis=1)) for labels, votes in pairs]
     return np.stack(columns, axis=1) if model.outputs_2d_ else columns[0]
 
 

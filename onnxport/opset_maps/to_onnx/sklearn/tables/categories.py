@@ -14,6 +14,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, count, numbers, select
+from onnxport.opset_maps.to_onnx.sklearn.text.cutting import encoded
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW, passed
 
 
@@ -47,21 +48,20 @@ def codes(
                     "the encoder was fitted on numbers, the input holds strings; where one matrix has columns of both, pass a "
                     "DataFrame as inputs=, whose columns have types of their own"
                 )
-        return Array(op, _label_encoder(op, column, [text_of(item) for item in known], places, unknown))
+        return _label_encoder(Array(op, column), [text_of(item) for item in known], places, unknown)
     if known.dtype.kind in "OUS":
         if any(isinstance(item, str) for item in known):
             raise UnsupportedOperator("the encoder was fitted on strings, the input holds numbers")
         known = np.asarray([np.nan if item is None else item for item in known.tolist()])
     value = Array(op, column)
     if value.dtype.kind in "iub" and known.dtype.kind in "iub":
-        return Array(op, _label_encoder(op, value.astype(np.int64).value, known.astype(np.int64), places, unknown))
+        return _label_encoder(value.astype(np.int64), known.astype(np.int64), places, unknown)
     if len(known) > FEW and value.dtype.kind == "f":
         return _code_among_many(value, known, places, unknown)
     matches = value == known[None]
     if known.dtype.kind == "f" and np.isnan(known).any() and value.dtype.kind == "f":
         matches = matches | (np.isnan(value) & np.isnan(known)[None])
-    result = np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True)
-    return result + unknown
+    return np.sum(matches.astype(np.int64) * (places - unknown), axis=1, keepdims=True) + unknown
 
 
 def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, unknown: int) -> Array:
@@ -75,16 +75,12 @@ def _code_among_many(value: Array, known: np.ndarray, numbers_of: np.ndarray, un
     return np.where(np.isnan(value), np.int64(numbers_of[missing[0]]), result) if len(missing) else result
 
 
-def _label_encoder(
-    op: OpBuilder, column: ir.Value, keys: Sequence[str] | np.ndarray, places: np.ndarray, unknown: int
-) -> ir.Value:
+def _label_encoder(column: Array, keys: Sequence[str] | np.ndarray, places: np.ndarray, unknown: int) -> Array:
     if len(set(keys)) != len(keys):
         raise UnsupportedOperator("two categories have the same text, one of them a missing value")
     if not len(keys):
-        return op.Expand(op.const(np.int64(unknown)), op.shape(column))
-    kind = "keys_strings" if column.dtype == ir.DataType.STRING else "keys_int64s"
-    options = {kind: list(keys), "values_int64s": places, "default_int64": unknown}
-    return op.ml.LabelEncoder(column, **options)
+        return column.of(column.op.Expand(column.op.const(np.int64(unknown)), column.op.shape(column.value)))
+    return column.of(encoded(column.op, column.value, dict(zip(keys, places.tolist(), strict=True)), unknown))
 
 
 def coded_columns(

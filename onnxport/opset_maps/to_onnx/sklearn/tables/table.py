@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import onnx_ir as ir
@@ -131,37 +132,29 @@ def columns(op: OpBuilder, x: Table, indices: Sequence[int]) -> ir.Value:
 
 def select(op: OpBuilder, x: Frame, indices: Sequence[int]) -> Frame:
     """Some columns of a frame, by position, still apart."""
-    flat = [(part, i) for part, size in enumerate(x.widths) for i in range(size)]
+    flat = [(name, part, i) for name, part in zip(x.names, x.parts, strict=True) for i in range(width(part))]
     names, parts = [], []
-    for index in indices:
-        part, inner = flat[index]
-        names.append(x.names[part])
-        value = x.parts[part]
-        parts.append(value if width(value) == 1 else op.Gather(value, np.asarray([inner], np.int64), axis=1))
+    for name, part, inner in (flat[index] for index in indices):
+        names.append(name)
+        parts.append(part if width(part) == 1 else op.Gather(part, np.asarray([inner], np.int64), axis=1))
     return Frame(tuple(names), tuple(parts))
 
 
 def side_by_side(op: OpBuilder, parts: Sequence[Table]) -> Table:
     """Tables of the same rows as one: a matrix, or a frame where strings stand beside numbers."""
-    names: list[str] = []
-    values: list[ir.Value] = []
-    for part in parts:
-        names += part.names if isinstance(part, Frame) else ["matrix"]
-        values += part.parts if isinstance(part, Frame) else [part]
-    if not values:
+    frames = [part if isinstance(part, Frame) else Frame(("matrix",), (part,)) for part in parts]
+    whole = Frame(tuple(chain(*(item.names for item in frames))), tuple(chain(*(item.parts for item in frames))))
+    if not whole.parts:
         raise UnsupportedOperator("a transformer without any column")
-    if len({value.dtype == ir.DataType.STRING for value in values}) > 1:
-        return Frame(tuple(names), tuple(values))
-    blocks = [_stacked(op, part) for part in parts if not isinstance(part, Frame) or part.parts]
+    if len({value.dtype == ir.DataType.STRING for value in whole.parts}) > 1:
+        return whole
+    blocks = [_stacked(op, item) for item in frames if item.parts]
     return _joined(op, blocks, np.result_type(*(Array(op, block).dtype for block in blocks)))
 
 
-def _stacked(op: OpBuilder, x: Table) -> ir.Value:
-    """A table as np.hstack takes it: pandas makes objects of booleans beside numbers, which count as float64 afterwards."""
-    result = matrix(op, x)
-    if not isinstance(x, Frame) or len(x.parts) == 1:
-        return result
+def _stacked(op: OpBuilder, x: Frame) -> ir.Value:
+    """A frame as np.hstack takes it: pandas makes objects of booleans beside numbers, which count as float64 afterwards."""
     kinds = {Array(op, part).dtype for part in x.parts}
     if np.dtype(bool) not in kinds or len(kinds) == 1:
-        return result
+        return matrix(op, x)
     return _joined(op, x.parts, np.dtype(np.float64 if any(kind.kind == "f" for kind in kinds) else np.int64))

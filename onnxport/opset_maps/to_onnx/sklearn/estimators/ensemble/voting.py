@@ -22,21 +22,13 @@ from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, colu
 _ROWS = f64(7, 4)
 
 
-def _classifiers() -> list[tuple[str, Any]]:
-    return [
-        ("line", unfitted("LogisticRegression")),
-        ("tree", unfitted("DecisionTreeClassifier", max_depth=3)),
-        ("bayes", unfitted("GaussianNB")),
-    ]
-
-
-def _regressors() -> list[tuple[str, Any]]:
-    return [("ridge", unfitted("Ridge")), ("tree", unfitted("DecisionTreeRegressor", max_depth=3))]
+_OF_CLASSES = {"line": "LogisticRegression", "tree": "DecisionTreeClassifier", "bayes": "GaussianNB"}
+_OF_NUMBERS = {"ridge": "Ridge", "tree": "DecisionTreeRegressor"}
 
 
 def _voting(kind: str = "VotingClassifier", **options: object) -> Any:
-    maker, parts = (classifier, _classifiers()) if kind.endswith("Classifier") else (regressor, _regressors())
-    return maker(kind, estimators=parts, **options)
+    maker, parts = (classifier, _OF_CLASSES) if kind.endswith("Classifier") else (regressor, _OF_NUMBERS)
+    return maker(kind, estimators=[(name, unfitted(part)) for name, part in parts.items()], **options)
 
 
 def _names(model: BaseEstimator) -> list[str]:
@@ -116,9 +108,8 @@ def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 @lower("StackingClassifier.predict_proba", built(_stacking, _ROWS))
 def stacked_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
-    probabilities = op.call(
-        model.final_estimator_, "predict_proba", op.call(model, "transform", x), step="final_estimator_"
-    )
+    rows = op.call(model, "transform", x)
+    probabilities = op.call(model.final_estimator_, "predict_proba", rows, step="final_estimator_")
     if isinstance(probabilities, tuple) and isinstance(model._label_encoder, list):
         return np.stack([Array(op, item)[:, 0] for item in probabilities], axis=1)
     return probabilities

@@ -51,15 +51,17 @@ def _apply(
 ) -> Table | Array:
     if function is None:
         return x
-    if (
-        isinstance(function, partial) and function.func is check_array
-    ):  # in histogram gradient boosting, beside the categories
+    # in histogram gradient boosting, beside the categories
+    if isinstance(function, partial) and function.func is check_array:
         return numbers(op, x, *np.atleast_1d(function.keywords["dtype"]))
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", str(function))
     framed = not model.validate and not isinstance(function, np.ufunc) and hasattr(model, "feature_names_in_")
     try:
         if framed:  # scikit-learn hands a DataFrame to the function
-            result = function(_data_frame(op, model, x), **(options or {}))
+            names = tuple(str(name) for name in model.feature_names_in_)
+            # those of the inputs, or what a step before has called them
+            named = x.names if isinstance(x, Frame) and set(names) <= set(x.names) else names
+            result = function(DataFrame.of(op, x, named), **(options or {}))
         else:
             result = function(Traced(op, matrix(op, x)), **(options or {}))
     except Exception as error:  # a user's function may raise anything on what is no array
@@ -72,11 +74,3 @@ def _apply(
     if not isinstance(result, Array):
         raise UnsupportedOperator(f"the function {name!r} gives no array that depends on its input")
     return result
-
-
-def _data_frame(op: OpBuilder, model: BaseEstimator, x: Table) -> DataFrame:
-    """The table with the names that its columns have: those of the inputs, or what a step before has called them."""
-    names = [str(name) for name in model.feature_names_in_]
-    if isinstance(x, Frame) and set(names) <= set(x.names):
-        return DataFrame.of(op, x, x.names)
-    return DataFrame.of(op, x, names)

@@ -18,15 +18,11 @@ from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, fit, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import Held, held
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, numbers
 
-
-def _one_constant(name: str, **options: object) -> Any:
-    return unfitted(name, **options).fit(data() * [0, 1, 1, 1] + [3, 0, 0, 0])
-
-
+_one_constant = partial(fit, "SplineTransformer", data() * [0, 1, 1, 1] + [3, 0, 0, 0])
 _POWERS: tuple[dict[str, Any], ...] = (
     {},
     {"degree": 3, "interaction_only": True},
