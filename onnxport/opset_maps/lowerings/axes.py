@@ -39,7 +39,7 @@ def permuted(op: OpBuilder, x: ir.Value, perm: Sequence[int]) -> ir.Value:
 
 def transposed(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The last two axes exchanged."""
-    count = x.shape.rank() if x.shape is not None else 2
+    count = rank(x)
     return op.Transpose(x, perm=[*range(count - 2), count - 1, count - 2])
 
 

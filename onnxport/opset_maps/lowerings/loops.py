@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import rank
 
 # step(body, k, states) gives the next states.
 LoopStep = Callable[[OpBuilder, ir.Value, Sequence[ir.Value]], Sequence[ir.Value]]
@@ -75,7 +76,7 @@ def running(
 
 def slice_like(op: OpBuilder, x: ir.Value, axis: int, fill: float | int, dtype: ir.DataType) -> ir.Value:
     """A slice of `x` across `axis`, filled with one number."""
-    rank = x.shape.rank() if x.shape is not None else 0
-    sizes = [op.dim(x, i) for i in range(rank) if i != axis]
+    count = rank(x)
+    sizes = [op.dim(x, i) for i in range(count) if i != axis]
     value = op.const(fill, dtype)
     return op.Expand(value, op.shape_vector(sizes)) if sizes else value

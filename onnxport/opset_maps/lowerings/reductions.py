@@ -86,7 +86,9 @@ def element_count(op: OpBuilder, x: ir.Value, axes: Axes) -> ir.Value | int:
     if isinstance(axes, ir.Value):
         return op.ReduceProd(op.Gather(op.Shape(x), axes, axis=0), keepdims=0)
     if axes is None:
-        axes = range(x.shape.rank() if x.shape is not None else 0)
+        if x.shape is None:
+            return op.Size(x)
+        axes = range(x.shape.rank())
     sizes = [x.shape[axis] if x.shape is not None else None for axis in axes]
     static = [size for size in sizes if isinstance(size, int)]
     if len(static) == len(sizes) or 0 in static:

@@ -16,7 +16,7 @@ from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.pytorch.linalg import Values, identities, of_nothing, positive
 
 _DOUBLE = ir.DataType.DOUBLE
-_VECTORS = Undefined(
+VECTORS = Undefined(
     "the signs of eigenvectors and singular vectors are LAPACK's choice; their values convert, and so does pinv"
 )
 
@@ -82,7 +82,7 @@ def ormqr(
     return op.cast_like(linear_algebra.reflected(op, x, input2, input3, left=left, transpose=transpose), x)
 
 
-def _static_sizes(a: ir.Value) -> tuple[int, int]:
+def static_sizes(a: ir.Value) -> tuple[int, int]:
     """Rows and columns."""
     m, n = list(a.shape)[-2:] if a.shape is not None else (None, None)
     if not isinstance(m, int) or not isinstance(n, int):
@@ -92,7 +92,7 @@ def _static_sizes(a: ir.Value) -> tuple[int, int]:
 
 def _svd(op: OpBuilder, a: ir.Value) -> Values:
     """U [..., m, m], S, V' [..., n, n], in double."""
-    m, n = _static_sizes(a)
+    m, n = static_sizes(a)
     if m >= n:
         u, s, v = eigen.singular(op, a)
         return u, s, transposed(op, v)
@@ -116,10 +116,10 @@ def _svd(op: OpBuilder, a: ir.Value) -> Values:
 )
 def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tuple[Undefined, ir.Value, Undefined]:
     """Singular values by Hestenes' rotations; LAPACK's signs of the vectors follow from its rounding."""
-    return _VECTORS, op.cast_like(eigen.singular_values(op, A), A), _VECTORS
+    return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
 
 
-def _eigh(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.Value]:
+def symmetric_of(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.Value]:
     """Eigenvalues and eigenvectors of the symmetric matrix of one triangle, in double."""
     half = op.Trilu(op.cast(a, ir.DataType.DOUBLE), upper=int(upper))
     rest = op.Trilu(half, op.const(1 if upper else -1), upper=int(upper))
@@ -138,7 +138,7 @@ def _eigh(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.Value]:
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Eigenvalues by Jacobi's rotations; LAPACK's signs of the vectors follow from its rounding."""
-    return op.cast_like(_eigh(op, A, UPLO.upper() == "U")[0], A), _VECTORS
+    return op.cast_like(symmetric_of(op, A, UPLO.upper() == "U")[0], A), VECTORS
 
 
 def _tolerance(
@@ -180,20 +180,33 @@ def pinv(
     rtol: float | ir.Value | None = None,
 ) -> ir.Value:
     """V S^-1 U', without the singular values that count as zero."""
-    m, n = _static_sizes(x)
+    return op.cast_like(
+        pseudo_inverse(op, x, rtol if rcond is None else rcond, hermitian, atol, max(static_sizes(x))), x
+    )
+
+
+def pseudo_inverse(
+    op: OpBuilder,
+    x: ir.Value,
+    rtol: float | ir.Value | None,
+    hermitian: bool,
+    atol: float | ir.Value | None,
+    longest: int,
+) -> ir.Value:
+    """The pseudo-inverse in double; `longest` is the side of the matrix that torch's default tolerance counts."""
     if hermitian:
-        values, vectors = _eigh(op, x, upper=False)
-        u, s, v = vectors, values, vectors
+        s, v = symmetric_of(op, x, upper=False)
+        u = v
     else:
+        count = [min(static_sizes(x))]
         u, s, vh = _svd(op, x)
-        count = [min(m, n)]
         u, v = op.Slice(u, [0], count, [-1]), transposed(op, op.Slice(vh, [0], count, [-2]))
     lengths = op.Abs(s)
     largest = op.reduce("ReduceMax", lengths, [-1], keepdims=True)
-    default = float(np.finfo((x.dtype or ir.DataType.FLOAT).numpy()).eps) * max(m, n)
-    counts = op.Greater(lengths, _tolerance(op, largest, atol, rtol if rcond is None else rcond, default))
+    default = float(np.finfo((x.dtype or ir.DataType.FLOAT).numpy()).eps) * longest
+    counts = op.Greater(lengths, _tolerance(op, largest, atol, rtol, default))
     inverse = op.Where(counts, op.Div(1.0, op.Where(counts, s, op.const(1.0, _DOUBLE))), op.const(0.0, _DOUBLE))
-    return op.cast_like(op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u)), x)
+    return op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u))
 
 
 @aten.lower(

@@ -40,7 +40,7 @@ def _old_triangular_solve(b: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tenso
         return tuple(torch.triangular_solve(b, a, upper=False, transpose=True))
 
 
-def _info(op: OpBuilder, a: ir.Value) -> ir.Value:
+def info_of(op: OpBuilder, a: ir.Value) -> ir.Value:
     """LAPACK's report of success for each matrix."""
     batch = op.Slice(op.shape(a), [0], [-2], [0])
     return op.Expand(op.const(0, ir.DataType.INT32), batch)
@@ -147,7 +147,7 @@ def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Val
 @of_nothing()
 def lu_factor(op: OpBuilder, a: ir.Value, pivot: bool = True, check_errors: bool = False) -> Values:
     """Gaussian elimination with row exchange."""
-    return (*_factored(op, a, pivot=pivot), _info(op, a))
+    return (*_factored(op, a, pivot=pivot), info_of(op, a))
 
 
 def _triangles(op: OpBuilder, factors: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -233,7 +233,7 @@ def lu_solve(
     order = _order_of_swaps(op, pivots, size(op, LU, -2))
     a = op.MatMul(_permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
     a = transposed(op, a) if adjoint else a
-    return op.cast_like(_solved(op, a, B, left=left), B)
+    return op.cast_like(solved(op, a, B, left=left), B)
 
 
 @aten.lower(
@@ -248,14 +248,14 @@ def old_lu_solve(op: OpBuilder, x: ir.Value, LU_data: ir.Value, LU_pivots: ir.Va
 # -- equations ---------------------------------------------------------------------------------------------------------
 
 
-def _solved(op: OpBuilder, a: ir.Value, b: ir.Value, *, left: bool) -> ir.Value:
+def solved(op: OpBuilder, a: ir.Value, b: ir.Value, *, left: bool) -> ir.Value:
     """x with a x = b or (not `left`) x a = b."""
     if left:
         return linear_algebra.solve(op, a, b)
     return transposed(op, linear_algebra.solve(op, transposed(op, a), transposed(op, b)))
 
 
-def _is_vector(a: ir.Value, b: ir.Value) -> bool:
+def is_vector(a: ir.Value, b: ir.Value) -> bool:
     """torch's rule: one vector, or as many vectors as there are matrices."""
     if rank(b) == 1:
         return True
@@ -279,13 +279,13 @@ def solve(
     op: OpBuilder, A: ir.Value, B: ir.Value, *, left: bool = True, check_errors: bool = False
 ) -> ir.Value | Values:
     """Gauss and Jordan's elimination with row exchange."""
-    vector = _is_vector(A, B)
+    vector = is_vector(A, B)
     b = op.Unsqueeze(B, op.axes(-1)) if vector else B
-    result = _solved(op, A, b, left=left or vector)
+    result = solved(op, A, b, left=left or vector)
     result = op.cast_like(op.Squeeze(result, op.axes(-1)) if vector else result, A)
     if len(op.results) == 1:
         return result
-    return (result, _info(op, A)) if len(op.results) == 2 else (result, *_factored(op, A), _info(op, A))
+    return (result, info_of(op, A)) if len(op.results) == 2 else (result, *_factored(op, A), info_of(op, A))
 
 
 @aten.lower(
@@ -298,7 +298,7 @@ def solve(
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
     result = op.cast_like(linear_algebra.inverse(op, A), A)
-    return (result, _info(op, A)) if len(op.results) > 1 else result
+    return (result, info_of(op, A)) if len(op.results) > 1 else result
 
 
 @aten.lower(
@@ -356,7 +356,7 @@ def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool
     """The lower triangle, turned on request."""
     result = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
     result = transposed(op, result) if upper else result
-    return (result, _info(op, x)) if len(op.results) > 1 else result
+    return (result, info_of(op, x)) if len(op.results) > 1 else result
 
 
 @aten.lower(
