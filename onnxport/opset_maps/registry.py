@@ -110,8 +110,8 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
         """Registers the decorated function for operators of the source.
 
         Args:
-            names: operators in the source's spelling; for ATen with the overload (``aten::add.Tensor``), or without it
-                for all overloads. A later registration replaces an earlier one.
+            names: operators in the source's spelling, one or several (with spaces between) a string; for ATen with the
+                overload (``aten::add.Tensor``), or without it for all overloads. A later registration replaces an earlier one.
             cases: the evidence, at least one for an entry of the package.
             accepts_complex: an entry beside the real one, taken when an operand is complex.
             min_opset: least target opset at which the entry has a form, and at which its cases are tried.
@@ -119,7 +119,7 @@ class OpsetMap(_Families[tuple[str, bool], Entry]):
         own = tuple(item if item.min_opset >= min_opset else replace(item, min_opset=min_opset) for item in cases)
 
         def register(function: Function) -> Function:
-            for name in names:
+            for name in " ".join(names).split():
                 self._entries[name, accepts_complex] = Entry(name, function, own, accepts_complex, min_opset)
             return function
 

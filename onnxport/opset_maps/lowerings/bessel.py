@@ -8,7 +8,8 @@ the polynomials come from scripts/special_coefficients.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import onnx_ir as ir
 
@@ -85,18 +86,6 @@ def bessel_j1(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Mul(op.Sign(x), _first_kind(op, op.Abs(x), 1))
 
 
-@in_double
-def bessel_y0(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The Bessel function Y0."""
-    return _second_kind(op, x, 0)
-
-
-@in_double
-def bessel_y1(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The Bessel function Y1."""
-    return _second_kind(op, x, 1)
-
-
 def _decaying(op: OpBuilder, x: ir.Value, order: int, *, scaled: bool) -> ir.Value:
     """K of order 0 or 1, times exp(x) if `scaled`: infinite at 0, NaN below (DLMF 10.31, 10.40.2)."""
     small = op.Min(op.Max(x, constant(op, 5e-324)), constant(op, 2.0))
@@ -113,28 +102,18 @@ def _decaying(op: OpBuilder, x: ir.Value, order: int, *, scaled: bool) -> ir.Val
     return _defined_from_zero(op, x, op.Where(op.LessOrEqual(x, 2.0), near, far), math.inf)
 
 
-@in_double
-def k0(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The modified Bessel function K0."""
-    return _decaying(op, x, 0, scaled=False)
+def _documented(write: Callable[..., ir.Value], what: str, **options: object) -> Callable[..., ir.Value]:
+    function = in_double(partial(write, **options))
+    function.__doc__ = what
+    return function
 
 
-@in_double
-def k0e(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """exp(x) K0(x)."""
-    return _decaying(op, x, 0, scaled=True)
-
-
-@in_double
-def k1(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The modified Bessel function K1."""
-    return _decaying(op, x, 1, scaled=False)
-
-
-@in_double
-def k1e(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """exp(x) K1(x)."""
-    return _decaying(op, x, 1, scaled=True)
+bessel_y0 = _documented(_second_kind, "The Bessel function Y0.", order=0)
+bessel_y1 = _documented(_second_kind, "The Bessel function Y1.", order=1)
+k0 = _documented(_decaying, "The modified Bessel function K0.", order=0, scaled=False)
+k1 = _documented(_decaying, "The modified Bessel function K1.", order=1, scaled=False)
+k0e = _documented(_decaying, "exp(x) K0(x).", order=0, scaled=True)
+k1e = _documented(_decaying, "exp(x) K1(x).", order=1, scaled=True)
 
 
 @in_double

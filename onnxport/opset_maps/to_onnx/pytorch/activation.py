@@ -187,10 +187,7 @@ for _name, _lower, _cases in (
 
 
 @aten.lower(
-    "aten::dropout",
-    "aten::feature_dropout",
-    "aten::alpha_dropout",
-    "aten::feature_alpha_dropout",
+    "aten::dropout aten::feature_dropout aten::alpha_dropout aten::feature_alpha_dropout",
     cases=[
         built(lambda: nn.Dropout(0.5).eval(), f32(2, 3)),
         built(lambda: nn.AlphaDropout().eval(), f32(2, 3)),

@@ -130,10 +130,7 @@ def polar(op: OpBuilder, abs: ir.Value, angle: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::conj",
-    "aten::_conj",
-    "aten::_conj_physical",
-    "aten::conj_physical",
+    "aten::conj aten::_conj aten::_conj_physical aten::conj_physical",
     accepts_complex=True,
     cases=[complex_case(torch.conj, (2, 3))],
 )
@@ -210,9 +207,7 @@ def mul(op: OpBuilder, x: Number, y: Number) -> ir.Value:
 
 
 @aten.lower(
-    "aten::matmul",
-    "aten::mm",
-    "aten::bmm",
+    "aten::matmul aten::mm aten::bmm",
     accepts_complex=True,
     cases=[complex_case(torch.matmul, (2, 3), (3, 4)), complex_case(torch.bmm, (2, 3, 4), (2, 4, 2))],
 )
@@ -228,9 +223,7 @@ def reciprocal(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::div",
-    "aten::divide",
-    "aten::true_divide",
+    "aten::div aten::divide aten::true_divide",
     accepts_complex=True,
     cases=[complex_case(lambda z, w: (z / w, z / 2.0, z / w.real, 1.0 / z), (2, 3), (3,))],
 )
@@ -241,9 +234,7 @@ def div(op: OpBuilder, x: Number, y: Number, *, rounding_mode: str | None = None
 
 
 @aten.lower(
-    "aten::to",
-    "aten::_to_copy",
-    "prims::convert_element_type",
+    "aten::to aten::_to_copy prims::convert_element_type",
     accepts_complex=True,
     cases=[
         complex_case(lambda z: z.to(torch.complex128), (2, 3)),
@@ -294,15 +285,8 @@ def full(op: OpBuilder, size: Any, fill_value: Number, **_: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::zeros",
-    "aten::ones",
-    "aten::ones_like",
-    "aten::empty",
-    "aten::empty_like",
-    "aten::empty_strided",
-    "aten::empty_permuted",
-    "aten::new_empty",
-    "aten::new_empty_strided",
+    "aten::zeros aten::ones aten::ones_like aten::empty aten::empty_like aten::empty_strided aten::empty_permuted",
+    "aten::new_empty aten::new_empty_strided",
     accepts_complex=True,
     cases=[case(lambda x: torch.view_as_real(torch.zeros(2, 3, dtype=torch.complex64) + x), f32(2, 3))],
 )

@@ -29,9 +29,7 @@ def _real(op: OpBuilder, z: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::linalg_inv",
-    "aten::inverse",
-    "aten::linalg_inv_ex",
+    "aten::linalg_inv aten::inverse aten::linalg_inv_ex",
     accepts_complex=True,
     cases=[
         complex_case(torch.linalg.inv, (2, 3, 3), dynamic=True),
@@ -45,9 +43,7 @@ def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value |
 
 
 @aten.lower(
-    "aten::linalg_solve",
-    "aten::linalg_solve_ex",
-    "aten::_linalg_solve_ex",
+    "aten::linalg_solve aten::linalg_solve_ex aten::_linalg_solve_ex",
     accepts_complex=True,
     cases=[
         complex_case(torch.linalg.solve, (2, 3, 3), (2, 3, 2)),
@@ -108,9 +104,7 @@ def matrix_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::linalg_cholesky",
-    "aten::cholesky",
-    "aten::linalg_cholesky_ex",
+    "aten::linalg_cholesky aten::cholesky aten::linalg_cholesky_ex",
     accepts_complex=True,
     cases=[
         complex_case(lambda a: torch.linalg.cholesky(a @ a.mH + torch.eye(3)), (2, 3, 3)),
@@ -149,9 +143,7 @@ def qr(op: OpBuilder, A: ir.Value, mode: str | bool = "reduced") -> tuple[ir.Val
 
 
 @aten.lower(
-    "aten::linalg_svd",
-    "aten::_linalg_svd",
-    "aten::svd",
+    "aten::linalg_svd aten::_linalg_svd aten::svd",
     accepts_complex=True,
     cases=[
         complex_case(torch.linalg.svdvals, (2, 4, 3)),

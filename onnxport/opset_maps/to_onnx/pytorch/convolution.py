@@ -39,9 +39,7 @@ def _in_double(op: OpBuilder, lower: Callable[..., ir.Value], *operands: ir.Valu
 
 
 @aten.lower(
-    "aten::conv1d",
-    "aten::conv2d",
-    "aten::conv3d",
+    "aten::conv1d aten::conv2d aten::conv3d",
     cases=[
         built(lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), f32(2, 4, 9, 8), dynamic=True),
         built(lambda: nn.Conv2d(4, 6, 4, padding="same", dilation=2, bias=False), f32(2, 4, 9, 8)),
@@ -85,9 +83,7 @@ def conv(
 
 
 @aten.lower(
-    "aten::conv_transpose1d",
-    "aten::conv_transpose2d",
-    "aten::conv_transpose3d",
+    "aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d",
     cases=[
         built(
             lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),

@@ -33,9 +33,7 @@ def filled(op: OpBuilder, size: Extent, value: Operand) -> ir.Value:
 
 
 @aten.lower(
-    "aten::full",
-    "aten::full_like",
-    "aten::fill",
+    "aten::full aten::full_like aten::fill",
     cases=[
         case(lambda x: torch.full((x.shape[0], 3), 2.5) + x, f32(2, 3), dynamic=True),
         case(lambda x: torch.full((), 7, dtype=torch.int64) + x, i64(3)),
@@ -49,12 +47,7 @@ def full(op: OpBuilder, size: Extent, fill_value: Operand, **_: object) -> ir.Va
 
 
 @aten.lower(
-    "aten::zeros",
-    "aten::zeros_like",
-    "aten::zero",
-    "aten::empty.memory_format",
-    "aten::empty_strided",
-    "aten::empty_permuted",
+    "aten::zeros aten::zeros_like aten::zero aten::empty.memory_format aten::empty_strided aten::empty_permuted",
     "aten::empty_like",
     cases=[
         case(lambda x: torch.zeros(x.shape[0], 3) + x, f32(2, 3), dynamic=True),
@@ -81,9 +74,7 @@ def ones(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::new_zeros",
-    "aten::new_empty",
-    "aten::new_empty_strided",
+    "aten::new_zeros aten::new_empty aten::new_empty_strided",
     cases=[case(lambda x: x.new_zeros(x.shape[0], 2), f32(2, 3), dynamic=True)],
 )
 def new_zeros(op: OpBuilder, x: ir.Value, size: Sequence[Size], *_: object, **__: object) -> ir.Value:

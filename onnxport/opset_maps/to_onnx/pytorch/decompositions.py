@@ -101,9 +101,7 @@ def _svd(op: OpBuilder, a: ir.Value) -> Values:
 
 
 @aten.lower(
-    "aten::linalg_svd",
-    "aten::_linalg_svd",
-    "aten::svd",
+    "aten::linalg_svd aten::_linalg_svd aten::svd",
     cases=[
         case(torch.linalg.svdvals, f32(2, 5, 3), dynamic=True),
         case(torch.linalg.svdvals, f64(3, 4)),

@@ -166,9 +166,7 @@ def rsub(op: OpBuilder, x: Operand, y: Operand, alpha: Operand = 1) -> ir.Value:
 
 
 @aten.lower(
-    "aten::div",
-    "aten::divide",
-    "aten::true_divide",
+    "aten::div aten::divide aten::true_divide",
     cases=[
         case(lambda x, y: x / y, f32(2, 3), f32(3, low=1.0), dynamic=True),
         case(lambda x: x / 2, i64(2, 3)),
@@ -222,9 +220,7 @@ def pow_(op: OpBuilder, x: Operand, y: Operand) -> ir.Value:
 
 
 @aten.lower(
-    "aten::clamp",
-    "aten::clip",
-    "aten::clamp_min",
+    "aten::clamp aten::clip aten::clamp_min",
     cases=[
         case(lambda x: x.clamp_min(0.5), f32(2, 3)),
         case(lambda x: x.clamp(-1, 1), f32(2, 3), dynamic=True),
@@ -266,10 +262,7 @@ def clamp_max(op: OpBuilder, x: ir.Value, max: Operand) -> ir.Value:
 
 
 @aten.lower(
-    "aten::where.self",
-    "aten::where.ScalarSelf",
-    "aten::where.ScalarOther",
-    "aten::where.Scalar",
+    "aten::where.self aten::where.ScalarSelf aten::where.ScalarOther aten::where.Scalar",
     cases=[
         case(lambda x, y: torch.where(x > 0, x, y), f32(2, 3), f32(3), dynamic=True),
         case(lambda x: torch.where(x > 0, x, 0.0), f32(2, 3)),

@@ -87,9 +87,7 @@ def of_nothing(*fills: Fill) -> Callable[[Entry], Entry]:
 
 
 @aten.lower(
-    "aten::linalg_det",
-    "aten::det",
-    "aten::_linalg_det",
+    "aten::linalg_det aten::det aten::_linalg_det",
     cases=[
         case(torch.linalg.det, f32(3, 4, 4), dynamic=True),
         case(torch.det, f64(5, 5)),
@@ -104,9 +102,7 @@ def det(op: OpBuilder, a: ir.Value) -> ir.Value | Values:
 
 
 @aten.lower(
-    "aten::linalg_slogdet",
-    "aten::slogdet",
-    "aten::_linalg_slogdet",
+    "aten::linalg_slogdet aten::slogdet aten::_linalg_slogdet",
     cases=[case(torch.linalg.slogdet, f32(3, 4, 4), dynamic=True)],
 )
 @of_nothing(_ones)
@@ -135,9 +131,7 @@ def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Val
 
 
 @aten.lower(
-    "aten::linalg_lu_factor",
-    "aten::linalg_lu_factor_ex",
-    "aten::_lu_with_info",
+    "aten::linalg_lu_factor aten::linalg_lu_factor_ex aten::_lu_with_info",
     cases=[
         case(torch.linalg.lu_factor, f32(2, 4, 4), dynamic=True),
         case(torch.linalg.lu_factor, f32(5, 3)),
@@ -265,9 +259,7 @@ def is_vector(a: ir.Value, b: ir.Value) -> bool:
 
 
 @aten.lower(
-    "aten::linalg_solve",
-    "aten::linalg_solve_ex",
-    "aten::_linalg_solve_ex",
+    "aten::linalg_solve aten::linalg_solve_ex aten::_linalg_solve_ex",
     cases=[
         case(torch.linalg.solve, _matrices(2, 4, 4), f32(2, 4, 3)),
         case(torch.linalg.solve, _matrices(2, 4, 4), f32(2, 4)),
@@ -289,9 +281,7 @@ def solve(
 
 
 @aten.lower(
-    "aten::linalg_inv",
-    "aten::inverse",
-    "aten::linalg_inv_ex",
+    "aten::linalg_inv aten::inverse aten::linalg_inv_ex",
     cases=[case(torch.linalg.inv, _matrices(2, 4, 4), dynamic=True), case(torch.linalg.inv_ex, _matrices(3, 3))],
 )
 @of_nothing()
@@ -343,9 +333,7 @@ def triangular_solve(
 
 
 @aten.lower(
-    "aten::linalg_cholesky",
-    "aten::cholesky",
-    "aten::linalg_cholesky_ex",
+    "aten::linalg_cholesky aten::cholesky aten::linalg_cholesky_ex",
     cases=[
         case(torch.linalg.cholesky, positive(2, 4, 4), dynamic=True),
         case(lambda a: torch.linalg.cholesky_ex(a, upper=True), positive(4, 4)),

@@ -41,13 +41,7 @@ def linear(op: OpBuilder, x: ir.Value, weight: ir.Value, bias: ir.Value | None =
 
 
 @aten.lower(
-    "aten::matmul",
-    "aten::mm",
-    "aten::bmm",
-    "aten::mv",
-    "aten::dot",
-    "aten::vdot",
-    "aten::linalg_matmul",
+    "aten::matmul aten::mm aten::bmm aten::mv aten::dot aten::vdot aten::linalg_matmul",
     cases=[
         case(torch.matmul, f32(2, 3, 4), f32(4, 5), dynamic=True),
         case(torch.matmul, f32(4), f32(2, 4, 3)),

@@ -35,9 +35,7 @@ def _static_sizes(x: ir.Value, spatial: int) -> list[int] | None:
 
 
 @aten.lower(
-    "aten::max_pool1d",
-    "aten::max_pool2d",
-    "aten::max_pool3d",
+    "aten::max_pool1d aten::max_pool2d aten::max_pool3d",
     cases=[
         built(lambda: nn.MaxPool2d(3, stride=2, padding=1), f32(2, 3, 9, 8), dynamic=True),
         built(lambda: nn.MaxPool2d((2, 3), ceil_mode=True), f32(3, 9, 8)),
@@ -53,9 +51,7 @@ def max_pool(op: OpBuilder, x: ir.Value, *window: Any, **options: Any) -> ir.Val
 
 
 @aten.lower(
-    "aten::max_pool1d_with_indices",
-    "aten::max_pool2d_with_indices",
-    "aten::max_pool3d_with_indices",
+    "aten::max_pool1d_with_indices aten::max_pool2d_with_indices aten::max_pool3d_with_indices",
     cases=[
         case(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), f32(2, 3, 9, 8), dynamic=True),
         case(lambda x: F.max_pool2d(x, (2, 3), ceil_mode=True, return_indices=True), f32(3, 9, 8)),
@@ -92,9 +88,7 @@ def _window(
 
 
 @aten.lower(
-    "aten::avg_pool1d",
-    "aten::avg_pool2d",
-    "aten::avg_pool3d",
+    "aten::avg_pool1d aten::avg_pool2d aten::avg_pool3d",
     cases=[
         built(lambda: nn.AvgPool2d(3, stride=2, padding=1), f32(2, 3, 9, 8), dynamic=True),
         built(lambda: nn.AvgPool2d(2, count_include_pad=False, padding=1), f32(2, 3, 7, 8)),
@@ -130,10 +124,7 @@ def avg_pool(
 
 
 @aten.lower(
-    "aten::adaptive_avg_pool1d",
-    "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool3d",
-    "aten::_adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool1d aten::adaptive_avg_pool2d aten::adaptive_avg_pool3d aten::_adaptive_avg_pool2d",
     "aten::_adaptive_avg_pool3d",
     cases=[
         built(lambda: nn.AdaptiveAvgPool2d(1), f32(2, 3, 7, 8), dynamic=True),
@@ -148,9 +139,7 @@ def adaptive_avg_pool(op: OpBuilder, x: ir.Value, output_size: Sequence[int]) ->
 
 
 @aten.lower(
-    "aten::adaptive_max_pool1d",
-    "aten::adaptive_max_pool2d",
-    "aten::adaptive_max_pool3d",
+    "aten::adaptive_max_pool1d aten::adaptive_max_pool2d aten::adaptive_max_pool3d",
     cases=[
         case(lambda x: F.adaptive_max_pool2d(x, (2, 4)), f32(2, 3, 6, 8), dynamic=True),
         case(lambda x: F.adaptive_max_pool2d(x, (3, 5)), f32(2, 3, 7, 8)),

@@ -118,9 +118,7 @@ def randperm(op: OpBuilder, n: Size, **_: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::normal.Tensor_float",
-    "aten::normal.float_Tensor",
-    "aten::normal.Tensor_Tensor",
+    "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor",
     cases=[case(lambda m, s: torch.normal(m, s), np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32))],
 )
 def normal(op: OpBuilder, mean: Operand, std: Operand = 1.0, **_: object) -> ir.Value:

@@ -83,9 +83,7 @@ _BAG_REDUCTIONS: tuple[Reduction, ...] = ("add", "add", "max")
 
 
 @aten.lower(
-    "aten::embedding_bag",
-    "aten::_embedding_bag_forward_only",
-    "aten::_embedding_bag",
+    "aten::embedding_bag aten::_embedding_bag_forward_only aten::_embedding_bag",
     cases=[
         *(
             case(

@@ -67,11 +67,7 @@ def _empty(op: OpBuilder, x: ir.Value, expected: Sequence[object], sizes: Sequen
 
 
 @aten.lower(
-    "aten::view",
-    "aten::reshape",
-    "aten::_unsafe_view",
-    "aten::view_copy",
-    "aten::_reshape_alias",
+    "aten::view aten::reshape aten::_unsafe_view aten::view_copy aten::_reshape_alias",
     cases=[
         case(lambda x: x.view(x.shape[0], -1), f32(2, 3, 4), dynamic=True),
         case(lambda x: x.reshape(-1), f32(2, 3, 4), dynamic=True),
@@ -95,13 +91,7 @@ def _bit_view(op: OpBuilder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
 
 
 @aten.lower(
-    "aten::flatten",
-    "aten::unflatten",
-    "aten::view_as",
-    "aten::reshape_as",
-    "aten::ravel",
-    "aten::atleast_1d",
-    "aten::atleast_2d",
+    "aten::flatten aten::unflatten aten::view_as aten::reshape_as aten::ravel aten::atleast_1d aten::atleast_2d",
     "aten::atleast_3d",
     cases=[
         case(lambda x: x.flatten(1), f32(2, 3, 4), dynamic=True),
@@ -119,9 +109,7 @@ def flatten(op: OpBuilder, x: ir.Value, *_: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::atleast_1d.Sequence",
-    "aten::atleast_2d.Sequence",
-    "aten::atleast_3d.Sequence",
+    "aten::atleast_1d.Sequence aten::atleast_2d.Sequence aten::atleast_3d.Sequence",
     cases=[
         case(lambda x, y: torch.atleast_1d(x, y), f32(), f32(3)),
         case(lambda x, y: torch.atleast_2d([x, y]), f32(), f32(3)),
@@ -149,10 +137,7 @@ def permute(op: OpBuilder, x: ir.Value, dims: Sequence[int]) -> ir.Value:
 
 
 @aten.lower(
-    "aten::transpose.int",
-    "aten::transpose_copy.int",
-    "aten::swapaxes",
-    "aten::swapdims",
+    "aten::transpose.int aten::transpose_copy.int aten::swapaxes aten::swapdims",
     cases=[case(lambda x: x.transpose(0, -1), f32(2, 3, 4), dynamic=True), case(lambda x: x.transpose(0, -1), f32())],
 )
 def transpose(op: OpBuilder, x: ir.Value, dim0: int, dim1: int) -> ir.Value:
@@ -164,9 +149,7 @@ def transpose(op: OpBuilder, x: ir.Value, dim0: int, dim1: int) -> ir.Value:
 
 
 @aten.lower(
-    "aten::t",
-    "aten::t_copy",
-    "aten::numpy_T",
+    "aten::t aten::t_copy aten::numpy_T",
     cases=[case(torch.t, f32(2, 3)), case(torch.t, f32(3)), case(lambda x: x.T, f32(2, 3))],
 )
 def t(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -175,9 +158,7 @@ def t(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::mT",
-    "aten::adjoint",
-    "aten::mH",
+    "aten::mT aten::adjoint aten::mH",
     cases=[case(lambda x: x.mT, f32(2, 3, 4)), case(lambda x: x.mH, f32(2, 3, 4))],
 )
 def matrix_transpose(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -224,9 +205,7 @@ def squeeze(op: OpBuilder, x: ir.Value, dim: int | Sequence[int] | None = None) 
 
 
 @aten.lower(
-    "aten::expand",
-    "aten::expand_copy",
-    "aten::broadcast_to",
+    "aten::expand aten::expand_copy aten::broadcast_to",
     cases=[
         case(lambda x: x.expand(4, -1, 3), f32(2, 1)),
         case(lambda x: x[:, None].expand(x.shape[0], 5, x.shape[1]), f32(2, 3), dynamic=True),
@@ -253,9 +232,7 @@ def expand_as(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
 
 
 @aten.lower(
-    "aten::cat",
-    "aten::concat",
-    "aten::concatenate",
+    "aten::cat aten::concat aten::concatenate",
     cases=[
         case(lambda x, y: torch.cat([x, y], 1), f32(2, 3), f32(2, 4), dynamic=True),
         case(lambda x, y: torch.cat([x, y], -1), f32(2, 3), i64(2, 4)),
@@ -287,14 +264,8 @@ def _sizes_along(op: OpBuilder, dim: int) -> list[int] | None:
 
 
 @aten.lower(
-    "aten::split",
-    "aten::split_with_sizes",
-    "aten::chunk",
-    "aten::tensor_split",
-    "aten::unsafe_chunk",
-    "aten::unsafe_split",
-    "aten::split_copy",
-    "aten::split_with_sizes_copy",
+    "aten::split aten::split_with_sizes aten::chunk aten::tensor_split aten::unsafe_chunk aten::unsafe_split",
+    "aten::split_copy aten::split_with_sizes_copy",
     cases=[
         case(lambda x: x.split(2, 1), f32(2, 5), dynamic=True),
         case(lambda x: x.split([1, 4], -1), f32(2, 5)),
@@ -322,22 +293,9 @@ def unbind(op: OpBuilder, x: ir.Value, dim: int = 0) -> tuple[ir.Value, ...]:
 
 
 @aten.lower(
-    "aten::contiguous",
-    "aten::clone",
-    "aten::detach",
-    "aten::alias",
-    "aten::lift_fresh",
-    "aten::lift_fresh_copy",
-    "aten::detach_copy",
-    "aten::alias_copy",
-    "aten::positive",
-    "aten::resolve_conj",
-    "aten::resolve_neg",
-    "aten::lift",
-    "aten::real",
-    "aten::conj",
-    "aten::_conj",
-    "aten::conj_physical",
+    "aten::contiguous aten::clone aten::detach aten::alias aten::lift_fresh aten::lift_fresh_copy",
+    "aten::detach_copy aten::alias_copy aten::positive aten::resolve_conj aten::resolve_neg aten::lift aten::real",
+    "aten::conj aten::_conj aten::conj_physical",
     cases=[
         case(lambda x: x.clone().contiguous().detach(), f32(2, 3)),
         case(torch.real, f32(2, 3)),
@@ -350,11 +308,7 @@ def identity(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::to",
-    "aten::_to_copy",
-    "aten::type_as",
-    "aten::_cast_Float",
-    "prims::convert_element_type",
+    "aten::to aten::_to_copy aten::type_as aten::_cast_Float prims::convert_element_type",
     cases=[
         case(lambda x: x.to(torch.int64), f32(2, 3)),
         case(lambda x: x.half(), f32(2, 3)),

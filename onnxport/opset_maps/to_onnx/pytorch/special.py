@@ -77,10 +77,7 @@ _GAMMA_EDGES = (
 
 
 @aten.lower(
-    "aten::igamma",
-    "aten::special_gammainc",
-    "aten::igammac",
-    "aten::special_gammaincc",
+    "aten::igamma aten::special_gammainc aten::igammac aten::special_gammaincc",
     cases=[
         item
         for call in (torch.special.gammainc, torch.special.gammaincc)

@@ -140,11 +140,7 @@ def stft(
 
 
 @aten.lower(
-    "aten::hann_window",
-    "aten::hamming_window",
-    "aten::blackman_window",
-    "aten::bartlett_window",
-    "aten::kaiser_window",
+    "aten::hann_window aten::hamming_window aten::blackman_window aten::bartlett_window aten::kaiser_window",
     cases=[
         case(lambda x: x * torch.hann_window(8), f32(8)),
         case(lambda x: x * torch.hamming_window(7, False), f32(7)),

@@ -60,9 +60,7 @@ def _convolved(op: OpBuilder, x: ir.Value, weight: ir.Value, windows: Windows, g
 
 
 @tensorflow.lower(
-    "Conv",
-    "Conv2D",
-    "Conv3D",
+    "Conv Conv2D Conv3D",
     cases=[
         case(lambda x, w: tf.nn.conv2d(x, w, 1, "VALID"), f32(2, 6, 7, 3), f32(3, 2, 3, 4), dynamic=True),
         case(lambda x, w: tf.nn.conv2d(x, w, 2, "SAME"), f32(2, 6, 7, 3), f32(3, 2, 3, 4)),

@@ -126,9 +126,7 @@ def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
-    "MatrixDiagPart",
-    "MatrixDiagPartV2",
-    "MatrixDiagPartV3",
+    "MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3",
     cases=[case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4))],
 )
 def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:

@@ -34,9 +34,7 @@ def matmul(
 
 
 @tensorflow.lower(
-    "BatchMatMul",
-    "BatchMatMulV2",
-    "BatchMatMulV3",
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3",
     cases=[
         case(lambda x, y: tf.matmul(x, y), f32(5, 2, 3), f32(5, 3, 4), dynamic=True),
         case(lambda x, y: tf.matmul(x, y, adjoint_b=True), f32(5, 1, 2, 3), f32(6, 4, 3)),

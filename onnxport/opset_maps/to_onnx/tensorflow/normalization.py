@@ -28,9 +28,7 @@ _STATISTICS = (f32(3), f32(3), f32(3), f32(3, low=0.1))
 
 
 @tensorflow.lower(
-    "FusedBatchNormV3",
-    "FusedBatchNormV2",
-    "FusedBatchNorm",
+    "FusedBatchNormV3 FusedBatchNormV2 FusedBatchNorm",
     cases=[
         case(_run(is_training=False), f32(2, 4, 5, 3), *_STATISTICS),
         case(_run(is_training=True), f32(2, 4, 5, 3), *_STATISTICS, name="training"),

@@ -119,19 +119,8 @@ def resource_gather_nd(op: OpBuilder, resource: VariableHandle, indices: ir.Valu
 
 
 @tensorflow.lower(
-    "Identity",
-    "StopGradient",
-    "PreventGradient",
-    "Snapshot",
-    "EnsureShape",
-    "CheckNumerics",
-    "CheckNumericsV2",
-    "PlaceholderWithDefault",
-    "DeepCopy",
-    "OptimizationBarrier",
-    "GuaranteeConst",
-    "Copy",
-    "DebugIdentityV2",
+    "Identity StopGradient PreventGradient Snapshot EnsureShape CheckNumerics CheckNumericsV2",
+    "PlaceholderWithDefault DeepCopy OptimizationBarrier GuaranteeConst Copy DebugIdentityV2",
     cases=[
         case(lambda x: tf.guarantee_const(x) + 1.0, f32(2)),
         case(lambda x: tf.identity(x), f32(2, 3)),
