@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxport.opset_maps.cases import Array, Case
 
@@ -26,18 +27,22 @@ def graph(text: str, *inputs: Array | np.ndarray, opset: int = 17, ml: int = 3) 
     return Case(partial(_parsed, text, opset, ml), inputs, factory=True)
 
 
-def ml_node(inputs: str, outputs: str, node: str, *arrays: Array | np.ndarray, ml: int = 3) -> Case:
+def ml_node(op_type: str, outputs: str, attributes: str, *arrays: Array | np.ndarray, ml: int = 3) -> Case:
     """A case of one node of ai.onnx.ml.
 
     Args:
-        inputs: the graph's inputs with their types, ``float[N, 3] x``.
-        outputs: its outputs.
-        node: operator and attributes, ``Scaler <scale = [2.0]>``.
-        arrays: one for each input.
+        op_type: the operator.
+        outputs: the graph's outputs with their types, ``float[N, 3] y``.
+        attributes: those of the node, ``scale = [2.0]``.
+        arrays: one for each input; their first axis is dynamic.
         ml: version of ai.onnx.ml.
     """
+    types = [ir.DataType.from_numpy(np.dtype(array.dtype)).name.lower() for array in arrays]
+    dims = [", ".join(["N", *map(str, array.shape[1:])]) for array in arrays]
+    inputs = ", ".join(f"{kind}[{sizes}] x{i}" for i, (kind, sizes) in enumerate(zip(types, dims, strict=True)))
     operands, results = (", ".join(_NAME.findall(text)) for text in (inputs, outputs))
-    return graph(f"({inputs}) => ({outputs}) {{{results} = ai.onnx.ml.{node} ({operands})}}", *arrays, ml=ml)
+    text = f"({inputs}) => ({outputs}) {{{results} = ai.onnx.ml.{op_type} <{attributes}> ({operands})}}"
+    return graph(text, *arrays, ml=ml)
 
 
 # What follows a type, as the dimensions do not.

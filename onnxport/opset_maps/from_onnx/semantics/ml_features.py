@@ -10,20 +10,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.cases import f32, i64
+from onnxport.opset_maps.cases import Case, f32, i64
 from onnxport.opset_maps.from_onnx.axes import part
-from onnxport.opset_maps.from_onnx.cases import graph, ml_node
+from onnxport.opset_maps.from_onnx.cases import graph
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import as_rows, ml_op
 from onnxport.opset_maps.from_onnx.values import Array, HostValue, Ints, Reals, Strings, Tensor
 
 
-@ml_op(
-    "Scaler",
-    ml_node(
-        "float[N, 3] x", "float[N, 3] y", "Scaler <offset = [0.5, 1.0, -2.0], scale = [2.0, 0.25, 1.5]>", f32(5, 3)
-    ),
-)
+@ml_op("Scaler", "float[N, 3] y", "offset = [0.5, 1.0, -2.0], scale = [2.0, 0.25, 1.5]", f32(5, 3))
 def scaler(xp: Namespace, x: Tensor, *, offset: Reals = (), scale: Reals = ()) -> Tensor:
     """(x - offset) scale, one of each a feature or one for all; FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
@@ -31,7 +26,7 @@ def scaler(xp: Namespace, x: Tensor, *, offset: Reals = (), scale: Reals = ()) -
     return xp.multiply(x, xp.constant(np.asarray(scale, np.float32))) if len(scale) else x
 
 
-@ml_op("Normalizer", ml_node("float[N, 3] x", "float[N, 3] y", 'Normalizer <norm = "L2">', f32(5, 3)))
+@ml_op("Normalizer", "float[N, 3] y", 'norm = "L2"', f32(5, 3))
 def normalizer(xp: Namespace, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Rows divided by their greatest element, sum of magnitudes or length; a row whose norm is 0 stays. FLOAT."""
     x = xp.astype(x, ir.DataType.FLOAT)
@@ -57,12 +52,9 @@ def binarizer(xp: Namespace, x: Tensor, *, threshold: float = 0.0) -> Tensor:
 
 @ml_op(
     "Imputer",
-    ml_node(
-        "float[N, 2] x",
-        "float[N, 2] y",
-        "Imputer <imputed_value_floats = [7.0, 8.0], replaced_value_float = -1.0>",
-        np.array([[1, -1], [-1, 2]], np.float32),
-    ),
+    "float[N, 2] y",
+    "imputed_value_floats = [7.0, 8.0], replaced_value_float = -1.0",
+    np.array([[1, -1], [-1, 2]], np.float32),
 )
 def imputer(
     xp: Namespace,
@@ -94,16 +86,7 @@ def array_feature_extractor(xp: Namespace, x: Tensor, y: Tensor) -> Tensor:
     return xp.take(x, places, xp.ndim(x) - 1)
 
 
-@ml_op(
-    "FeatureVectorizer",
-    ml_node(
-        "float[N, 2] a, float[N, 1] b",
-        "float[N, 3] y",
-        "FeatureVectorizer <inputdimensions = [2, 1]>",
-        f32(4, 2),
-        f32(4, 1),
-    ),
-)
+@ml_op("FeatureVectorizer", "float[N, 3] y", "inputdimensions = [2, 1]", f32(4, 2), f32(4, 1))
 def feature_vectorizer(xp: Namespace, *xs: Tensor, inputdimensions: Ints = ()) -> Tensor:
     """Inputs side by side as FLOAT, each cut or filled with zeros to its width."""
     columns = []
@@ -139,13 +122,10 @@ def _translated(xp: Namespace, x: Tensor, numbers: Array, texts: Strings, number
 
 @ml_op(
     "LabelEncoder",
-    ml_node(
-        "int64[N] x",
-        "string[N] y",
-        'LabelEncoder <classes_strings = ["a", "b", "c"], default_string = "?">',
-        i64(9, low=-1, high=5),
-        ml=1,
-    ),
+    "string[N] y",
+    'classes_strings = ["a", "b", "c"], default_string = "?"',
+    i64(9, low=-1, high=5),
+    ml=1,
 )
 def label_encoder_1(
     xp: Namespace, x: Tensor, *, classes_strings: Strings = (), default_int64: int = -1, default_string: str = "_Unused"
@@ -194,12 +174,9 @@ def label_encoder(
 
 @ml_op(
     "CategoryMapper",
-    ml_node(
-        "int64[N] x",
-        "string[N] y",
-        'CategoryMapper <cats_int64s = [1, 2, 3], cats_strings = ["a", "b", "c"], default_string = "?">',
-        i64(9),
-    ),
+    "string[N] y",
+    'cats_int64s = [1, 2, 3], cats_strings = ["a", "b", "c"], default_string = "?"',
+    i64(9),
 )
 def category_mapper(
     xp: Namespace,
@@ -214,7 +191,7 @@ def category_mapper(
     return _translated(xp, x, np.asarray(cats_int64s, np.int64), cats_strings, default_int64, default_string)
 
 
-@ml_op("OneHotEncoder", ml_node("int64[N] x", "float[N, 3] y", "OneHotEncoder <cats_int64s = [3, -1, 0]>", i64(9)))
+@ml_op("OneHotEncoder", "float[N, 3] y", "cats_int64s = [3, -1, 0]", i64(9))
 def one_hot_encoder(
     xp: Namespace, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Strings = (), zeros: int = 1
 ) -> Tensor:
@@ -230,14 +207,12 @@ def one_hot_encoder(
     return xp.astype(hits, ir.DataType.FLOAT)
 
 
-@ml_op(
-    "ZipMap",
-    graph(
-        "(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_int64s = [5, 7]> (x) "
-        "y = ai.onnx.ml.DictVectorizer <int64_vocabulary = [7, 3, 5]> (m)}",
-        f32(1, 2),
-    ),
-)
+def _through_map(labels: str, vocabulary: str) -> Case:
+    nodes = f"m = ai.onnx.ml.ZipMap <{labels}> (x) y = ai.onnx.ml.DictVectorizer <{vocabulary}> (m)"
+    return graph(f"(float[N, 2] x) => (float[N, 3] y) {{{nodes}}}", f32(1, 2))
+
+
+@ml_op("ZipMap", cases=[_through_map("classlabels_int64s = [5, 7]", "int64_vocabulary = [7, 3, 5]")])
 def zip_map(
     xp: Namespace, x: Tensor, *, classlabels_int64s: Ints = (), classlabels_strings: Strings = ()
 ) -> dict[Any, Tensor]:
@@ -248,12 +223,7 @@ def zip_map(
 
 
 @ml_op(
-    "DictVectorizer",
-    graph(
-        '(float[N, 2] x) => (float[N, 3] y) {m = ai.onnx.ml.ZipMap <classlabels_strings = ["a", "b"]> (x) '
-        'y = ai.onnx.ml.DictVectorizer <string_vocabulary = ["b", "c", "a"]> (m)}',
-        f32(1, 2),
-    ),
+    "DictVectorizer", cases=[_through_map('classlabels_strings = ["a", "b"]', 'string_vocabulary = ["b", "c", "a"]')]
 )
 def dict_vectorizer(
     xp: Namespace, x: dict[Any, Tensor], *, int64_vocabulary: Ints = (), string_vocabulary: Strings = ()

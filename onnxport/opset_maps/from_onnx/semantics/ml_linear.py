@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import (
     add_second_class,
@@ -34,12 +33,9 @@ def _product(xp: Namespace, rows: Tensor, matrix: Array) -> Tensor:
 
 @ml_op(
     "LinearRegressor",
-    ml_node(
-        "float[N, 3] x",
-        "float[N, 2] y",
-        "LinearRegressor <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75], targets = 2>",
-        f32(5, 3),
-    ),
+    "float[N, 2] y",
+    "coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75], targets = 2",
+    f32(5, 3),
 )
 def linear_regressor(
     xp: Namespace, x: Tensor, *, coefficients: Reals, intercepts: Reals = (), post_transform: str, targets: int
@@ -53,13 +49,10 @@ def linear_regressor(
 
 @ml_op(
     "LinearClassifier",
-    ml_node(
-        "float[N, 2] x",
-        "int64[N] label, float[N, 3] scores",
-        "LinearClassifier <coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75, 0.1], "
-        'classlabels_ints = [4, 2, 9], post_transform = "SOFTMAX">',
-        f32(5, 2),
-    ),
+    "int64[N] label, float[N, 3] scores",
+    "coefficients = [1.5, -2.0, 0.5, 0.25, 1.0, -1.0], intercepts = [0.5, -0.75, 0.1], "
+    'classlabels_ints = [4, 2, 9], post_transform = "SOFTMAX"',
+    f32(5, 2),
 )
 def linear_classifier(
     xp: Namespace,
@@ -117,13 +110,10 @@ def _kernel(xp: Namespace, rows: Tensor, vectors: Array, kernel_type: str, kerne
 
 @ml_op(
     "SVMRegressor",
-    ml_node(
-        "float[N, 2] x",
-        "float[N, 1] y",
-        'SVMRegressor <coefficients = [1.5, -2.0], kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], '
-        "n_supports = 2, rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0]>",
-        f32(5, 2),
-    ),
+    "float[N, 1] y",
+    'coefficients = [1.5, -2.0], kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0], n_supports = 2, '
+    "rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0]",
+    f32(5, 2),
 )
 def svm_regressor(
     xp: Namespace,
@@ -151,14 +141,11 @@ def svm_regressor(
 
 @ml_op(
     "SVMClassifier",
-    ml_node(
-        "float[N, 2] x",
-        "int64[N] label, float[N, 2] scores",
-        'SVMClassifier <classlabels_ints = [0, 1], coefficients = [1.5, -2.0], kernel_type = "RBF", '
-        "kernel_params = [0.5, 0.0, 3.0], rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0], "
-        "vectors_per_class = [1, 1]>",
-        f32(5, 2),
-    ),
+    "int64[N] label, float[N, 2] scores",
+    'classlabels_ints = [0, 1], coefficients = [1.5, -2.0], kernel_type = "RBF", '
+    "kernel_params = [0.5, 0.0, 3.0], rho = [0.25], support_vectors = [1.0, 0.5, -1.0, 2.0], "
+    "vectors_per_class = [1, 1]",
+    f32(5, 2),
 )
 def svm_classifier(
     xp: Namespace,

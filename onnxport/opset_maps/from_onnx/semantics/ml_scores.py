@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.cases import Case
+from onnxport.opset_maps.cases import Array, Case
+from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx
@@ -20,9 +21,18 @@ ML = "ai.onnx.ml"
 _ZERO = 1e-7  # SOFTMAX_ZERO leaves scores of smaller magnitude out (onnxruntime, ml_common.h)
 
 
-def ml_op(op_type: str, *cases: Case, versions: Ints = (1,)) -> Callable[[Function], Function]:
-    """Registers the decorated function for an operator of ai.onnx.ml."""
-    return onnx.op(op_type, versions=versions, domain=ML, cases=cases)
+def ml_op(
+    op_type: str,
+    outputs: str = "",
+    attributes: str = "",
+    *inputs: Array | np.ndarray,
+    versions: Ints = (1,),
+    ml: int = 3,
+    cases: Sequence[Case] = (),
+) -> Callable[[Function], Function]:
+    """Registers the decorated function for an operator of ai.onnx.ml, with a case of one node as `ml_node` takes it."""
+    own = [ml_node(op_type, outputs, attributes, *inputs, ml=ml)] if outputs else []
+    return onnx.op(op_type, versions=versions, domain=ML, cases=[*own, *cases])
 
 
 def as_rows(xp: Namespace, x: Tensor) -> Tensor:

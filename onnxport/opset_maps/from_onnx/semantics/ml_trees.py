@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from onnxport.errors import InvalidModelError, UnsupportedOperator
 from onnxport.opset_maps.cases import f32
-from onnxport.opset_maps.from_onnx.cases import ml_node
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.semantics.ml_forest import LEAF, MEMBER, Forest, aggregate, aggregated, scored
 from onnxport.opset_maps.from_onnx.semantics.ml_scores import add_second_class, as_rows, labels_of, ml_op, transformed
@@ -97,15 +96,12 @@ def _forest_of_ids(
 
 @ml_op(
     "TreeEnsembleRegressor",
-    ml_node(
-        "float[N, 2] x",
-        "float[N, 1] y",
-        "TreeEnsembleRegressor <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, "
-        '0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
-        "nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], "
-        "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.5, -2.5], n_targets = 1>",
-        f32(7, 2),
-    ),
+    "float[N, 1] y",
+    "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], "
+    'nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
+    "nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], "
+    "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.5, -2.5], n_targets = 1",
+    f32(7, 2),
     versions=(1, 3, 5),
 )
 def tree_ensemble_regressor(
@@ -143,16 +139,12 @@ def _transformed(xp: Namespace, scores: Tensor, name: str) -> Tensor:
 
 @ml_op(
     "TreeEnsembleClassifier",
-    ml_node(
-        "float[N, 2] x",
-        "int64[N] label, float[N, 3] scores",
-        "TreeEnsembleClassifier <nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], "
-        'nodes_featureids = [1, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", '
-        '"LEAF"], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], class_treeids = [0, 0], '
-        "class_nodeids = [1, 2], class_ids = [0, 2], class_weights = [1.5, 2.5], classlabels_int64s = [3, 4, "
-        "5]>",
-        f32(7, 2),
-    ),
+    "int64[N] label, float[N, 3] scores",
+    "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], "
+    'nodes_values = [0.5, 0.0, 0.0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], '
+    "nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], class_treeids = [0, 0], "
+    "class_nodeids = [1, 2], class_ids = [0, 2], class_weights = [1.5, 2.5], classlabels_int64s = [3, 4, 5]",
+    f32(7, 2),
     versions=(1, 3, 5),
 )
 def tree_ensemble_classifier(
