@@ -61,14 +61,13 @@ def batch_normalization(
 
 @native.op("LayerNormalization", versions=(17,))
 def layer_normalization(
-    xp: KerasNamespace,
-    x: KerasValue,
-    scale: KerasValue,
-    bias: KerasValue | None = None,
-    **form: Unpack[LayerNormAttributes],
+    xp: KerasNamespace, x: KerasValue, *affine: KerasValue | None, **form: Unpack[LayerNormAttributes]
 ) -> Any:
     """LayerNormalization over the last axis."""
-    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in FLOATS or not _all_weights(scale, bias):
+    scale, bias = (*affine, None)[:2]
+    if not xp.is_symbolic(x) or xp.output_count > 1 or x.dtype not in FLOATS:
+        return NotImplemented
+    if not isinstance(scale, Parameter) or not _all_weights(bias):
         return NotImplemented
     axis, epsilon = form.get("axis", -1), form.get("epsilon", 1e-5)
     if axis not in (-1, xp.ndim(x) - 1) or x.shape[-1] is None or scale.shape != (x.shape[-1],):

@@ -35,7 +35,7 @@ from onnxport.opset_maps.maps import pytorch_native
 _COMPUTED = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
-def floating(xp: TorchNamespace, *xs: TorchTensor) -> bool:
+def floating(xp: TorchNamespace, *xs: TorchTensor | None) -> bool:
     """Whether all operands are of one floating-point type that torch computes in."""
     dtypes = {xp.dtype(x) for x in xs if x is not None}
     return len(dtypes) == 1 and dtypes <= _COMPUTED
@@ -254,13 +254,10 @@ def _normalised_shape(
 
 @pytorch_native.op("LayerNormalization", versions=(17,))
 def layer_normalization(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    scale: TorchTensor,
-    bias: TorchTensor | None = None,
-    **form: Unpack[LayerNormAttributes],
+    xp: TorchNamespace, x: TorchTensor, *affine: TorchTensor | None, **form: Unpack[LayerNormAttributes]
 ) -> TorchTensor:
     """torch's layer_norm, where the scale has the shape of what is normalised."""
+    scale, bias = (*affine, None)[:2]
     shape = _normalised_shape(xp, x, form.get("axis", -1), scale, bias)
     if shape is None or xp.output_count > 1 or form.get("stash_type", 1) != 1 or not floating(xp, x, scale, bias):
         return NotImplemented

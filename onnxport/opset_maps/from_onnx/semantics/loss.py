@@ -77,13 +77,7 @@ def _by_kind(steps: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
 
 @onnx.op("Adagrad", versions=(1,), domain=_TRAINING)
 def adagrad(
-    xp: Namespace,
-    rate: Tensor,
-    step: Host,
-    *xs: Tensor,
-    decay_factor: float = 0.0,
-    epsilon: float = 1e-6,
-    norm_coefficient: float = 0.0,
+    xp: Namespace, rate: Tensor, step: Host, *xs: Tensor, decay_factor: float, epsilon: float, norm_coefficient: float
 ) -> Any:
     """A step of Adagrad on each (value, gradient, accumulated square)."""
     size = xp.divide(rate, 1 + number(scalar(step)) * decay_factor)

@@ -136,18 +136,11 @@ def _column(xp: Namespace, scale: Tensor, like: Tensor, axis: int) -> Tensor:
 
 @onnx.op("ConvInteger", versions=(10,))
 def conv_integer(
-    xp: Namespace,
-    x: Tensor,
-    w: Tensor,
-    x_zero: Tensor | None = None,
-    w_zero: Tensor | None = None,
-    **attributes: Unpack[ConvAttributes],
+    xp: Namespace, x: Tensor, w: Tensor, *zeros: Tensor | None, **attributes: Unpack[ConvAttributes]
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
-    wide = [
-        xp.astype(centred(xp, item, zero, axis), ir.DataType.DOUBLE)
-        for item, zero, axis in ((x, x_zero, 1), (w, w_zero, 0))
-    ]
+    x_zero, w_zero = (*zeros, None, None)[:2]
+    wide = [xp.astype(item, ir.DataType.DOUBLE) for item in (centred(xp, x, x_zero, 1), centred(xp, w, w_zero, 0))]
     result = conv(xp, *wide, **attributes)
     return xp.astype(xp.round(result), ir.DataType.INT32)
 

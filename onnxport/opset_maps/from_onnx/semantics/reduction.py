@@ -47,13 +47,7 @@ _FORMS: dict[str, tuple[_Form, tuple[int, ...], bool]] = {
 
 def _reduction(name: str, form: _Form, is_plain: bool) -> Callable[..., Any]:
     def operator(
-        xp: Namespace,
-        x: Tensor,
-        axes: Host | None = None,
-        *,
-        keepdims: int = 1,
-        noop_with_empty_axes: int = 0,
-        **_: Any,
+        xp: Namespace, x: Tensor, axes: Host | None = None, *, keepdims: int, noop_with_empty_axes: int = 0, **_: Any
     ) -> Tensor:
         chosen = given(axes)
         if not chosen:
