@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -13,7 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, results_of
 from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
-from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _TRIPS_UNKNOWN = "a sequence is carried, and the number of iterations is known only when the model runs"
@@ -47,7 +47,7 @@ class KerasControlFamily(KerasTensorFamily):
         trip_count: Int | None,
         condition: KerasValue | None,
         carried: Sequence[KerasValue],
-        body: Callable[..., tuple[KerasValue, ...]],
+        body: Step,
         scan_count: int,
         formal: Sequence[ir.Value | None],
     ) -> tuple[KerasValue, ...]:
@@ -81,12 +81,7 @@ class KerasControlFamily(KerasTensorFamily):
         return results_of(self.apply(layer, *lead, *values, *captured))
 
     def _unrolled(
-        self,
-        trip_count: Int | None,
-        condition: KerasValue | None,
-        carried: Sequence[Any],
-        body: Callable[..., tuple[Any, ...]],
-        scan_count: int,
+        self, trip_count: Int | None, condition: KerasValue | None, carried: Sequence[Any], body: Step, scan_count: int
     ) -> tuple[Any, ...]:
         """A loop that carries sequences, as its iterations one after the other."""
         going = condition is None or self._truth(condition)

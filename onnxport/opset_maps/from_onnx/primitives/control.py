@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
 from onnxport.graph.guard.deadline import check_time
 from onnxport.opset_maps.from_onnx.primitives.tensors import TensorFamily, primitive
 from onnxport.opset_maps.from_onnx.values import Int, Tensor
+
+# What a loop runs: it gives whether to go on, the next carried values and the elements to be stacked.
+Step: TypeAlias = Callable[..., tuple[Any, ...]]
 
 
 class Body:
@@ -43,7 +46,7 @@ class ControlFamily(TensorFamily):
         trip_count: Int | None,
         condition: Tensor | None,
         carried: Sequence[Tensor],
-        body: Callable[..., tuple[Tensor, ...]],
+        body: Step,
         scan_count: int,
         formal: Sequence[ir.Value | None],
     ) -> tuple[Tensor, ...]:
@@ -65,7 +68,7 @@ class ControlFamily(TensorFamily):
 
 
 def unrolled(
-    step: Callable[..., tuple[Any, ...]], going: bool, limit: int | None, carried: Sequence[Any], scan_count: int
+    step: Step, going: bool, limit: int | None, carried: Sequence[Any], scan_count: int
 ) -> tuple[list[Any], list[list[Any]]]:
     """A loop as its iterations one after the other.
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
 from onnxport.opset_maps.from_onnx.pytorch.dtypes import TORCH
 from onnxport.opset_maps.from_onnx.pytorch.tensors import TorchTensorFamily
 from onnxport.opset_maps.from_onnx.pytorch.traced import TensorWorlds, TorchTensor, Traced, twins
@@ -187,7 +187,7 @@ class TorchControlFamily(TorchTensorFamily):
         trip_count: Int | None,
         condition: TorchTensor | None,
         carried: Sequence[Any],
-        body: Callable[..., tuple[Any, ...]],
+        body: Step,
         scan_count: int,
         formal: Sequence[ir.Value | None],
     ) -> tuple[Any, ...]:

@@ -10,14 +10,13 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator, first_line
-from onnxport.opset_maps.from_onnx.primitives.control import Body, unrolled
+from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily, size
 from onnxport.opset_maps.from_onnx.values import Int, known
 
 _NO_LIMIT = (1 << 63) - 1
 # Iterations that are written into a graph one after the other.
 _MOST_UNROLLED = 1 << 12
-Step = Callable[..., tuple[Any, ...]]
 
 
 class TensorFlowControlFamily(TensorFlowTensorFamily):
@@ -84,17 +83,12 @@ class TensorFlowControlFamily(TensorFlowTensorFamily):
             return i + 1, following, results, written
 
         first = (tf.constant(0, tf.int64), start, carried, arrays)
-        shapes = (
-            tf.TensorShape([]),
-            tf.TensorShape([]),
-            tuple(spec.shape for spec in specs),
-            tuple(tf.TensorShape(None) for _ in arrays),
-        )
+        scalar = tf.TensorShape([])
+        shapes = scalar, scalar, tuple(spec.shape for spec in specs), tuple(tf.TensorShape(None) for _ in arrays)
         _, _, finals, stacks = tf.while_loop(
             lambda i, going, *_: tf.logical_and(going, i < limit), iterate, first, shape_invariants=shapes
         )
-        stacked = [stack.stack() for stack in stacks]
-        return (*finals, *stacked)
+        return (*finals, *(stack.stack() for stack in stacks))
 
     def _unrolled(
         self, trip_count: Int | None, condition: tf.Tensor | None, carried: tuple[Any, ...], body: Step, scan_count: int

@@ -94,28 +94,23 @@ class TensorFlowWindowFamily(TensorFlowTensorFamily):
         return self._pooled(x, kernel, form, _sum_pool, self.add)
 
     def _pooled(
-        self,
-        last: tf.Tensor,
-        kernel: Ints,
-        form: Strides,
-        native: Callable[..., tf.Tensor],
-        combine: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        self, x: tf.Tensor, kernel: Ints, form: Strides, pool: Callable[..., tf.Tensor], join: Callable[..., tf.Tensor]
     ) -> tf.Tensor:
         """Pooling by TensorFlow's kernel; where it has none, the shifted images of each place in the window, combined."""
         strides, dilations = form["strides"], form["dilations"]
-        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and last.dtype in (tf.float32, tf.float64):
-            return native(last, list(kernel), list(strides))
+        if len(kernel) in (1, 2, 3) and all(d == 1 for d in dilations) and x.dtype in (tf.float32, tf.float64):
+            return pool(x, list(kernel), list(strides))
         counts: list[Int] = []
-        for n, k, s, d in zip(self.shape(last)[1:-1], kernel, strides, dilations, strict=True):
+        for n, k, s, d in zip(self.shape(x)[1:-1], kernel, strides, dilations, strict=True):
             reach = (k - 1) * d
             counts.append((n - 1 - reach) // s + 1 if known(n) else tf.math.floordiv(size(n) - 1 - reach, s) + 1)
         images = []
         for offsets in itertools.product(*(range(k) for k in kernel)):
-            shifted = last
+            shifted = x
             for axis, (offset, count, s, d) in enumerate(zip(offsets, counts, strides, dilations, strict=True), 1):
                 shifted = self.slice(shifted, axis, offset * d, offset * d + (count - 1) * s + 1, s)
             images.append(shifted)
-        return reduce(combine, images)
+        return reduce(join, images)
 
 
 def _spread(kernel: tf.Tensor, dilations: Ints) -> tf.Tensor:
