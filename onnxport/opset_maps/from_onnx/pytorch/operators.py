@@ -19,7 +19,6 @@ from onnxport.opset_maps.from_onnx.pytorch import functions
 from onnxport.opset_maps.from_onnx.pytorch.namespace import TorchNamespace
 from onnxport.opset_maps.from_onnx.pytorch.traced import TorchTensor, Traced
 from onnxport.opset_maps.from_onnx.semantics.attention import AttentionAttributes, AttentionHeads
-from onnxport.opset_maps.from_onnx.semantics.convolution import TransposedAttributes, transposed_windows
 from onnxport.opset_maps.from_onnx.semantics.image import GridSampleAttributes, ResizeAttributes, resized_axes, targets
 from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
 from onnxport.opset_maps.from_onnx.semantics.normalization import (
@@ -28,6 +27,7 @@ from onnxport.opset_maps.from_onnx.semantics.normalization import (
     LayerNormAttributes,
     batch_trains,
 )
+from onnxport.opset_maps.from_onnx.semantics.windows import TransposedAttributes, transposed_windows
 from onnxport.opset_maps.from_onnx.values import Host, Known, all_known, known
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import pytorch_native

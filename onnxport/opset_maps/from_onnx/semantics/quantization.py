@@ -9,8 +9,8 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op, per_axis, resolved
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.convolution import ConvAttributes, conv
 from onnxport.opset_maps.from_onnx.semantics.linear import centred, matmul_integer
+from onnxport.opset_maps.from_onnx.semantics.windows import ConvAttributes, conv
 from onnxport.opset_maps.from_onnx.values import Tensor
 from onnxport.opset_maps.maps import onnx
 

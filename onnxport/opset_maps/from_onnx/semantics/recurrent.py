@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op, part
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.semantics.activation import elu, hard_sigmoid, leaky_relu, thresholded_relu
+from onnxport.opset_maps.from_onnx.semantics.elementwise import elu, hard_sigmoid, leaky_relu, thresholded_relu
 from onnxport.opset_maps.from_onnx.values import Int, Reals, Strings, Tensor, host_array, known
 from onnxport.opset_maps.maps import onnx
 
