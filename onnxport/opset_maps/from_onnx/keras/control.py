@@ -10,9 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
-from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.primitives import Branches, Loop, OnnxModel, results_of
-from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily, KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.primitives.control import Body, Step, unrolled
 from onnxport.opset_maps.from_onnx.values import Int, known
 

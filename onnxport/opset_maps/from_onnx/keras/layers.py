@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from onnxport.opset_maps.from_onnx.keras.namespace import KerasNamespace
-from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.keras.recognised import FLOATS, dense, pooling, same_pads, with_weights
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.semantics.linear import GemmAttributes
 from onnxport.opset_maps.from_onnx.semantics.normalization import BatchNormAttributes, LayerNormAttributes, batch_trains
 from onnxport.opset_maps.from_onnx.values import Host

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxport.opset_maps.from_onnx.keras import recognised
 from onnxport.opset_maps.from_onnx.keras.control import KerasControlFamily
-from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.layout import ChannelsLast
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import Int, Ints, all_known

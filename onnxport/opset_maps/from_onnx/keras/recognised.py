@@ -9,8 +9,7 @@ from typing import Any, TypeGuard, Unpack
 import keras
 import numpy as np
 
-from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter
-from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily
+from onnxport.opset_maps.from_onnx.keras.tensors import KerasTensorFamily, KerasValue, Parameter
 from onnxport.opset_maps.from_onnx.values import Array, Axes, GroupedStrides, Ints, PaddedStrides, Strides, known
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

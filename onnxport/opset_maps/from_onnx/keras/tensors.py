@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeGuard
 
 import keras
 import numpy as np
@@ -12,7 +13,6 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.names import NameAuthority, is_written_constant
 from onnxport.opset_maps.from_onnx.keras.coding import OF_NAME, Constant, Slot, encode, replaced
-from onnxport.opset_maps.from_onnx.keras.parameters import KerasValue, Parameter, shape_of
 from onnxport.opset_maps.from_onnx.keras.primitives import Primitive, Weight, backend_arrays, plain_name
 from onnxport.opset_maps.from_onnx.namespace import Namespace
 from onnxport.opset_maps.from_onnx.values import (
@@ -20,6 +20,7 @@ from onnxport.opset_maps.from_onnx.values import (
     Host,
     Int,
     IntOp,
+    Ints,
     Law,
     UnknownUntilRun,
     carrier,
@@ -29,6 +30,70 @@ from onnxport.opset_maps.from_onnx.values import (
 
 # Constants up to this size stand in the model's description, larger ones among its weights.
 _DESCRIBED_BYTES = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A weight that no layer holds yet: it becomes part of a layer, or a `Weight` where a primitive needs it.
+
+    Attributes:
+        value: the model's initializer.
+        steps: what has been done to its shape since: a name of `_RESHAPERS` and its argument.
+        shape: its shape after them.
+    """
+
+    value: ir.Value
+    shape: tuple[int, ...]
+    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name in the ONNX model."""
+        return self.value.name or ""
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """Its ONNX element type."""
+        assert self.value.const_value is not None
+        return ir.DataType(self.value.const_value.dtype)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return (self.value, self.steps)
+
+    def array(self) -> Array:
+        """Its content in the element type that Keras holds."""
+        assert self.value.const_value is not None
+        content = self.value.const_value.numpy()
+        for step, argument in self.steps:
+            content = _RESHAPERS[step](content, argument)
+        held = carrier(self.dtype)
+        return content if held == "string" or content.dtype.name == held else content.astype(held)
+
+    def after(self, step: str, argument: Ints) -> Parameter:
+        """The parameter after another step."""
+        taken = tuple(int(item) for item in argument)
+        shape = _RESHAPERS[step](np.broadcast_to(np.int8(0), self.shape), taken).shape
+        return replace(self, shape=shape, steps=(*self.steps, (step, taken)))
+
+
+_RESHAPERS: dict[str, Callable[[Array, tuple[int, ...]], Array]] = {
+    "permute_dims": np.transpose,
+    "reshape": np.reshape,
+    "expand_dims": np.expand_dims,
+    "squeeze": np.squeeze,
+}
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The shape of an initializer."""
+    assert value.const_value is not None
+    return tuple(int(n) for n in value.const_value.shape.numpy())
+
+
+# What Keras' namespace computes with.
+KerasValue: TypeAlias = keras.KerasTensor | Parameter
 
 
 class KerasTensorFamily(Namespace):
