@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import tensorflow as tf
 
-from onnxport.opset_maps.from_onnx.tensorflow.elements import elementwise, raw_op, widened
+from onnxport.errors import UnsupportedOperator
+from onnxport.opset_maps.elementwise import ROWS
+from onnxport.opset_maps.from_onnx.tensorflow.elements import widened
 from onnxport.opset_maps.from_onnx.tensorflow.tensors import TensorFlowTensorFamily
+
+
+@cache
+def raw_op(name: str) -> Callable[..., Any]:
+    """An operator of ``tf.raw_ops`` that takes its operands by position."""
+    function = getattr(tf.raw_ops, name)
+    names = [item for item in inspect.signature(function).parameters if item != "name"]
+    return lambda *xs: function(**dict(zip(names, xs, strict=False)))
+
+
+def _hard_swish(x: tf.Tensor) -> tf.Tensor:
+    return x * tf.clip_by_value(x / 6 + tf.cast(0.5, x.dtype), tf.cast(0, x.dtype), tf.cast(1, x.dtype))
+
+
+# Rows that TensorFlow has under no name of tf.raw_ops.
+_COMPOSED: dict[str, Callable[..., tf.Tensor]] = {
+    "Mish": lambda x: x * tf.tanh(tf.math.softplus(x)),
+    "HardSwish": _hard_swish,
+    "Xor": tf.math.logical_xor,
+    "exp2": lambda x: tf.pow(tf.cast(2, x.dtype), x),
+    "log2": lambda x: tf.math.log(x) / tf.math.log(tf.cast(2, x.dtype)),
+    "log10": lambda x: tf.math.log(x) / tf.math.log(tf.cast(10, x.dtype)),
+    "trunc": lambda x: tf.sign(x) * tf.floor(tf.abs(x)),
+    "silu": lambda x: x * tf.sigmoid(x),
+    "log_sigmoid": tf.math.log_sigmoid,
+}
+# Operators that are the same modulo 2^64 in signed arithmetic.
+_RING = frozenset(
+    {"Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal", "not_equal"}
+)
+_ROWS = {row.onnx: row for row in ROWS}
 
 
 def _on_numbers(key: str, function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
@@ -35,7 +70,14 @@ class TensorFlowElementwiseFamily(TensorFlowTensorFamily):
     """One result an element."""
 
     def elementwise(self, name: str, *xs: tf.Tensor) -> tf.Tensor:
-        return elementwise(name, *_tensors(xs))
+        tensors = _tensors(xs)
+        if tensors[0].dtype.is_unsigned and name in ("Abs", "Relu"):
+            return tensors[0]
+        row = _ROWS[name]
+        function = raw_op(row.tf) if row.tf else _COMPOSED.get(name)
+        if function is None:
+            raise UnsupportedOperator(f"TensorFlow has no {name}")
+        return widened(name, function, [[1]] * row.arity, tensors, exact=name not in _RING)
 
     def add(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return self.elementwise("Add", _as_bias(a, b), _as_bias(b, a))
