@@ -9,7 +9,7 @@ from typing import Required, TypedDict
 from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps.from_onnx.axes import int_op
 from onnxport.opset_maps.from_onnx.namespace import Namespace
-from onnxport.opset_maps.from_onnx.values import Int, Ints, Tensor, UnknownUntilRun, known
+from onnxport.opset_maps.from_onnx.values import Int, Ints, UnknownUntilRun, known
 
 
 class WindowAttributes(TypedDict, total=False):
@@ -110,19 +110,3 @@ def windows(
                 extra.append(0)
         counts.append(count)
     return WindowGeometry(tuple(kernel), step, spread, tuple(pairs), tuple(extra), tuple(counts))
-
-
-def pool_windows(xp: Namespace, x: Tensor, form: PoolAttributes) -> WindowGeometry:
-    """The windows of a pooling operator over an image."""
-    return windows(xp, xp.shape(x)[2:], form["kernel_shape"], form, form.get("ceil_mode", 0))
-
-
-def extracted(xp: Namespace, x: Tensor, form: WindowGeometry) -> Tensor:
-    """The elements of each window of an image that is padded already: (N, C, windows ..., window elements ...)."""
-    rank = len(form.kernel)
-    for i in range(rank):
-        axis = 2 + 2 * i
-        starts = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
-        inside = xp.multiply(xp.arange(0, form.kernel[i]), form.dilations[i])
-        x = xp.take(x, xp.add(xp.expand_dims(starts, [1]), xp.expand_dims(inside, [0])), axis)
-    return xp.permute_dims(x, (0, 1, *(2 + 2 * i for i in range(rank)), *(3 + 2 * i for i in range(rank))))

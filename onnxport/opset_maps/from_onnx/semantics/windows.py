@@ -24,15 +24,7 @@ from onnxport.opset_maps.from_onnx.values import (
     host_array,
     known,
 )
-from onnxport.opset_maps.from_onnx.windows import (
-    PoolAttributes,
-    WindowAttributes,
-    WindowGeometry,
-    extracted,
-    pool_windows,
-    spanned,
-    windows,
-)
+from onnxport.opset_maps.from_onnx.windows import PoolAttributes, WindowAttributes, WindowGeometry, spanned, windows
 from onnxport.opset_maps.maps import onnx
 
 
@@ -229,6 +221,22 @@ def col2im(
     for i, (before, _after) in enumerate(form.pads):
         result = xp.slice(result, 2 + i, before or None, int_op(xp, "add", image[i], before))
     return result
+
+
+def pool_windows(xp: Namespace, x: Tensor, form: PoolAttributes) -> WindowGeometry:
+    """The windows of a pooling operator over an image."""
+    return windows(xp, xp.shape(x)[2:], form["kernel_shape"], form, form.get("ceil_mode", 0))
+
+
+def extracted(xp: Namespace, x: Tensor, form: WindowGeometry) -> Tensor:
+    """The elements of each window of an image that is padded already: (N, C, windows ..., window elements ...)."""
+    rank = len(form.kernel)
+    for i in range(rank):
+        axis = 2 + 2 * i
+        starts = xp.multiply(xp.arange(0, form.counts[i]), form.strides[i])
+        inside = xp.multiply(xp.arange(0, form.kernel[i]), form.dilations[i])
+        x = xp.take(x, xp.add(xp.expand_dims(starts, [1]), xp.expand_dims(inside, [0])), axis)
+    return xp.permute_dims(x, (0, 1, *(2 + 2 * i for i in range(rank)), *(3 + 2 * i for i in range(rank))))
 
 
 _LEAST: dict[ir.DataType, int] = {ir.DataType.INT8: -128, ir.DataType.UINT8: 0}
