@@ -140,8 +140,8 @@ def conv_integer(
 ) -> Tensor:
     """Convolution of integers less their zero points, exact, INT32."""
     x_zero, w_zero = (*zeros, None, None)[:2]
-    wide = [xp.astype(item, ir.DataType.DOUBLE) for item in (centred(xp, x, x_zero, 1), centred(xp, w, w_zero, 0))]
-    result = conv(xp, *wide, **attributes)
+    image = xp.astype(centred(xp, x, x_zero, 1), ir.DataType.DOUBLE)
+    result = conv(xp, image, xp.astype(centred(xp, w, w_zero, 0), ir.DataType.DOUBLE), **attributes)
     return xp.astype(xp.round(result), ir.DataType.INT32)
 
 
