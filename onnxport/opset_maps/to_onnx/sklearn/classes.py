@@ -85,8 +85,8 @@ def label_of_sign(classes: ArrayLike, scores: Array, *, zero_is_second: bool = F
 
 def label_of_pair(classes: ArrayLike, pair: Array, *, zero_is_second: bool = False) -> Array:
     """The second class where a score s is above 0, or is 0 and that counts as above, from columns 0 and -s; else the first."""
-    last = {"select_last_index": 1} if zero_is_second else {}
-    return take_class(classes, pair.of(pair.op.ArgMin(pair.value, axis=1, keepdims=0, **last)))
+    last = 1 if zero_is_second else None
+    return take_class(classes, pair.of(pair.op.ArgMin(pair.value, axis=1, keepdims=0, select_last_index=last)))
 
 
 def link_inverse(model: BaseEstimator, raw: Array) -> Array:
@@ -107,11 +107,11 @@ def softmax(scores: Array) -> Array:
     return scores.of(scores.op.Softmax(scores.value, axis=1))
 
 
-def logsumexp(x: Array, axis: int = 1, *, keepdims: bool = False) -> Array:
-    """log of the sum of exp(x) along an axis, from the greatest term, which must not be -inf in every place."""
-    top = np.max(x, axis=axis, keepdims=True)
-    total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
-    return total if keepdims else np.squeeze(total, axis=axis)
+def logsumexp(x: Array, *, keepdims: bool = False) -> Array:
+    """log of the sum of exp(x) of each row, from the greatest term, which must not be -inf in every place."""
+    top = np.max(x, axis=1, keepdims=True)
+    total = np.log(np.sum(np.exp(x - top), axis=1, keepdims=True)) + top
+    return total if keepdims else np.squeeze(total, axis=1)
 
 
 def normalized(x: Array) -> Array:

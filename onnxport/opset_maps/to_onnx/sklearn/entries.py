@@ -24,9 +24,10 @@ def cases(maker: Callable[..., object], names: str, *variants: dict[str, Any], r
     return examples
 
 
-def given(rows: Any, maker: Callable[..., object], *variants: dict[str, Any]) -> list[Case]:
-    """Cases of a maker's estimators in several configurations, on the same rows."""
-    return [built(partial(maker, **options), rows, name=str(options)) for options in variants]
+def given(maker: Callable[..., object], *variants: dict[str, Any], rows: Any = None) -> list[Case]:
+    """Cases of a maker's estimators in several configurations, on the same rows, float64 unless they are given."""
+    rows = f64(7, 4) if rows is None else rows
+    return [built(partial(maker, **options), rows, name=str(options)) for options in variants or ({},)]
 
 
 def lower(names: str, *evidence: Case | Iterable[Case]) -> Callable[[Function], Function]:

@@ -85,12 +85,8 @@ def _digitize(x: Array, bins: ArrayLike, right: bool = False) -> Array:
 
 
 _OF_NAN: dict[Any, Callable[..., Any]] = {
-    np.max: _extreme(np.max),
-    np.amax: _extreme(np.max),
-    np.min: _extreme(np.min),
-    np.amin: _extreme(np.min),
-    np.argmax: _extreme_index(np.argmax),
-    np.argmin: _extreme_index(np.argmin),
+    **{function: _extreme(function) for function in (np.max, np.amax, np.min, np.amin)},
+    **{function: _extreme_index(function) for function in (np.argmax, np.argmin)},
     np.sort: _sort,
     np.argsort: _argsort,
     np.searchsorted: _searchsorted,

@@ -238,18 +238,21 @@ _TWO_LABELS = partial(_FITTED.of_two_labels, loss_function="MultiLogloss")
 
 _LIBRARY.register(
     predictions=[
-        *given(rows_with_gaps(), partial(_with_gaps, "Regressor", quantity()), {}, {"nan_mode": "Max"}),
+        *given(partial(_with_gaps, "Regressor", quantity()), {}, {"nan_mode": "Max"}, rows=rows_with_gaps()),
         built(lambda: _regressor(grow_policy="Lossguide"), ROWS),
         built(lambda: _with_gaps("Regressor", quantity(), grow_policy="Depthwise"), rows_with_gaps()),
         *given(
-            ROWS, _regressor, {"loss_function": "Poisson", "positive": True}, {"loss_function": "RMSEWithUncertainty"}
+            _regressor,
+            {"loss_function": "Poisson", "positive": True},
+            {"loss_function": "RMSEWithUncertainty"},
+            rows=ROWS,
         ),
         built(lambda: _regressor(loss_function="MultiRMSE", outputs=2), ROWS),
         built(lambda: _FITTED.fitted("Ranker", target(), loss_function="QueryRMSE", fit=_GROUPS), ROWS),
     ],
     probabilities=[
         built(lambda: _with_gaps("Classifier", target(2)), rows_with_gaps()),
-        *given(ROWS, _classifier, {"loss_function": "MultiClassOneVsAll"}, {"grow_policy": "Lossguide"}),
+        *given(_classifier, {"loss_function": "MultiClassOneVsAll"}, {"grow_policy": "Lossguide"}, rows=ROWS),
         built(_TWO_LABELS, ROWS),
     ],
     labels=[
@@ -260,5 +263,5 @@ _LIBRARY.register(
 )
 lower(
     "catboost.CatBoostClassifier.predict_log_proba",
-    given(ROWS, _classifier, {}, {"classes": 2}, {"loss_function": "MultiClassOneVsAll"}),
+    given(_classifier, {}, {"classes": 2}, {"loss_function": "MultiClassOneVsAll"}, rows=ROWS),
 )(_LIBRARY.log_probabilities)

@@ -306,16 +306,16 @@ _SCORES = [
 _LIBRARY.register(
     scores=_SCORES,
     predictions=[
-        *given(_GAPS, partial(_with_gaps, "Regressor", quantity()), {}, {"zero_as_missing": True}),
-        *given(ROWS, _regressor, {"objective": "poisson", "positive": True}, {"boosting_type": "dart"}),
-        *given(ROWS, _regressor, {"objective": "regression", "reg_sqrt": True}, _FOREST),
+        *given(partial(_with_gaps, "Regressor", quantity()), {}, {"zero_as_missing": True}, rows=_GAPS),
+        *given(_regressor, {"objective": "poisson", "positive": True}, {"boosting_type": "dart"}, rows=ROWS),
+        *given(_regressor, {"objective": "regression", "reg_sqrt": True}, _FOREST, rows=ROWS),
         built(lambda: _regressor(linear_tree=True), _GAPS),
         built(lambda: _FITTED.fitted("Ranker", target(), fit={"group": [10] * 12}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
         built(lambda: _with_gaps("Classifier", target(2)), _GAPS),
-        *given(ROWS, _classifier, {"objective": "multiclassova"}, _FOREST),
+        *given(_classifier, {"objective": "multiclassova"}, _FOREST, rows=ROWS),
         built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
     ],
     labels=[built(lambda: _classifier(text=True), ROWS), built(lambda: _classifier(classes=2), _GAPS)],

@@ -46,7 +46,6 @@ class _Model:
 
     Attributes:
         booster: ``gbtree``, ``dart`` or ``gblinear``.
-        objective: its name.
         margin: what every row's sum starts from, float64 [K].
         parts: the booster's own dictionary: trees, or the linear model's weights.
         weights: factor of each tree.
@@ -55,7 +54,6 @@ class _Model:
     """
 
     booster: str
-    objective: str
     margin: np.ndarray
     parts: dict[str, Any]
     weights: np.ndarray
@@ -86,7 +84,7 @@ def _read(model: BaseEstimator) -> _Model:
         base = base[:1]  # XGBoost adds the first one to every result of a linear model
     margin = np.broadcast_to(_margin(objective, base).astype(np.float64), [width])
     asked = [index for index, kind in enumerate(learner.get("feature_types", ())) if kind == "c"]
-    return _Model(booster["name"], objective, margin, parts, weights, asked, _categories(parts.get("cats", {})))
+    return _Model(booster["name"], margin, parts, weights, asked, _categories(parts.get("cats", {})))
 
 
 def _margin(objective: str, base: np.ndarray) -> np.ndarray:
@@ -260,14 +258,14 @@ _XGBoost().register(
         built(lambda: _regressor(booster="dart", rate_drop=0.5), ROWS),
         built(lambda: _regressor(booster="gblinear", max_depth=None), rows_with_gaps()),
         built(lambda: _regressor(objective="count:poisson", positive=True), ROWS),
-        *given(ROWS, _regressor, {"outputs": 2}, {"outputs": 2, "multi_strategy": "multi_output_tree"}),
+        *given(_regressor, {"outputs": 2}, {"outputs": 2, "multi_strategy": "multi_output_tree"}, rows=ROWS),
         built(lambda: _regressor("RFRegressor"), ROWS),
         built(lambda: _FITTED.fitted("Ranker", target(), fit={"qid": np.repeat(np.arange(12), 10)}), ROWS),
         built(lambda: _of_categories("Regressor"), _CODES, min_opset=21),
     ],
     probabilities=[
         built(lambda: _classifier(classes=2), rows_with_gaps()),
-        *given(ROWS, _classifier, {"objective": "multi:softmax"}, {"classes": 2, "objective": "binary:hinge"}),
+        *given(_classifier, {"objective": "multi:softmax"}, {"classes": 2, "objective": "binary:hinge"}, rows=ROWS),
         built(lambda: _classifier("RFClassifier"), ROWS),
         built(lambda: _of_categories("Classifier"), _CODES, min_opset=21),
     ],

@@ -26,8 +26,6 @@ from onnxport.opset_maps.to_onnx.sklearn.trees.places import interpolated
 if TYPE_CHECKING:
     from sklearn.calibration import _CalibratedClassifier
 
-_ROWS = f64(7, 4)
-
 
 def _calibrated(inner: BaseEstimator | None = None, **options: object) -> Any:
     inner = unfitted("GaussianNB") if inner is None else inner
@@ -41,10 +39,10 @@ def _against_rest() -> Any:
 
 @lower(
     "CalibratedClassifierCV.predict_proba",
-    built(lambda: _calibrated(unfitted("RidgeClassifier")), _ROWS),
-    given(_ROWS, _calibrated, {"classes": 2}, {"method": "isotonic"}),
-    built(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature"), _ROWS),
-    built(lambda: _calibrated(classes=2, method="temperature", ensemble=False), _ROWS),
+    given(lambda: _calibrated(unfitted("RidgeClassifier"))),
+    given(_calibrated, {"classes": 2}, {"method": "isotonic"}),
+    given(lambda: _calibrated(unfitted("LogisticRegression"), method="temperature")),
+    given(_calibrated, {"classes": 2, "method": "temperature", "ensemble": False}),
     built(lambda: _calibrated(_against_rest(), method="temperature"), f64(60, 4)),
 )
 def calibrated_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -56,7 +54,7 @@ def calibrated_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> A
     return total(parts) / len(parts)
 
 
-lower_label("CalibratedClassifierCV", "predict_proba", [built(lambda: _calibrated(text=True), _ROWS)])
+lower_label("CalibratedClassifierCV", "predict_proba", given(_calibrated, {"text": True}))
 
 
 def _one_calibrated(op: OpBuilder, model: _CalibratedClassifier, x: Table, step: str) -> Array:

@@ -160,37 +160,30 @@ def _unknown(items: Sequence[Any], text: bool) -> Any:
     return float(number) if any(isinstance(item, float) for item in items) else number
 
 
-@dataclass(frozen=True)
-class Block:
-    """What an encoder makes of a column.
+# What an encoder makes of a column: the cells that have a row, categories and spellings of missing values, text or numbers; and
+# their rows, at the end that of any other cell, int64 or float64 [cells + 1, W].
+Block = tuple[list[Any], np.ndarray]
 
-    Attributes:
-        keys: the cells that have a row: categories and spellings of missing values, text or numbers.
-        rows: their rows, and at the end that of any other cell, int64 or float64 [keys + 1, W].
-    """
 
-    keys: tuple[Any, ...]
-    rows: np.ndarray
-
-    def lookup(self, op: OpBuilder, column: ir.Value) -> ir.Value:
-        """The rows [N, W] of the cells of a column [N, 1]."""
-        of_integers = Array(op, column).dtype.kind in "iub"
-        kept = [place for place, key in enumerate(self.keys) if key == key or not of_integers]  # integers have no NaN
-        keys = np.asarray([self.keys[place] for place in kept], None if kept else np.int64)
-        rows = self.rows[[*kept, -1]]
-        size = rows.shape[1]
-        if size > 1 and rows.dtype.kind == "i" and np.isin(rows, (0, 1)).all():
-            # a number for each category instead of a row: the rows of K categories are K x K numbers
-            ones = rows.sum(axis=1)
-            if ones.max() <= 1:
-                place = np.where(ones == 1, np.argmax(rows, axis=1), -1)
-                code = codes(op, column, keys, place[:-1], int(place[-1]))
-                return (code == np.arange(size)[None]).astype(np.int64).value
-            if (np.diff(rows, axis=1) <= 0).all():
-                code = codes(op, column, keys, ones[:-1], int(ones[-1]))
-                return (code > np.arange(size)[None]).astype(np.int64).value
-        code = codes(op, column, keys, unknown=len(keys))
-        return take(rows, code[:, 0], axis=0).value
+def _lookup(op: OpBuilder, block: Block, column: ir.Value) -> ir.Value:
+    """The rows [N, W] of the cells of a column [N, 1]."""
+    of_integers = Array(op, column).dtype.kind in "iub"
+    kept = [place for place, key in enumerate(block[0]) if key == key or not of_integers]  # integers have no NaN
+    keys = np.asarray([block[0][place] for place in kept], None if kept else np.int64)
+    rows = block[1][[*kept, -1]]
+    size = rows.shape[1]
+    if size > 1 and rows.dtype.kind == "i" and np.isin(rows, (0, 1)).all():
+        # a number for each category instead of a row: the rows of K categories are K x K numbers
+        ones = rows.sum(axis=1)
+        if ones.max() <= 1:
+            place = np.where(ones == 1, np.argmax(rows, axis=1), -1)
+            code = codes(op, column, keys, place[:-1], int(place[-1]))
+            return (code == np.arange(size)[None]).astype(np.int64).value
+        if (np.diff(rows, axis=1) <= 0).all():
+            code = codes(op, column, keys, ones[:-1], int(ones[-1]))
+            return (code > np.arange(size)[None]).astype(np.int64).value
+    code = codes(op, column, keys, unknown=len(keys))
+    return take(rows, code[:, 0], axis=0).value
 
 
 def _blocks(probe: Probe) -> dict[Label, Block]:
@@ -222,7 +215,7 @@ def _blocks(probe: Probe) -> dict[Label, Block]:
                 rows.append(row)
             elif not np.array_equal(rows[keys.index(key)], row, equal_nan=True):
                 raise UnsupportedOperator(f"{where} has the category {key!r}, which is how a missing value is spelled")
-        entries[label] = Block(tuple(keys), np.stack([*rows, _row(other[label], size)]))
+        entries[label] = keys, np.stack([*rows, _row(other[label], size)])
     return entries
 
 
@@ -267,7 +260,8 @@ def _encoded(op: OpBuilder, model: BaseEstimator, x: Table, blocks: Names) -> Ta
             continue
         for place in places:
             label = labels[place]
-            parts.append((names[label], columns(op, x, [place]) if passed else result[label].lookup(op, cells[label])))
+            value = columns(op, x, [place]) if passed else _lookup(op, result[label], cells[label])
+            parts.append((names[label], value))
     return _side_by_side(op, parts)
 
 
@@ -275,7 +269,7 @@ def _require_no_categorical(model: BaseEstimator, blocks: Mapping[Label, Block],
     """Of an array a column that was fitted as pandas' category makes a missing value of each unknown one."""
     for label, dtype in zip(model.feature_names_in_, getattr(model, "feature_dtypes_in_", ()), strict=False):
         if label in blocks and dtype.name == "category":
-            rows = blocks[label].rows
+            rows = blocks[label][1]
             if not np.array_equal(rows[-1], rows[len(known[label])], equal_nan=True):
                 raise UnsupportedOperator(
                     f"{type(model).__name__}: the column {str(label)!r} was fitted with pandas' category type: pass a "

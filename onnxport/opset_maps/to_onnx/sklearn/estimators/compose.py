@@ -96,7 +96,7 @@ def feature_union(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
 _WEIGHTED = {"transformer_weights": {"scale": 0.5, "kept": 2}}
 
 
-@lower("ColumnTransformer.transform", given(f64(5, 4), _columns, {"remainder": "passthrough"}, _WEIGHTED))
+@lower("ColumnTransformer.transform", given(_columns, {"remainder": "passthrough"}, _WEIGHTED, rows=f64(5, 4)))
 def column_transformer(op: OpBuilder, model: BaseEstimator, x: Table) -> Table:
     """Each transformer on its own columns, the results side by side, each times its weight."""
     weights = model.transformer_weights or {}

@@ -60,7 +60,10 @@ def features(op: OpBuilder, model: BaseEstimator, x: Table) -> list[tuple[str, A
 _fitted = partial(fit, "DictVectorizer", _RECORDS)
 
 
-@lower("DictVectorizer.transform", given(_FRESH, _fitted, {}, {"sparse": False, "dtype": np.float32, "separator": "@"}))
+@lower(
+    "DictVectorizer.transform",
+    given(_fitted, {}, {"sparse": False, "dtype": np.float32, "separator": "@"}, rows=_FRESH),
+)
 def dict_vectorizer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """A column for each number's feature, and one for each value of a string's."""
     places, width = model.vocabulary_, len(model.feature_names_)

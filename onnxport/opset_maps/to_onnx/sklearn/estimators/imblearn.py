@@ -8,15 +8,13 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.maps import sklearn
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.compose import lower_pipeline
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table
-
-_ROWS = f64(7, 4)
 
 
 def _pipeline(last: BaseEstimator) -> Any:
@@ -41,10 +39,9 @@ def _last(method: str) -> Callable[[], Any]:
 
 
 for _method in (*_LAST, "raw_scores"):
-    _cases = [built(_last(_method), _ROWS), built(_last(_method), f32(7, 4))]
-    if _method == "transform":
-        _cases.append(built(lambda: _pipeline("passthrough"), _ROWS))
-    lower_pipeline("imblearn.Pipeline", _method, _cases)
+    _cases = [*given(_last(_method)), *given(_last(_method), rows=f32(7, 4))]
+    _passing = given(lambda: _pipeline("passthrough")) if _method == "transform" else []
+    lower_pipeline("imblearn.Pipeline", _method, [*_cases, *_passing])
 
 
 _FOREST: dict[str, Any] = {"n_estimators": 8, "sampling_strategy": "all", "replacement": True, "bootstrap": False}

@@ -60,7 +60,7 @@ def _blanks() -> Any:
 
 @lower(
     "SimpleImputer.transform",
-    given(_GAPS, _simple, {}, {"strategy": "median", "add_indicator": True}),
+    given(_simple, {}, {"strategy": "median", "add_indicator": True}, rows=_GAPS),
     built(lambda: _simple(strategy="constant", fill_value=7.0), _GAPS.astype(np.float32)),
     built(_blanks, _BLANK),
 )
@@ -119,7 +119,7 @@ def joined_indicator(model: BaseEstimator, rows: Array, missing: Array) -> Array
     return np.hstack([rows, missing[:, model.indicator_.features_].astype(rows.dtype)])
 
 
-@lower("MissingIndicator.transform", given(_GAPS, _indicator, {}, {"features": "all"}))
+@lower("MissingIndicator.transform", given(_indicator, {}, {"features": "all"}, rows=_GAPS))
 def missing_indicator(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Whether the values of the columns with missing ones, or of all, are missing."""
     rows = Array(op, matrix(op, x))
@@ -164,7 +164,7 @@ def _filled_in(model: BaseEstimator, rows: Array, fitted: np.ndarray) -> Array:
     return np.stack(columns, axis=1)
 
 
-@lower("KNNImputer.transform", given(_GAPS, _neighbours, {}, {"weights": "distance", "add_indicator": True}))
+@lower("KNNImputer.transform", given(_neighbours, {}, {"weights": "distance", "add_indicator": True}, rows=_GAPS))
 def neighbour_imputer(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Missing values replaced by the mean of the nearest fitted rows that have the feature."""
     if callable(model.weights) or model.metric != "nan_euclidean":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
@@ -122,11 +121,7 @@ def _in_one(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array
     label, shares = op.ml.LinearClassifier(
         rows.value, coefficients=weights.ravel(), intercepts=bias, post_transform="SOFTMAX", **labels
     )
-    batch = rows.value.shape[0] if rows.value.shape is not None else None
-    kind = ir.DataType.STRING if text else ir.DataType.INT64
-    return Array(op, op.typed(label, kind, [batch])), Array(
-        op, op.typed(shares, ir.DataType.FLOAT, [batch, len(known)])
-    )
+    return Array(op, label), Array(op, shares)
 
 
 def _many_labels() -> Any:

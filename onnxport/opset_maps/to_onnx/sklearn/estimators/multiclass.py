@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import product_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
@@ -21,7 +20,6 @@ from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lowe
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, each_called, matrix
 
-_ROWS = f64(7, 4)
 _SCORED, _LIKELY = "RidgeClassifier", "LogisticRegression"
 
 
@@ -54,9 +52,9 @@ def _of_two(kind: str, classes: int, **options: object) -> Any:
 
 
 _REST = [
-    built(partial(_of_two, "OneVsRestClassifier", 2), _ROWS),
-    *given(_ROWS, partial(_made, "OneVsRestClassifier", _LIKELY), {"text": True}, {"classes": 2}),
-    *given(_ROWS, partial(_made, "OneVsRestClassifier", _SCORED), {"text": True}, {"classes": 2}),
+    *given(partial(_of_two, "OneVsRestClassifier", 2)),
+    *given(partial(_made, "OneVsRestClassifier", _LIKELY), {"text": True}, {"classes": 2}),
+    *given(partial(_made, "OneVsRestClassifier", _SCORED), {"text": True}, {"classes": 2}),
 ]
 
 
@@ -98,23 +96,21 @@ def _constant() -> Any:
     return _ConstantPredictor().fit(data(), np.array([1]))
 
 
-@lower("_ConstantPredictor.predict decision_function", built(_constant, _ROWS))
+@lower("_ConstantPredictor.predict decision_function", given(_constant))
 def constant_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The only label that was fitted."""
     return full(Array(op, matrix(op, x)), (None,), model.y_[0], np.asarray(model.y_).dtype)
 
 
-@lower("_ConstantPredictor.predict_proba", built(_constant, _ROWS))
+@lower("_ConstantPredictor.predict_proba", given(_constant))
 def constant_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Certainty of the only label."""
     share = np.asarray(model.y_, np.float64).ravel()[0]
     return full(Array(op, matrix(op, x)), (None, 1), 1.0, np.float64) * np.array([[1 - share, share]])
 
 
-_PAIRS = [
-    *(built(partial(_made, "OneVsOneClassifier", inner, text=True), _ROWS) for inner in (_LIKELY, _SCORED)),
-    built(lambda: _made("OneVsOneClassifier", classes=2), _ROWS),
-]
+_VARIANTS = ({"text": True}, {"text": True, "inner": _SCORED}, {"classes": 2})
+_PAIRS = given(partial(_made, "OneVsOneClassifier"), *_VARIANTS)
 
 
 @lower("OneVsOneClassifier.decision_function", _PAIRS)
@@ -140,7 +136,7 @@ def pair_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return take_class(model.classes_, np.argmax(Traced(op, result.value), axis=1))
 
 
-@lower("OutputCodeClassifier.predict", built(lambda: _made("OutputCodeClassifier", code_size=3), _ROWS))
+@lower("OutputCodeClassifier.predict", given(partial(_made, "OutputCodeClassifier", code_size=3)))
 def code_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class whose code is nearest to the estimators' scores."""
     result = np.stack([item.astype(np.float64) for item in _scores(op, model, x)], axis=1)
@@ -153,14 +149,14 @@ def _outputs(kind: str = "MultiOutputClassifier", **options: object) -> Any:
     return _of_two(kind, 2 if kind == "ClassifierChain" else 3, **options)
 
 
-@lower("_MultiOutputEstimator.predict", built(_outputs, _ROWS), built(lambda: _outputs("MultiOutputRegressor"), _ROWS))
+@lower("_MultiOutputEstimator.predict", given(_outputs, {}, {"kind": "MultiOutputRegressor"}))
 def each_output(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The estimators' results side by side; several numbers a row are scikit-learn's first dimension."""
     parts = list(each_called(op, model.estimators_, "predict", x))
     return np.stack([item.T if item.ndim > 1 else item for item in parts], axis=-1)
 
 
-@lower("MultiOutputClassifier.predict_proba", built(_outputs, _ROWS))
+@lower("MultiOutputClassifier.predict_proba", given(_outputs))
 def each_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The estimators' probabilities, an array for each output."""
     return list(each_called(op, model.estimators_, "predict_proba", x))
@@ -177,7 +173,7 @@ def _response(op: OpBuilder, estimator: BaseEstimator, method: str, x: Table, st
 
 
 def _lower_chain(names: str, method: str) -> None:
-    @lower(f"{names}.{method}", [built(partial(_outputs, name, order=[1, 0]), _ROWS) for name in names.split()])
+    @lower(f"{names}.{method}", given(_outputs, *({"kind": name, "order": [1, 0]} for name in names.split())))
     def chain(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         """Each estimator on the rows and the predictions of those before it."""
         rows, feature_method = Array(op, matrix(op, x)), getattr(model, "chain_method_", "predict")
@@ -210,20 +206,16 @@ def _frozen(name: str, inner: str = _LIKELY, **options: object) -> Any:
     return classifier(name, classes=2, estimator=estimator, **options)
 
 
-def _frozen_cases(names: str) -> list[Case]:
-    return [built(partial(_frozen, name), _ROWS) for name in names.split()]
-
-
-lower_inner("estimator_", "SelfTrainingClassifier", METHODS, _frozen_cases("SelfTrainingClassifier"))
-lower_inner("estimator_", _THRESHOLDS, METHODS[1:], _frozen_cases(_THRESHOLDS))
-lower_inner("estimator", "FrozenEstimator", METHODS, _frozen_cases("FrozenEstimator"))
+lower_inner("estimator_", "SelfTrainingClassifier", METHODS, given(partial(_frozen, "SelfTrainingClassifier")))
+lower_inner("estimator_", _THRESHOLDS, METHODS[1:], given(_frozen, *({"name": name} for name in _THRESHOLDS.split())))
+lower_inner("estimator", "FrozenEstimator", METHODS, given(partial(_frozen, "FrozenEstimator")))
 
 
 @lower(
     "BaseThresholdClassifier FixedThresholdClassifier TunedThresholdClassifierCV.predict",
-    built(lambda: _frozen("TunedThresholdClassifierCV"), _ROWS),
-    built(lambda: _frozen("FixedThresholdClassifier", text=True, pos_label="low", threshold=0.3), _ROWS),
-    built(lambda: _frozen("FixedThresholdClassifier", _SCORED), _ROWS),
+    given(partial(_frozen, "TunedThresholdClassifierCV")),
+    given(partial(_frozen, "FixedThresholdClassifier"), {"text": True, "pos_label": "low", "threshold": 0.3}),
+    given(partial(_frozen, "FixedThresholdClassifier", _SCORED)),
 )
 def threshold_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The positive class from the threshold on."""
@@ -250,7 +242,7 @@ def _transformed(**options: object) -> Any:
 
 @lower(
     "TransformedTargetRegressor.predict",
-    given(_ROWS, _transformed, {"func": np.log, "inverse_func": np.exp}, {"transformer": unfitted("StandardScaler")}),
+    given(_transformed, {"func": np.log, "inverse_func": np.exp}, {"transformer": unfitted("StandardScaler")}),
 )
 def untransformed(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The inner regressor's prediction, transformed back."""

@@ -19,7 +19,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine, full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks, iterate
 from onnxport.opset_maps.to_onnx.sklearn.classes import label_of_pair, take_class, votes_of_pairs
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, doubles
 
 # From so many vectors on the kernel is computed for a block of rows at a time; below, asking for the number of rows takes a tenth
@@ -33,8 +33,7 @@ _KERNELS: list[dict[str, Any]] = [
 ]
 
 
-def _precomputed() -> Any:
-    return unfitted("SVC", kernel="precomputed").fit(data() @ data().T, target())
+_PRECOMPUTED = built(lambda: fit("SVC", data() @ data().T, target(), kernel="precomputed"), f64(7, 120))
 
 
 def _probable(name: str, classes: int) -> list[Case]:
@@ -95,7 +94,7 @@ def pair_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     "BaseSVC.decision_function",
     cases(classifier, "SVC", *_KERNELS, {"decision_function_shape": "ovo"}, {"classes": 2}),
     cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
-    built(_precomputed, f64(7, 120)),
+    _PRECOMPUTED,
 )
 def machine_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The pairs' scores, or the classes' votes and a share of the scores; for two classes that of the second."""
@@ -111,7 +110,7 @@ def machine_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     "BaseSVC.predict",
     cases(classifier, "SVC", *_KERNELS, {"break_ties": True, "text": True}, {"classes": 2, "text": True}),
     cases(classifier, "NuSVC", {}, {"classes": 2, "nu": 0.3}),
-    built(_precomputed, f64(7, 120)),
+    _PRECOMPUTED,
 )
 def machine_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class with the most votes of the pairs, the first among equals; with ``break_ties`` that of the greatest score."""
@@ -147,12 +146,10 @@ def coupled(first: Array, count: int) -> Array:
     """
     places = {pair: number for number, pair in enumerate(combinations(range(count), 2))}
     both = np.concatenate([first, 1.0 - first, full(first, (None, 1), 0.0, np.float64)], axis=1)
-    order = [
-        places[i, j] if i < j else len(places) + places[j, i] if j < i else 2 * len(places)
-        for i in range(count)
-        for j in range(count)
-    ]
-    r = both[:, np.asarray(order)].reshape(-1, count, count)
+    order = np.full((count, count), 2 * len(places))
+    for (i, j), number in places.items():
+        order[i, j], order[j, i] = number, len(places) + number
+    r = both[:, order.ravel()].reshape(-1, count, count)
     diagonal: Any = np.eye(count)
     turned = np.swapaxes(r, 1, 2)
     q: Any = np.sum(turned * turned, axis=2)[:, :, None] * diagonal - r * turned

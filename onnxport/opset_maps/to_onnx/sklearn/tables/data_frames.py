@@ -134,10 +134,7 @@ class Series(Traced):
 
     def _code(self, known: list[Any], unknown: int = -1) -> Series:
         column = self.op.Unsqueeze(self.value, self.op.axes(1))
-        if self.dtype == object:
-            keys: Any = np.asarray([text_of(item) for item in known], object)
-        else:
-            keys = np.asarray(known)
+        keys = np.array([text_of(item) for item in known], object) if self.dtype == object else np.asarray(known)
         return _column(codes(self.op, column, keys, unknown=unknown).reshape(-1))
 
 
@@ -177,10 +174,8 @@ class DataFrame(np.lib.mixins.NDArrayOperatorsMixin):
 
     def table(self) -> Frame:
         """The columns as what an estimator is given."""
-        op = self._op
-        return Frame(
-            tuple(self._columns), tuple(op.Unsqueeze(item.value, op.axes(1)) for item in self._columns.values())
-        )
+        columns = (item.op.Unsqueeze(item.value, item.op.axes(1)) for item in self._columns.values())
+        return Frame(tuple(self._columns), tuple(columns))
 
     @property
     def columns(self) -> list[str]:

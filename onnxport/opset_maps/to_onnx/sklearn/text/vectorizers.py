@@ -55,10 +55,15 @@ def _occurrences(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array |
 
 @lower(
     "CountVectorizer.transform",
-    given(_FRESH, _counter, {}, {"ngram_range": (1, 2)}, {"binary": True, "lowercase": False}),
-    given(_FRESH, _counter, {"ngram_range": (2, 3), "stop_words": ["the", "is"]}, {"token_pattern": r"(?u)\b\w+\b"}),
+    given(_counter, {}, {"ngram_range": (1, 2)}, {"binary": True, "lowercase": False}, rows=_FRESH),
     given(
-        _FRESH, _counter, {"analyzer": "char", "ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
+        _counter, {"ngram_range": (2, 3), "stop_words": ["the", "is"]}, {"token_pattern": r"(?u)\b\w+\b"}, rows=_FRESH
+    ),
+    given(
+        _counter,
+        {"analyzer": "char", "ngram_range": (1, 2)},
+        {"analyzer": "char_wb", "ngram_range": (3, 4)},
+        rows=_FRESH,
     ),
 )
 def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -70,7 +75,7 @@ def counted(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 @lower(
     "TfidfVectorizer.transform",
-    given(_FRESH, _weigher, {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}),
+    given(_weigher, {}, {"sublinear_tf": True, "norm": "l1"}, {"ngram_range": (1, 2), "use_idf": False}, rows=_FRESH),
 )
 def weighted_terms(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """Counts, weighted by how rare the terms are among the fitted documents."""

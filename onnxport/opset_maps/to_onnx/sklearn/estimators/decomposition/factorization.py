@@ -33,8 +33,8 @@ def _penalties(model: BaseEstimator, features: int) -> tuple[float, float]:
 @lower(
     "NMF.transform",
     # scikit-learn's own takes no float32 rows after a fit on float64
-    given(_POSITIVE, _factors, {}, {"alpha_W": 0.01, "l1_ratio": 0.5}),
-    given(_POSITIVE, _factors, {"solver": "mu"}, {"solver": "mu", "beta_loss": "kullback-leibler"}),
+    given(_factors, {}, {"alpha_W": 0.01, "l1_ratio": 0.5}, rows=_POSITIVE),
+    given(_factors, {"solver": "mu"}, {"solver": "mu", "beta_loss": "kullback-leibler"}, rows=_POSITIVE),
 )
 def factorized(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""

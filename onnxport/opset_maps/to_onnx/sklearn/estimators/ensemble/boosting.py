@@ -58,14 +58,12 @@ def _gradient_start(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     if name == "MultinomialLogit":
         logs = np.log(first)
         return logs - np.mean(logs, axis=1, keepdims=True)
-    raw = {
-        "IdentityLink": lambda p: p,
-        "LogitLink": lambda p: np.log(p / (1 - p)),
-        "HalfLogitLink": lambda p: 0.5 * np.log(p / (1 - p)),
-    }.get(name)
-    if raw is None:
+    if name == "IdentityLink":
+        return first[:, None]
+    if name not in ("LogitLink", "HalfLogitLink"):
         raise UnsupportedOperator(f"{type(model).__name__}: the link {name} has no mapping")
-    return raw(first)[:, None]
+    logit = np.log(first / (1 - first))
+    return (logit if name == "LogitLink" else 0.5 * logit)[:, None]
 
 
 def _gradient_raw(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -130,9 +128,7 @@ def gradient_leaves(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The number of the reached leaf of each tree, float64."""
     joined = trees_of(model.estimators_.ravel())
     result = take(joined.leaf_node.astype(np.float64), tree_ensemble.leaves(op, joined, rows32(op, x)))
-    if not hasattr(model, "classes_"):
-        return result
-    return result.reshape(-1, *model.estimators_.shape)
+    return result.reshape(-1, *model.estimators_.shape) if hasattr(model, "classes_") else result
 
 
 def _histogram_rows(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:

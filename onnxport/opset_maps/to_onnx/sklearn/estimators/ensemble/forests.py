@@ -48,8 +48,7 @@ def rows32(op: OpBuilder, x: Table) -> ir.Value:
 
 def _mean_values(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The mean of the trees' values, [N, outputs * K]."""
-    trees = getattr(model, "estimators_", None)
-    trees = [model] if trees is None else list(trees)
+    trees = list(getattr(model, "estimators_", [model]))
     joined = trees_of(trees)
     if len(trees) == 1:
         return tree_ensemble.values(op, joined, rows32(op, x))[:, 0]
@@ -141,9 +140,8 @@ def decision_paths(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array
     """1 for each node on the row's path in any tree, [N, nodes], dense; and where each tree's nodes begin and the last end."""
     leaves = called(op, model, "apply", x)
     columns = [take(_paths(tree), leaves[:, place], axis=0) for place, tree in enumerate(model.estimators_)]
-    return np.concatenate(columns, axis=1).astype(np.int64), leaves.const(
-        np.cumsum([0, *(item.tree_.node_count for item in model.estimators_)]), np.int64
-    )
+    ends = np.cumsum([0, *(item.tree_.node_count for item in model.estimators_)])
+    return np.concatenate(columns, axis=1).astype(np.int64), leaves.const(ends, np.int64)
 
 
 def _paths(fitted: BaseEstimator) -> np.ndarray:
@@ -180,6 +178,4 @@ def isolation_samples(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     from sklearn.ensemble._iforest import _average_path_length
 
     denominator = float(len(trees) * _average_path_length([model._max_samples])[0])
-    if denominator == 0:
-        return -np.power(2.0, -np.ones_like(depths))
-    return -np.power(2.0, -(depths / denominator))
+    return -np.power(2.0, -(depths / denominator if denominator else np.ones_like(depths)))

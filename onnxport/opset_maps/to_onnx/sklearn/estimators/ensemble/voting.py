@@ -11,16 +11,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.classes import spread, take_class
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner, lower_label, transformed
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, columns, matrix
-
-_ROWS = f64(7, 4)
-
 
 _OF_CLASSES = {"line": "LogisticRegression", "tree": "DecisionTreeClassifier", "bayes": "GaussianNB"}
 _OF_NUMBERS = {"ridge": "Ridge", "tree": "DecisionTreeRegressor"}
@@ -39,11 +35,9 @@ def _predictions(op: OpBuilder, model: BaseEstimator, method: str, x: Table) -> 
     return [called(op, part, method, x, step=name) for name, part in zip(_names(model), model.estimators_, strict=True)]
 
 
-_VOTES = [
-    *given(_ROWS, _voting, {"voting": "soft"}, {"voting": "soft", "weights": [2, 1, 1]}),
-    *given(_ROWS, _voting, {"text": True}, {"weights": [3, 1, 1]}),
-]
-_VALUES = given(_ROWS, partial(_voting, "VotingRegressor"), {}, {"weights": [1, 3]})
+_SOFT = ({"voting": "soft"}, {"voting": "soft", "weights": [2, 1, 1]})
+_VOTES = given(_voting, *_SOFT, {"text": True}, {"weights": [3, 1, 1]})
+_VALUES = given(partial(_voting, "VotingRegressor"), {}, {"weights": [1, 3]})
 
 
 @lower("VotingClassifier.predict_proba", _VOTES)
@@ -81,12 +75,12 @@ def mean_value(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 
 
 _stacking = partial(_voting, "StackingClassifier", cv=2)
-_OF_VALUES = [built(lambda: _voting("StackingRegressor", cv=2), _ROWS)]
+_OF_VALUES = given(partial(_voting, "StackingRegressor", cv=2))
 
 
 @lower(
     "StackingClassifier StackingRegressor.transform",
-    given(_ROWS, _stacking, {}, {"passthrough": True, "classes": 2}),
+    given(_stacking, {}, {"passthrough": True, "classes": 2}),
     _OF_VALUES,
 )
 def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
@@ -105,7 +99,7 @@ def stacked(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.hstack(parts)
 
 
-@lower("StackingClassifier.predict_proba", built(_stacking, _ROWS))
+@lower("StackingClassifier.predict_proba", given(_stacking))
 def stacked_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The final estimator's probabilities; of several label columns what it gives for the first class of each."""
     rows = op.call(model, "transform", x)
@@ -115,10 +109,10 @@ def stacked_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     return probabilities
 
 
-lower_inner("final_estimator_", "StackingClassifier", ["decision_function"], [built(_stacking, _ROWS)], transformed)
+lower_inner("final_estimator_", "StackingClassifier", ["decision_function"], given(_stacking), transformed)
 
 
-@lower("StackingClassifier.predict", built(lambda: _stacking(text=True), _ROWS))
+@lower("StackingClassifier.predict", given(_stacking, {"text": True}))
 def stacked_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Any:
     """The final estimator's label."""
     labels = op.call(model.final_estimator_, "predict", op.call(model, "transform", x), step="final_estimator_")
@@ -154,7 +148,7 @@ def _bagging(inner: str, **options: object) -> Any:
     return classifier("BaggingClassifier", estimator=unfitted(inner), **options)
 
 
-_OF_RIDGES = built(lambda: _bagging("RidgeClassifier", **_NARROW), _ROWS)
+_OF_RIDGES = given(partial(_bagging, "RidgeClassifier"), _NARROW)
 
 
 @lower(
@@ -178,7 +172,7 @@ def bagged_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array
     return total(parts) / model.n_estimators
 
 
-lower_label("BaggingClassifier", "predict_proba", [built(lambda: _bagging("GaussianNB", text=True, **_NARROW), _ROWS)])
+lower_label("BaggingClassifier", "predict_proba", given(partial(_bagging, "GaussianNB"), {"text": True, **_NARROW}))
 
 
 @lower("BaggingClassifier.decision_function", _OF_RIDGES)
@@ -187,7 +181,7 @@ def bagged_scores(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return total(_bagged(op, model, "decision_function", x)) / model.n_estimators
 
 
-@lower("BaggingClassifier.predict_log_proba", built(lambda: _bagging("GaussianNB", **_BAGGED), _ROWS))
+@lower("BaggingClassifier.predict_log_proba", given(partial(_bagging, "GaussianNB"), _BAGGED))
 def bagged_log_probabilities(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The logarithm of the mean probability."""
     if not all(

@@ -205,7 +205,7 @@ def _target_encoder(**options: object) -> Any:
     return unfitted("TargetEncoder", **options).fit(table, y)
 
 
-@lower("TargetEncoder.transform", given(_UNKNOWN, _target_encoder, {}, {"classes": True}))
+@lower("TargetEncoder.transform", given(_target_encoder, {}, {"classes": True}, rows=_UNKNOWN))
 def target_encoder(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The fitted mean of the target for each category, for each class where there are several."""
     several = model.target_type_ == "multiclass"
