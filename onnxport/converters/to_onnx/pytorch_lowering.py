@@ -26,6 +26,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
+from onnxport.opset_maps.lowerings.normalization import moved_statistics
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
 from onnxport.tracing.pytorch import Traced
@@ -72,7 +73,10 @@ class Lowering:
     def run(self, op: OpBuilder, module: torch.fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
         """Lowers a graph into `op` and gives its results; `arguments` stand for its placeholders in order."""
         graph = module.graph
-        tracked = any(node.op == "call_function" and aliases.mutates(node.target) for node in graph.nodes)
+        tracked = any(
+            node.op == "call_function" and (aliases.mutates(node.target) or _moves_statistics(node))
+            for node in graph.nodes
+        )
         main = module is self._program.graph_module
         env: Env = {}
         given = iter(arguments)
@@ -150,10 +154,10 @@ class Lowering:
                 if isinstance(parent, Ref) and not isinstance(recorded(node), (list, tuple)):
                     relower = self._relower(op, node, name, env, source)
                     return parent.view(relower, self._writer(op, node, env, source))
-        if name in aliases.HIDDEN_STATE:
-            self._check_hidden_state(node, env, source)
         args, kwargs = _arguments(node, env)
         result = self._lower(op, node, name, args, kwargs, source)
+        if _moves_statistics(node):
+            self._move_statistics(op, node, args, env, source)
         return _owned(result) if tracked else result
 
     def _item(self, op: OpBuilder, node: torch.fx.Node, env: Env, tracked: bool) -> Any:
@@ -201,15 +205,22 @@ class Lowering:
         ref.write(result, source)
         return ref
 
-    def _check_hidden_state(self, node: torch.fx.Node, env: Env, source: Source) -> None:
-        args = (*node.args, *[None] * 6)
-        running_mean, training = args[3], args[5]
-        mean = env.get(running_mean) if isinstance(running_mean, torch.fx.Node) else None
-        mean = mean.cell.first if isinstance(mean, Ref) else mean
-        if mean is not None and training:
-            buffer = self.boundary.buffers.get(id(mean), "running_mean")
+    def _move_statistics(self, op: OpBuilder, node: torch.fx.Node, args: list[Any], env: Env, source: Source) -> None:
+        """Writes what training makes of running statistics that are inputs; those of a module are refused."""
+        refs = [ref for ref in map(env.get, node.args[3:5]) if isinstance(ref, Ref)]
+        buffers = [
+            self.boundary.buffers[id(ref.cell.first)] for ref in refs if id(ref.cell.first) in self.boundary.buffers
+        ]
+        if len(refs) < 2 or buffers:
             reason = "training updates these statistics and an ONNX graph has no state; call model.eval()"
-            self.refuse_buffer(buffer, source, reason)
+            self.refuse_buffer(buffers[0] if buffers else "running_mean", source, reason)
+            return
+        x, mean, variance, momentum = args[0], args[3], args[4], args[6]
+        by_instance = "instance_norm" in operator_name(node.target)
+        with op.at(source, [None, None]):
+            moved = moved_statistics(op, x, mean, variance, momentum, by_instance=by_instance)
+        for ref, value in zip(refs, moved, strict=True):
+            ref.write(value, source)
 
     def _lower(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], source: Source
@@ -371,6 +382,13 @@ def _checked(
     if isinstance(result, (list, tuple)):
         result = result[0]
     return typed(op, result, results[0] if results else None)
+
+
+def _moves_statistics(node: torch.fx.Node) -> bool:
+    """Whether a normalisation in training writes to running statistics, which its schema does not say."""
+    args = (*node.args, *[None] * 6)
+    hidden = isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in aliases.HIDDEN_STATE
+    return hidden and bool(args[5]) and isinstance(args[3], torch.fx.Node)
 
 
 def _used(node: torch.fx.Node) -> Container[int]:

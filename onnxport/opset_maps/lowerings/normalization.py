@@ -9,6 +9,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import standardized
 from onnxport.opset_maps.lowerings.axes import rank
+from onnxport.opset_maps.lowerings.reductions import element_count
 
 
 def affine(op: OpBuilder, x: ir.Value, scale: ir.Value | None, shift: ir.Value | None) -> ir.Value:
@@ -52,3 +53,30 @@ def ones_and_zeros(
 def _per_channel(op: OpBuilder, value: ir.Value, x: ir.Value) -> ir.Value:
     """A vector over channels, as it broadcasts against `x`."""
     return op.Reshape(value, [1, -1, *[1] * (rank(x) - 2)])
+
+
+def moved_statistics(
+    op: OpBuilder, x: ir.Value, mean: ir.Value, variance: ir.Value, momentum: float, *, by_instance: bool
+) -> tuple[ir.Value, ir.Value]:
+    """Running statistics after a batch: a share of the old ones, and of the batch's mean and unbiased variance.
+
+    Args:
+        op: the builder.
+        x: the batch, channels on axis 1.
+        mean: the running mean of each channel.
+        variance: the running variance.
+        momentum: the share of the batch's own.
+        by_instance: the batch's own are the means of those of its samples.
+    """
+    axes = list(range(2, rank(x))) if by_instance else [0, *range(2, rank(x))]
+    own = op.reduce("ReduceMean", x, axes, keepdims=True)
+    centred = op.Sub(x, own)
+    total = op.reduce("ReduceSum", op.Mul(centred, centred), axes, keepdims=True)
+    count = element_count(op, x, axes)
+    spread = op.Div(total, op.cast_like(op.Sub(count, 1) if isinstance(count, ir.Value) else op.const(count - 1), x))
+    others = [0, *range(2, rank(x))]
+    result = []
+    for old, new in ((mean, own), (variance, spread)):
+        new = op.reduce("ReduceMean", new, others, keepdims=False)
+        result.append(op.Add(op.Mul(old, 1.0 - momentum), op.cast_like(op.Mul(new, momentum), old)))
+    return result[0], result[1]

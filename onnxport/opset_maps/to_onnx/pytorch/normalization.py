@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -14,6 +15,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import standardized
 from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.normalization import affine, batch_normalized, ones_and_zeros
 from onnxport.opset_maps.maps import aten
 
@@ -28,6 +30,8 @@ from onnxport.opset_maps.maps import aten
         built(lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 4, 5), dynamic=True),
         built(lambda: nn.InstanceNorm1d(3), f32(2, 3, 5)),
         built(lambda: nn.InstanceNorm1d(3, track_running_stats=True).eval(), f32(2, 3, 5)),
+        case(lambda x, m, v: F.batch_norm(x, m, v, training=True), f32(4, 3, 5), f32(3), f32(3, low=0.5)),
+        case(lambda x, m, v: F.instance_norm(x, m, v), f32(4, 3, 5), f32(3), f32(3, low=0.5)),
     ],
 )
 def batch_norm(
@@ -47,6 +51,41 @@ def batch_norm(
         return op.InstanceNormalization(x, *ones_and_zeros(op, x, weight, bias), epsilon=eps)
     mean = None if training else running_mean
     return batch_normalized(op, x, weight, bias, mean, running_var, eps)
+
+
+@aten.lower(
+    "aten::native_batch_norm",
+    cases=[
+        case(
+            lambda x, m, v: torch.native_batch_norm(x, None, None, m, v, False, 0.1, 1e-3)[0],
+            f32(4, 3, 5),
+            f32(3),
+            f32(3, low=0.5),
+        ),
+        case(lambda x, w: torch.native_batch_norm(x, w, w, None, None, True, 0.1, 1e-3), f32(4, 3, 5), f32(3)),
+    ],
+)
+def native_batch_norm(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value | None,
+    running_var: ir.Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[ir.Value, ...]:
+    """BatchNormalization; in training also the batch's mean and the reciprocal of its deviation."""
+    result = batch_norm(op, x, weight, bias, running_mean, running_var, training, momentum, eps)
+    if not training:
+        empty = op.const(np.zeros(0), x.dtype)
+        return result, empty, empty
+    axes = [0, *range(2, rank(x))]
+    own = op.reduce("ReduceMean", x, axes, keepdims=True)
+    centred = op.Sub(x, own)
+    variance = op.reduce("ReduceMean", op.Mul(centred, centred), axes, keepdims=False)
+    return result, op.Reshape(own, [-1]), op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
 
 
 @aten.lower(
