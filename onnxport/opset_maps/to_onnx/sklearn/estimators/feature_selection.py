@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import METHODS, lower_inner, transformed
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, transformer, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, columns, matrix, numbers
@@ -25,7 +25,7 @@ def _recursive() -> Any:
     "SelectorMixin.transform",
     cases(transformer, "VarianceThreshold", {"threshold": 0.5}),
     cases(classifier, "SelectKBest", {"k": 2}),
-    built(_recursive, f64(5, 4)),
+    given(_recursive),
 )
 def selected(op: OpBuilder, model: BaseEstimator, x: Table) -> ir.Value:
     """The columns that were chosen."""
@@ -44,4 +44,4 @@ def unselected(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     return np.where(mask, rows[:, source], rows.dtype.type(0))
 
 
-lower_inner("estimator_", "RFE", METHODS[:4], [built(_recursive, f64(5, 4))], given=transformed)
+lower_inner("estimator_", "RFE", METHODS[:4], given(_recursive), given=transformed)

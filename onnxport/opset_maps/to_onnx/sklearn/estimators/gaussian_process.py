@@ -14,14 +14,13 @@ from sklearn.gaussian_process import kernels
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import exact_squares, kernel_squares
 from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import kernel as pairwise_kernel
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import both_classes, take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
 from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, regressor, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, numbers
@@ -133,6 +132,9 @@ def _options(name: str) -> dict[str, Any]:
     return {"alpha": 0.1, "optimizer": None, "kernel": named[name]}
 
 
+_unfitted = partial(unfitted, "GaussianProcessRegressor")
+
+
 def _prior(model: BaseEstimator) -> tuple[Any, tuple[int, ...]]:
     """The kernel of a process that was not fitted, and how many targets it has beyond one."""
     kernel = kernels.ConstantKernel(1.0) * kernels.RBF(1.0) if model.kernel is None else model.kernel
@@ -144,7 +146,7 @@ def _prior(model: BaseEstimator) -> tuple[Any, tuple[int, ...]]:
     "GaussianProcessRegressor.predict",
     cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("rational")),
     cases(regressor, "GaussianProcessRegressor", {**_options("product"), "outputs": 2, "normalize_y": True}),
-    built(lambda: unfitted("GaussianProcessRegressor"), f64(7, 4)),
+    given(_unfitted),
 )
 def posterior_mean(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's mean; the prior's, which is 0, where the process was not fitted."""
@@ -190,11 +192,8 @@ def _slices(rows: np.ndarray, bits: int) -> list[np.ndarray]:
 @lower(
     "GaussianProcessRegressor.predict_std",
     cases(regressor, "GaussianProcessRegressor", _options("noisy"), _options("matern"), _options("pairwise")),
-    built(lambda: unfitted("GaussianProcessRegressor", n_targets=2), f64(7, 4)),
-    [
-        built(partial(unfitted, "GaussianProcessRegressor", kernel=kernels.PairwiseKernel(metric=metric)), f64(7, 4))
-        for metric in ("linear", "sigmoid", "cosine")
-    ],
+    given(_unfitted, {"n_targets": 2}),
+    given(_unfitted, *({"kernel": kernels.PairwiseKernel(metric=kind)} for kind in ("linear", "sigmoid", "cosine"))),
 )
 def posterior_deviation(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The posterior's standard deviation, or the prior's; variances that rounding made negative are 0."""

@@ -17,7 +17,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.distances import least_of, produ
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.entries import given, lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, fit, unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.categories import codes, text_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, any_floats, called, floats, matrix, numbers
 
@@ -53,9 +53,8 @@ _indicator = partial(_fitted, "MissingIndicator", error_on_new=False)
 _rounds = partial(_fitted, "IterativeImputer")
 
 
-def _blanks() -> Any:
-    table = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
-    return unfitted("SimpleImputer", missing_values="", strategy="most_frequent").fit(table)
+_WORDS = np.array([["a", "b"], ["", "c"], ["a", ""]], object)
+_blanks = partial(fit, "SimpleImputer", _WORDS, missing_values="", strategy="most_frequent")
 
 
 @lower(
@@ -191,8 +190,7 @@ def _forest() -> Any:
 
 @lower(
     "IterativeImputer.transform",
-    built(_rounds, _GAPS),
-    built(lambda: _rounds(add_indicator=True, min_value=-0.5, initial_strategy="median"), _GAPS),
+    given(_rounds, {}, {"add_indicator": True, "min_value": -0.5, "initial_strategy": "median"}, rows=_GAPS),
     built(lambda: _rounds(max_iter=3, n_nearest_features=2, estimator=_forest(), tol=10.0), _GAPS),
     built(_rounds, np.full((2, 4), np.nan)),
 )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, f64
 from onnxport.opset_maps.to_onnx.sklearn import classes
 from onnxport.opset_maps.to_onnx.sklearn.arrays import sparse_rows
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import undivided, with_shorter
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import affine
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_inner
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, numbers
 
 # So many coefficients may stand in the attributes of one operator.
@@ -124,16 +123,10 @@ def _in_one(op: OpBuilder, model: BaseEstimator, x: Table) -> tuple[Array, Array
     return Array(op, label), Array(op, shares)
 
 
-def _many_labels() -> Any:
-    y = np.stack([target(2), 1 - target(2)], axis=1)
-    return unfitted("RidgeClassifier").fit(data(), y)
+_of_two_labels = partial(fit, "RidgeClassifier", data(), np.stack([target(2), 1 - target(2)], axis=1))
 
 
-@lower(
-    "_RidgeClassifierMixin.predict",
-    cases(classifier, "RidgeClassifier", {"text": True}),
-    built(_many_labels, f64(7, 4)),
-)
+@lower("_RidgeClassifierMixin.predict", cases(classifier, "RidgeClassifier", {"text": True}), given(_of_two_labels))
 def ridge_label(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The class of the greatest score; for many labels the sign of each score."""
     if not model._label_binarizer.y_type_.startswith("multilabel"):

@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.facts import Fact
-from onnxport.opset_maps.cases import built, f32, f64
+from onnxport.opset_maps.cases import f32
 from onnxport.opset_maps.lowerings.linear_algebra import solve
 from onnxport.opset_maps.to_onnx.sklearn.arrays import distances
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array, one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import in_blocks
 from onnxport.opset_maps.to_onnx.sklearn.classes import take_class
-from onnxport.opset_maps.to_onnx.sklearn.entries import cases, lower, lower_fitted
+from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower, lower_fitted
 from onnxport.opset_maps.to_onnx.sklearn.estimators.derived import lower_label
-from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, regressor, target, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import classifier, data, fit, regressor, target, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import is_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, called, floats, matrix, numbers, results
 
@@ -332,13 +332,13 @@ def barycentres(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
 def _partly(name: str, **options: object) -> Any:
     labels = target()
     labels[::2] = -1
-    return unfitted(name, **options).fit(data(), labels)
+    return fit(name, data(), labels, **options)
 
 
+_NEAREST = {"name": "LabelSpreading", "kernel": "knn"}
 _CASES = [
-    built(lambda: _partly("LabelPropagation", tol=0.1), f64(7, 4)),
-    built(lambda: _partly("LabelSpreading", gamma=0.5), f32(7, 4)),
-    *(built(lambda: _partly("LabelSpreading", kernel="knn"), rows) for rows in (f64(7, 4), f32(7, 4))),
+    *given(_partly, {"name": "LabelPropagation", "tol": 0.1}, _NEAREST),
+    *given(_partly, {"name": "LabelSpreading", "gamma": 0.5}, _NEAREST, rows=f32(7, 4)),
 ]
 
 

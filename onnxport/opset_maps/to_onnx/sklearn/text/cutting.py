@@ -183,13 +183,12 @@ def _filled(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Not(op.Equal(x, blank(op)))
 
 
-def _cut_each(
-    op: OpBuilder,
-    x: Cells,
-    group: str,
-    uncut: Callable[[OpBuilder, ir.Value, str], ir.Value],
-    wanted: Callable[[OpBuilder, _Cut, str], _Cut],
-) -> Cells:
+# Which strings still have a character of a group, and what is wanted of a pass over them.
+Uncut = Callable[[OpBuilder, ir.Value, str], ir.Value]
+Wanted = Callable[[OpBuilder, "_Cut", str], "_Cut"]
+
+
+def _cut_each(op: OpBuilder, x: Cells, group: str, uncut: Uncut, wanted: Wanted) -> Cells:
     """Cells cut at a group of characters: one pass after the other, until none is `uncut`, each adding what is `wanted` of it."""
 
     def step(b: OpBuilder) -> list[ir.Value]:

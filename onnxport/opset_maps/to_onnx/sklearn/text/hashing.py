@@ -24,14 +24,9 @@ from onnxport.opset_maps.to_onnx.sklearn.entries import lower
 from onnxport.opset_maps.to_onnx.sklearn.estimators.feature_extraction import features
 from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
+from onnxport.opset_maps.to_onnx.sklearn.text import letters
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import GUARD, SPACES
 from onnxport.opset_maps.to_onnx.sklearn.text.cutting import blank
-from onnxport.opset_maps.to_onnx.sklearn.text.letters import (
-    by_frequency,
-    characters_of_text,
-    characters_of_words,
-    letters,
-)
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words, preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.terms import joined_terms, side_by_side
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import token_rule
@@ -43,7 +38,9 @@ _RANGES = (
     *((0x20, 0x7F), (0xA1, 0x100), (0x100, 0x180), (0x386, 0x3CF), (0x400, 0x460)),
     *((0x2010, 0x2028), (0x20AC, 0x20AD), (0x2122, 0x2123)),
 )
-ALPHABET = by_frequency([c for block in _RANGES for c in map(chr, range(*block))] + list(SPACES.replace(" ", "")))
+ALPHABET = letters.by_frequency(
+    [c for block in _RANGES for c in map(chr, range(*block))] + list(SPACES.replace(" ", ""))
+)
 _LOW = 0xFFFFFFFF
 _NONE = chr(0xFDEE)  # a noncharacter of Unicode
 
@@ -90,7 +87,7 @@ def murmur(op: OpBuilder, words: ir.Value, lengths: ir.Value) -> ir.Value:
 def _bytes(op: OpBuilder, names: ir.Value, characters: str) -> tuple[ir.Value, ir.Value]:
     """The bytes of names in UTF-8, in groups of four [M, B], and how many there are [M]."""
     codes = [b"", *(c.encode() for c in characters)]
-    place = letters(op, names, characters)
+    place = letters.letters(op, names, characters)
     # which has no element for unknown characters
     lengths = op.node("Gather", op.const(np.array([len(code) for code in codes])), place, axis=0, name=GUARD)
 
@@ -153,15 +150,15 @@ def _terms(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> tuple[ir.Value, 
     everything = "".join(c for c in ALPHABET if not (lower and "A" <= c <= "Z"))
     if model.analyzer == "word":
         rule = token_rule(model.token_pattern)
-        inside = by_frequency(c for c in everything if rule.is_inside(c))
+        inside = letters.by_frequency(c for c in everything if rule.is_inside(c))
         tokens = words(op, model, rule, x, [inside])
         return side_by_side(op, joined_terms(op, tokens, low, high, " ")), inside + " " * (high > 1)
     if model.analyzer == "char":
-        tokens = _as_strings(op, characters_of_text(op, model, x, everything), everything)
+        tokens = _as_strings(op, letters.characters_of_text(op, model, x, everything), everything)
         return side_by_side(op, joined_terms(op, tokens, low, high, "")), everything
     if model.analyzer != "char_wb":
         raise UnsupportedOperator(f"{type(model).__name__}: analyzer={model.analyzer!r} has no ONNX form")
-    result, pieces = characters_of_words(op, model, x, everything)
+    result, pieces = letters.characters_of_words(op, model, x, everything)
     terms = joined_terms(op, _as_strings(op, result, everything), low, high, "")
     if low > 3:  # a word that is shorter than the shortest term counts whole
         space = op.const(np.array([" "], object))

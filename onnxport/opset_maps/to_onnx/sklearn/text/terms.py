@@ -201,8 +201,9 @@ def _counted_words(op: OpBuilder, model: BaseEstimator, x: ir.Value) -> list[Arr
     preparation(model)
     rule = token_rule(model.token_pattern)
     lexicon = _Lexicon.of(model, rule)
-    numbers = lexicon.numbers(op, model, rule, x)
-    return [_counted(op, numbers, lexicon.places, len(model.vocabulary_), *model.ngram_range)]
+    return [
+        _counted(op, lexicon.numbers(op, model, rule, x), lexicon.places, len(model.vocabulary_), *model.ngram_range)
+    ]
 
 
 def _numbered(terms: dict[str, int], known: str) -> dict[tuple[Any, ...], int]:

@@ -17,11 +17,12 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import full, take
 from onnxport.opset_maps.to_onnx.sklearn.arrays.iteration import iterate
 from onnxport.opset_maps.to_onnx.sklearn.entries import cases, given, lower
-from onnxport.opset_maps.to_onnx.sklearn.fitted import data, transformer, unfitted
+from onnxport.opset_maps.to_onnx.sklearn.fitted import data, fit, transformer
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, floats, numbers
 
 _SMALL: dict[str, Any] = {"n_components": 6, "max_iter": 5}
 _FEW: dict[str, Any] = {"n_components": 3, "max_iter": 5}
+_THRESHOLD: dict[str, Any] = {"transform_algorithm": "threshold", "transform_alpha": 0.5}
 _LASSO: dict[str, Any] = {"transform_algorithm": "lasso_cd"}
 # An atom twice, its opposite, one of zeros.
 _AWKWARD: dict[str, Any] = {
@@ -31,8 +32,7 @@ _AWKWARD: dict[str, Any] = {
 
 def _coder(**options: object) -> Any:
     atoms = data(4, 7, seed=5)
-    atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
-    return unfitted("SparseCoder", **{"dictionary": atoms, **options}).fit(data())
+    return fit("SparseCoder", data(), **{"dictionary": atoms / np.linalg.norm(atoms, axis=1, keepdims=True), **options})
 
 
 def _atoms(model: BaseEstimator) -> np.ndarray:
@@ -41,10 +41,9 @@ def _atoms(model: BaseEstimator) -> np.ndarray:
 
 @lower(
     "SparseCoder _BaseSparseCoding.transform",
-    built(lambda: _coder(transform_n_nonzero_coefs=3), f64(7, 4)),
-    built(lambda: _coder(transform_n_nonzero_coefs=4, split_sign=True), f64(7, 4)),
-    built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5, positive_code=True), f64(7, 4)),
-    built(lambda: _coder(transform_algorithm="threshold", transform_alpha=0.5), f32(7, 4)),
+    given(_coder, {"transform_n_nonzero_coefs": 3}, {"transform_n_nonzero_coefs": 4, "split_sign": True}),
+    given(_coder, {**_THRESHOLD, "positive_code": True}),
+    given(_coder, _THRESHOLD, rows=f32(7, 4)),
     # scikit-learn's own takes no float32 rows after a fit on float64
     given(_coder, _LASSO, {**_LASSO, **_AWKWARD, "transform_alpha": 0.2}),
     built(lambda: _coder(**_LASSO, **_AWKWARD, positive_code=True, split_sign=True), i64(7, 4)),

@@ -40,9 +40,8 @@ def factorized(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     """The weights W >= 0 for which W components is nearest to the rows."""
     rows = floats(op, x)
     components = model.components_.astype(rows.dtype)
-    if model.solver == "cd":
-        return _coordinate_descent(op, model, rows, components)
-    return _multiplicative_updates(op, model, rows, components)
+    solve = _coordinate_descent if model.solver == "cd" else _multiplicative_updates
+    return solve(op, model, rows, components)
 
 
 def _coordinate_descent(op: OpBuilder, model: BaseEstimator, rows: Array, components: np.ndarray) -> Array:
@@ -132,9 +131,7 @@ def _multiplicative_updates(op: OpBuilder, model: BaseEstimator, rows: Array, co
         return [weights, np.where(checked, now, previous), number], going
 
     first = _divergence(model, rows, start, components)
-    number = rows.const(np.int64(0))
-    result = iterate(op, int(model.max_iter), [start, first, number], [rows, first], step)
-    return result[0]
+    return iterate(op, int(model.max_iter), [start, first, rows.const(np.int64(0))], [rows, first], step)[0]
 
 
 @lower("MiniBatchNMF.transform", built(lambda: transformer("MiniBatchNMF", **{**_SMALL, "tol": 0.05}), _POSITIVE))
