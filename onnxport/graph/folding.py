@@ -110,10 +110,7 @@ _AT_MOST_PRODUCT = frozenset(
 
 
 def elements(node: ir.Node, inputs: Sequence[np.ndarray | None], opset: int) -> int:
-    """At most how many elements a node's outputs have on constant `inputs`, without evaluating it.
-
-    `UNKNOWN` where nothing tells.
-    """
+    """At most how many elements a node's outputs have on constant `inputs`, unevaluated; `UNKNOWN` where nothing tells."""
     sizes = [item.size for item in inputs if item is not None]
     bound = max(4, len(node.outputs)) * prod(max(size, 1) for size in sizes)
     if node.op_type in _AT_MOST_PRODUCT and bound <= MAX_ELEMENTS:

@@ -127,7 +127,7 @@ def _new(target: Path, make: Callable[[Path], int]) -> tuple[int, Path]:
             handle = make(path)
         except FileExistsError:
             continue
-        if _try_lock(handle) and _is_at(handle, path):
+        if _lock(handle) is not False and _is_at(handle, path):
             return handle, path
         os.close(handle)  # another saver took it for a dead one's before it was locked
 
@@ -139,32 +139,24 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _try_lock(handle: int) -> bool:
+def _lock(handle: int) -> bool | None:
+    """Whether the lock of a file or folder is taken now; None where its file system has none."""
     if fcntl is None:
-        return True
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
-        return True
+        return None
     return True
 
 
 def _wait_for_lock(handle: int) -> bool:
-    if fcntl is None:
-        return False
     end = time.monotonic() + _LOCK_PATIENCE
-    while time.monotonic() < end:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.005)
-        except OSError:  # a file system without locks
-            return False
-        else:
-            return True
-    return False
+    while (locked := _lock(handle)) is False and time.monotonic() < end:
+        time.sleep(0.005)
+    return bool(locked)
 
 
 def _named(folder: Path, pattern: str) -> Iterator[Path]:
@@ -191,7 +183,7 @@ def _is_regular(path: Path) -> bool:
 def _remove_dead(path: Path) -> None:
     """Removes a part whose writer no longer holds its lock."""
     with suppress(OSError), opened(path, _SAFE_OPEN) as handle:  # gone, a link, or another user's
-        if not _try_lock(handle):
+        if _lock(handle) is False:
             return
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -360,12 +360,9 @@ def _foldable(operand: Operand) -> bool:
 
 
 def _defaults(schema: OpSchema) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, item in schema.attributes.items():
-        if item.default_value is not None and item.default_value.type:
-            value = onnx.helper.get_attribute_value(item.default_value)
-            result[name] = _text_decoded(value)
-    return result
+    defaults = {name: item.default_value for name, item in schema.attributes.items() if item.default_value is not None}
+    given = {name: onnx.helper.get_attribute_value(value) for name, value in defaults.items() if value.type}
+    return {name: _text_decoded(value) for name, value in given.items()}
 
 
 def _text_decoded(value: object) -> Any:

@@ -93,9 +93,7 @@ class _Check:
             if key in self.functions:
                 raise InvalidModelError(f"the function {function.domain}::{function.name} is defined twice")
             self.functions[key] = function
-        summaries: dict[_Key, _Summary] = {}
-        for key, function in self.functions.items():
-            summaries[key] = self._function(function, opsets)
+        summaries = {key: self._function(function, opsets) for key, function in self.functions.items()}
         own = self._counted(lambda: self._graph(self.proto.graph, _Scope(opsets)))
         self._expansion(summaries, own)
 

@@ -75,10 +75,8 @@ class Runner(ABC):
     # Element types that this side gives need not be the other's (scikit-learn computes in float64 whatever it gets).
     own_dtypes: ClassVar[bool] = False
     tabular: ClassVar[bool] = False  # the inputs are a table of samples
-    # Convolutions and pools of no rows have the shape that those of rows have.
-    windows_without_rows: ClassVar[bool] = True
-    # Fused convolutions and products keep NaN.
-    products_keep_nan: ClassVar[bool] = True
+    windows_without_rows: ClassVar[bool] = True  # convolutions and pools of no rows have the shape of those of rows
+    products_keep_nan: ClassVar[bool] = True  # fused convolutions and products keep NaN
     runtime: str = ""
     graph: ir.Model | None = None  # the model's own ONNX graph, where it is one
     # The runtime that the model is for loads it and runs it on no inputs: another one does, which may take what none should.

@@ -17,8 +17,7 @@ class TracedRunner(Runner):
 
     # TensorFlow 2.21's convolutions of no rows raise an error, or keep the size of the image.
     windows_without_rows: ClassVar[bool] = False
-    # A Relu that is fused with the convolution or product before it may make 0 of NaN.
-    products_keep_nan: ClassVar[bool] = False
+    products_keep_nan: ClassVar[bool] = False  # a Relu fused with the convolution or product before may make 0 of NaN
     _twins: Twins | None = None
 
     @abstractmethod
