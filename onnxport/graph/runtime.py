@@ -26,32 +26,25 @@ from onnxport.graph.runtimes import Runtime
 from onnxport.graph.schema import TENSOR_TYPES
 
 _IN_MEMORY_LIMIT = 64 << 20
+Loadable = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 
 
 class Session:
-    """A model ready to run.
+    """A model, or the path of an ``.onnx`` file, ready to run: by onnxruntime, and where that can't load it by the
+    reference evaluator.
 
-    Args:
-        model: an `onnx_ir.Model`, `onnx.ModelProto` or path of an ``.onnx`` file.
-        threads: intra-op threads; 0 leaves it to the runtime.
-        optimize: let onnxruntime optimise the graph; False runs it node by node as written.
-        runtime: ``"onnxruntime"``, and where that can't load the model ONNX's reference evaluator; ``"reference"``, that alone.
-
-    Attributes:
-        backend: ``"onnxruntime"`` or ``"onnx.reference"``.
-        fallback_reason: why onnxruntime, which was asked for, does not run it; empty where it does or was not asked for.
+    `runtime` ``"reference"`` asks for ONNX's reference evaluator alone; `backend` is ``"onnxruntime"`` or ``"onnx.reference"``,
+    and
+    `fallback_reason` says why onnxruntime, which was asked for, does not run it; empty where it does or was not asked for.
+    `threads`
+    are intra-op threads, 0 leaves them to the runtime; without `optimize` onnxruntime runs the graph node by node as written.
 
     Raises:
         InvalidModelError: neither runtime can load the model.
     """
 
     def __init__(
-        self,
-        model: ir.Model | onnx.ModelProto | str | os.PathLike[str],
-        *,
-        threads: int = 0,
-        optimize: bool = True,
-        runtime: Runtime = "onnxruntime",
+        self, model: Loadable, *, threads: int = 0, optimize: bool = True, runtime: Runtime = "onnxruntime"
     ) -> None:
         self.backend = "onnxruntime"
         self.fallback_reason = ""

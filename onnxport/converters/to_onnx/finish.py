@@ -28,16 +28,11 @@ def finish(
     runtime: Runtime = "onnxruntime",
     notes: list[str] | None = None,
 ) -> ir.Model:
-    """The model that `op` has written, cleaned.
+    """The model that `op`, the main graph's builder, has written, cleaned.
 
-    Args:
-        op: the main graph's builder; its inputs are the graph's inputs.
-        outputs: the results in order.
-        output_names: their exact names, reserved in the naming authority beforehand.
-        name: name of the graph.
-        rewrites: passes that the source needs before the graph is cleaned.
-        runtime: ``"onnxruntime"`` writes what it loads; ``"reference"`` the most direct graph.
-        notes: what was written for the runtime is added here.
+    The `output_names` are exact, reserved in the naming authority beforehand. `rewrites` are passes that the source needs before
+    the graph is cleaned. What is written for the `runtime`, where that is not ``"reference"``, the most direct graph, is added to
+    `notes`.
     """
     graph = op.graph(outputs, name=name, output_names=output_names)
     model = ir.Model(graph, ir_version=_MAX_IR_VERSION, producer_name="onnxport", producer_version=__version__)

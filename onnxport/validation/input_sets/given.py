@@ -22,16 +22,14 @@ Whole = Literal["any", "indices", "given"]
 _BOLDNESS: list[tuple[Floats, Whole]] = [("any", "any"), ("any", "indices"), ("sign", "given"), ("between", "given")]
 
 
+Specs = Sequence[InputSpec]
+
+
 class GivenInputs:
     """The user's inputs in the order of the graph's, and sets made of them."""
 
     def __init__(
-        self,
-        leaves: Sequence[Any],
-        specs: Sequence[InputSpec] | None,
-        graph: ir.Model | None,
-        *,
-        resizable: bool = True,
+        self, leaves: Sequence[Any], specs: Specs | None, graph: ir.Model | None, *, resizable: bool = True
     ) -> None:
         self.leaves = tuple(leaves)
         self._specs = specs if resizable else None
