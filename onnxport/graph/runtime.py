@@ -30,14 +30,13 @@ Loadable = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 
 
 class Session:
-    """A model, or the path of an ``.onnx`` file, ready to run: by onnxruntime, and where that can't load it by the
-    reference evaluator.
+    """A model, or the path of an ``.onnx`` file, ready to run in onnxruntime, or in the reference evaluator where that
+    can't load it.
 
-    `runtime` ``"reference"`` asks for ONNX's reference evaluator alone; `backend` is ``"onnxruntime"`` or ``"onnx.reference"``,
-    and
-    `fallback_reason` says why onnxruntime, which was asked for, does not run it; empty where it does or was not asked for.
-    `threads`
-    are intra-op threads, 0 leaves them to the runtime; without `optimize` onnxruntime runs the graph node by node as written.
+    `runtime` ``"reference"`` is ONNX's reference evaluator alone; `backend` is ``"onnxruntime"`` or ``"onnx.reference"``, and
+    `fallback_reason` why onnxruntime, which was asked for, does not run it: empty where it does or was not asked for.
+    `threads` are intra-op threads, 0 leaves them to the runtime; without `optimize` onnxruntime runs the graph node by node as
+    written.
 
     Raises:
         InvalidModelError: neither runtime can load the model.
