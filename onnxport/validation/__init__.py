@@ -28,9 +28,8 @@ def prove(
 ) -> Report:
     """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
 
-    `live`, the source, an `OnnxModel` where it is ONNX, became `hub`; `result` is that or what was built from it. `binding` has
-    the
-    user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget.
+    `live`, the source, an `OnnxModel` where it is ONNX, became `hub`; `result` is that or what was built from it. `binding`
+    has the user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget.
 
     Raises:
         ValidationError: the result's numbers differ; it carries the report.

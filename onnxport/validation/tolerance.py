@@ -108,10 +108,9 @@ def from_user(rtol: float | None, atol: float | None, source: np.ndarray) -> Bud
 def by_rounding(source: np.ndarray, *, eps: float, length: int = 1, axes: Sequence[int] | None = None) -> Budget:
     """A few units in the last place of each element's scale, more for a long sum: what needs no further run of the source.
 
-    `eps` is that of the declared element type, `length` K, the longest sum that the source is known to have: the rounding error
-    of
-    a sum of K products grows like ``eps * sqrt(K)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section
-    2.6). `axes` as in `local_max`.
+    `eps` is that of the declared element type, `length` K, the longest sum that the source is known to have: the rounding
+    error of a sum of K products grows like ``eps * sqrt(K)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+    ed., section 2.6). `axes` as in `local_max`.
     """
     scale = local_max(_magnitude(source), axes)
     absolute = np.maximum(_units(length, eps) * eps * scale, smallest_normal(source.dtype))
