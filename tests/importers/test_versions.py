@@ -1,7 +1,10 @@
-"""Every version of every ONNX operator is declared by an entry, so that a new ONNX release is noticed."""
+"""Every version of every ONNX operator is declared by an entry, and has no attributes of another version."""
 
 import onnx
+import pytest
 
+import onnxport
+from onnxport.errors import UnsupportedOperator
 from onnxport.opset_maps import maps
 
 # Nothing is ever added here without a reason; what gets an entry is taken out (a test sees to it).
@@ -60,3 +63,20 @@ def test_no_entry_declares_a_version_that_does_not_exist():
         if (domain, name) in known and versions - known[domain, name] - {deprecated.get((domain, name))}
     }
     assert not wrong
+
+
+@pytest.mark.pytorch
+@pytest.mark.parametrize(
+    ("node", "opset"),
+    [
+        ("Clip <min = 0.5> (x)", 17),  # an attribute up to opset 6, an operand from 11 on
+        ("Clip <cap = 0.5> (x)", 6),
+        ("Relu <slope = 2.0> (x)", 14),
+        ("Softmax <axes = [1]> (x)", 13),
+    ],
+)
+def test_an_attribute_of_another_version_is_refused(node, opset):
+    pytest.importorskip("torch", reason="PyTorch is an extra")
+    text = f'<ir_version: 8, opset_import: ["": {opset}]> g (float[2, 3] x) => (float[2, 3] y) {{ y = {node} }}'
+    with pytest.raises(UnsupportedOperator, match="has no attribute"):
+        onnxport.convert(onnx.parser.parse_model(text), to="pytorch")

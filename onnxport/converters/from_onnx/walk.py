@@ -378,6 +378,8 @@ def _accepted(entry: SemanticsEntry, attributes: dict[str, Any], schema: OpSchem
     form = signature(entry.function)
     defaults = _defaults(schema) if schema is not None else {}
     result = {**defaults, **attributes}
+    if schema is not None and (foreign := attributes.keys() - schema.attributes.keys() - {"consumed_inputs"}):
+        raise UnsupportedOperator(f"version {schema.since_version} has no attribute {', '.join(sorted(foreign))}")
     if form.any_attribute:
         return result
     taken = {*form.attributes, "consumed_inputs"}
