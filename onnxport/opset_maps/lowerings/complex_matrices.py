@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import rank, transposed
 from onnxport.opset_maps.lowerings.complex_numbers import conjugate, parts_of
@@ -31,7 +32,13 @@ def _times(size: int | ir.SymbolicDim | None, factor: int) -> int | None:
 
 
 def embedded(op: OpBuilder, z: ir.Value) -> ir.Value:
-    """The real matrices [..., 2m, 2n] of pairs [..., m, n, 2], in double."""
+    """The real matrices [..., 2m, 2n] of pairs [..., m, n, 2], in double.
+
+    Raises:
+        UnsupportedOperator: they have no elements.
+    """
+    if z.shape is not None and 0 in z.shape:
+        raise UnsupportedOperator("complex matrices without elements in a batch of dynamic size")
     z = op.cast(z, ir.DataType.DOUBLE)
     real, imaginary = parts_of(op, z)
     upper = op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(op.Neg(imaginary), op.axes(-1)), axis=-1)

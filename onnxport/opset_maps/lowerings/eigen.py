@@ -75,8 +75,10 @@ def symmetric(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value]:
         matrix, vectors = states
         partners = b.Mod(b.Sub(k, places), n)
         turned = b.Gather(matrix, partners, axis=-1)
-        own = diagonal(b, matrix)
-        cosine, sine = _rotation(b, own, b.Gather(own, partners, axis=-1), diagonal(b, turned), places, partners)
+        own, shared = diagonal(b, matrix), diagonal(b, turned)
+        # From both sides alike, to the last bit: else the two angles of nearly equal eigenvalues differ.
+        shared = b.Mul(b.Add(shared, b.Gather(shared, partners, axis=-1)), 0.5)
+        cosine, sine = _rotation(b, own, b.Gather(own, partners, axis=-1), shared, places, partners)
         matrix = b.Sub(b.Mul(cosine, matrix), b.Mul(sine, turned))
         below = b.Gather(matrix, partners, axis=-2)
         matrix = b.Sub(b.Mul(transposed(b, cosine), matrix), b.Mul(transposed(b, sine), below))

@@ -156,20 +156,26 @@ def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tupl
     return VECTORS, op.cast_like(once(op, eigen.singular_values(op, embedded(op, A))), A), VECTORS
 
 
+def _hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
+    """The real matrix of `z` with a real diagonal, as a Hermitian matrix has it, whatever stands there."""
+    real, imaginary = parts_of(op, z)
+    imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(linear_algebra.identity_like(op, real), real)))
+    return embedded(op, op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1))
+
+
 @aten.lower(
     "aten::linalg_eigh",
     "aten::_linalg_eigh",
     accepts_complex=True,
-    cases=[complex_case(lambda a: torch.linalg.eigvalsh(a @ a.mH), (2, 3, 3), min_opset=14)],
+    cases=[
+        complex_case(lambda a: torch.linalg.eigvalsh(a @ a.mH), (2, 3, 3), min_opset=14),
+        complex_case(lambda a: torch.linalg.eigvalsh(a, UPLO="U"), (2, 8, 8), min_opset=14),
+    ],
     min_opset=14,
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Every second eigenvalue of the real matrix, which the given triangle makes."""
-    real, imaginary = parts_of(op, A)
-    # The diagonal of a Hermitian matrix is real, whatever stands there.
-    imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(linear_algebra.identity_like(op, real), real)))
-    pair = op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1)
-    values, _ = symmetric_of(op, embedded(op, pair), UPLO.upper() == "U")
+    values, _ = symmetric_of(op, _hermitian(op, A), UPLO.upper() == "U")
     return op.cast_like(once(op, values), A), VECTORS
 
 
@@ -181,7 +187,7 @@ def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) ->
         complex_case(torch.linalg.pinv, (2, 4, 3)),
         complex_case(lambda a: torch.linalg.pinv(torch.cat([a, a * 2], -1)), (4, 2)),
         complex_case(lambda a: torch.pinverse(a), (3, 4)),
-        complex_case(lambda a: torch.linalg.pinv(a @ a.mH, hermitian=True), (3, 3), min_opset=14),
+        complex_case(lambda a: torch.linalg.pinv(a, hermitian=True), (3, 3), min_opset=14),
     ],
 )
 def pinv(
@@ -196,7 +202,7 @@ def pinv(
     """The pseudo-inverse of the real matrix."""
     if rcond is None and op.name.startswith("aten::pinverse"):
         rcond = 1e-15
-    wide = op.cast_like(embedded(op, x), x)  # its type tells the default tolerance
+    wide = op.cast_like((_hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
     rtol = rtol if rcond is None else rcond
     result = pseudo_inverse(op, wide, rtol, hermitian, atol, max(static_sizes(wide)) // 2)
     return _like(op, result, x)
