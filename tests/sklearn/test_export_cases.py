@@ -18,7 +18,7 @@ from onnxport.validation.runners.sklearn_outputs import call  # noqa: E402
 OPSETS = (13, 17, 21, 26)
 ROWS = [
     pytest.param(entry.name, entry.name.rpartition(".")[2], case, id=f"{entry.name}-{index}")
-    for entry in {entry.function: entry for entry in table}.values()
+    for entry in {(entry.function, id(entry.cases)): entry for entry in table}.values()
     for index, case in enumerate(entry.cases)
 ]
 
