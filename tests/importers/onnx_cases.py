@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper
 
 INT64, FLOAT, DOUBLE, STRING, BOOL = (
@@ -111,3 +112,17 @@ def assert_same(found: Any, wanted: Sequence[np.ndarray], rtol: float = 2e-5, at
             np.testing.assert_allclose(array, truth, rtol=rtol, atol=atol)
         else:
             np.testing.assert_array_equal(array, truth)
+
+
+def tested_in_tensorflow(rows: Sequence[Any], ids: Sequence[str], share: float) -> Callable[[Node], None]:
+    """A test that imports nodes to TensorFlow and compares their results with the truth."""
+
+    @pytest.mark.sampled(share)
+    @pytest.mark.tensorflow
+    @pytest.mark.parametrize("item", rows, ids=ids)
+    def test(item: Node) -> None:
+        from onnxport.converters.from_onnx.tensorflow import build
+
+        assert_same(build(item.ir())(*item.arrays()), item.truth())
+
+    return test

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.importers.onnx_cases import FLOAT, Node, assert_same
+from tests.importers.onnx_cases import FLOAT, Node, assert_same, tested_in_tensorflow
 
 R = np.random.default_rng(3)
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -95,13 +95,7 @@ def batch_first(item: Node) -> tuple[Node, list[np.ndarray]]:
     return turned, [np.transpose(y, (2, 0, 1, 3)), *(swap(last) for last in lasts)]
 
 
-@pytest.mark.sampled(0.3)
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("item", ROWS, ids=IDS)
-def test_tensorflow(item: Node) -> None:
-    from onnxport.converters.from_onnx.tensorflow import build
-
-    assert_same(build(item.ir())(*item.arrays()), item.truth())
+test_tensorflow = tested_in_tensorflow(ROWS, IDS, share=0.3)
 
 
 @pytest.mark.tensorflow

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.importers.onnx_cases import BOOL, FLOAT, INT64, STRING, Node, assert_same
+from tests.importers.onnx_cases import BOOL, FLOAT, INT64, STRING, Node, assert_same, tested_in_tensorflow
 
 
 def strings(*items: str) -> np.ndarray:
@@ -98,13 +98,7 @@ ROWS = [
 IDS = [f"{i}-{item.op}" for i, item in enumerate(ROWS)]
 
 
-@pytest.mark.sampled(0.15)
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("item", ROWS, ids=IDS)
-def test_tensorflow(item: Node) -> None:
-    from onnxport.converters.from_onnx.tensorflow import build
-
-    assert_same(build(item.ir())(*item.arrays()), item.truth())
+test_tensorflow = tested_in_tensorflow(ROWS, IDS, share=0.15)
 
 
 @pytest.mark.pytorch

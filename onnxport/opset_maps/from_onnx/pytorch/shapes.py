@@ -88,11 +88,8 @@ class TorchShapeFamily(TorchTensorFamily):
 
     def mean(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         axes = self._axes(x, axis)
-        if not axes:
-            return x
-        if self.dtype(x).is_floating_point():
-            return self.call(torch.mean, x, axes, keepdims)
-        return self.call(functions.reduce_mean, x, axes, keepdims)
+        own = torch.mean if self.dtype(x).is_floating_point() else functions.reduce_mean
+        return self.call(own, x, axes, keepdims) if axes else x
 
     def max(self, x: TorchTensor, axis: Axes = None, keepdims: bool = False) -> TorchTensor:
         return self._extreme(functions.reduce_max, torch.amax, x, axis, keepdims)

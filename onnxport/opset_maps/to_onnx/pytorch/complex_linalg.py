@@ -14,7 +14,13 @@ from onnxport.opset_maps.lowerings.complex_numbers import parts_of
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.pytorch.complex import complex_case
-from onnxport.opset_maps.to_onnx.pytorch.decompositions import VECTORS, pseudo_inverse, static_sizes, symmetric_of
+from onnxport.opset_maps.to_onnx.pytorch.decompositions import (
+    VECTORS,
+    Bound,
+    pseudo_inverse,
+    static_sizes,
+    symmetric_of,
+)
 from onnxport.opset_maps.to_onnx.pytorch.linalg import info_of, is_vector, solved
 
 _FACTORS = Undefined("LU factors of complex matrices")
@@ -180,8 +186,7 @@ def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) ->
 
 
 @aten.lower(
-    "aten::linalg_pinv",
-    "aten::pinverse",
+    "aten::linalg_pinv aten::pinverse",
     accepts_complex=True,
     cases=[
         complex_case(torch.linalg.pinv, (2, 4, 3)),
@@ -191,13 +196,7 @@ def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) ->
     ],
 )
 def pinv(
-    op: OpBuilder,
-    x: ir.Value,
-    rcond: float | ir.Value | None = None,
-    hermitian: bool = False,
-    *,
-    atol: float | ir.Value | None = None,
-    rtol: float | ir.Value | None = None,
+    op: OpBuilder, x: ir.Value, rcond: Bound = None, hermitian: bool = False, *, atol: Bound = None, rtol: Bound = None
 ) -> ir.Value:
     """The pseudo-inverse of the real matrix."""
     if rcond is None and op.name.startswith("aten::pinverse"):

@@ -61,8 +61,7 @@ def zeros(op: OpBuilder, size: Extent, *_: object, **__: object) -> ir.Value:
 
 
 @aten.lower(
-    "aten::ones",
-    "aten::ones_like",
+    "aten::ones aten::ones_like",
     cases=[
         case(lambda x: torch.ones(x.shape[0], 3) + x, f32(2, 3), dynamic=True),
         case(torch.ones_like, f32(2, 3), dynamic=True),

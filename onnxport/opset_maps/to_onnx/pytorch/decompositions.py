@@ -16,6 +16,7 @@ from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.pytorch.linalg import Values, identities, of_nothing, positive
 
 _DOUBLE = ir.DataType.DOUBLE
+Bound = float | ir.Value | None  # a tolerance, as torch takes it
 VECTORS = Undefined(
     "the signs of eigenvectors and singular vectors are LAPACK's choice; their values convert, and so does pinv"
 )
@@ -139,9 +140,7 @@ def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) ->
     return op.cast_like(symmetric_of(op, A, UPLO.upper() == "U")[0], A), VECTORS
 
 
-def _tolerance(
-    op: OpBuilder, largest: ir.Value, atol: float | ir.Value | None, rtol: float | ir.Value | None, default: float
-) -> ir.Value:
+def _tolerance(op: OpBuilder, largest: ir.Value, atol: Bound, rtol: Bound, default: float) -> ir.Value:
     """The greatest singular value [..., 1] that counts as zero: torch's rule for tolerances that are not given."""
 
     def wide(item: float | ir.Value) -> ir.Value:
@@ -169,13 +168,7 @@ def _tolerance(
     ],
 )
 def pinv(
-    op: OpBuilder,
-    x: ir.Value,
-    rcond: float | ir.Value | None = None,
-    hermitian: bool = False,
-    *,
-    atol: float | ir.Value | None = None,
-    rtol: float | ir.Value | None = None,
+    op: OpBuilder, x: ir.Value, rcond: Bound = None, hermitian: bool = False, *, atol: Bound = None, rtol: Bound = None
 ) -> ir.Value:
     """V S^-1 U', without the singular values that count as zero."""
     return op.cast_like(
@@ -186,9 +179,9 @@ def pinv(
 def pseudo_inverse(
     op: OpBuilder,
     x: ir.Value,
-    rtol: float | ir.Value | None,
+    rtol: Bound,
     hermitian: bool,
-    atol: float | ir.Value | None,
+    atol: Bound,
     longest: int,
 ) -> ir.Value:
     """The pseudo-inverse in double; `longest` is the side of the matrix that torch's default tolerance counts."""

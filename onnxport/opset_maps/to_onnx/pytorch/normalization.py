@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -65,19 +66,10 @@ def batch_norm(
         case(lambda x, w: torch.native_batch_norm(x, w, w, None, None, True, 0.1, 1e-3), f32(4, 3, 5), f32(3)),
     ],
 )
-def native_batch_norm(
-    op: OpBuilder,
-    x: ir.Value,
-    weight: ir.Value | None,
-    bias: ir.Value | None,
-    running_mean: ir.Value | None,
-    running_var: ir.Value | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[ir.Value, ...]:
+def native_batch_norm(op: OpBuilder, x: ir.Value, *options: Any) -> tuple[ir.Value, ...]:
     """BatchNormalization; in training also the batch's mean and the reciprocal of its deviation."""
-    result = batch_norm(op, x, weight, bias, running_mean, running_var, training, momentum, eps)
+    result = batch_norm(op, x, *options)
+    training, eps = options[4], options[6]
     if not training:
         empty = op.const(np.zeros(0), x.dtype)
         return result, empty, empty
