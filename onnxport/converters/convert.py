@@ -83,7 +83,7 @@ def convert(
             ``{"raw_scores": True}``, ``{"zipmap": True}`` (or ``"columns"``), and for a step of a pipeline, by its path,
             ``{"scale": {"output": True}}``: what it gives, as an output too.
         optimize: ``"inference"`` bakes batch norms and transposes into the weights; by default weights stay what they are.
-        runtime: ``"onnxruntime"`` writes what its versions from 1.21 on load and run, by composition or casts, which the
+        runtime: ``"onnxruntime"`` writes what its versions from 1.24 on load and run, by composition or casts, which the
             report's notes name; ``"reference"`` the most direct standard graph, run by ONNX's reference evaluator.
         allow_pickle: allow `model` to be a pickle file or to hold pickled parts, which run code when they are loaded.
         allow_code: allow a file to run code of its own: operators that read or write files, functions by name, shared objects.

@@ -5,7 +5,7 @@
 
 Each case is converted, saved, opened from its file by onnxruntime with its default optimisations, run, and compared with its
 source. ``--oldest FOLDER`` runs the files in a second onnxruntime too, the oldest one that is supported, installed there with
-``pip install --target FOLDER --no-deps onnxruntime==1.21.1``; it loads opsets up to 21.
+``pip install --target FOLDER --no-deps onnxruntime==1.24.4``, at opsets up to 21.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from onnxport.validation.numerics import of_model
 
 OPSETS = (13, 17, 21, 23, 26)
 FRAMEWORKS = ("pytorch", "tensorflow", "keras", "sklearn", "demo")
-# The newest opset that the oldest supported onnxruntime loads.
-OLDEST, OLDEST_OPSET = "1.21", 21
+# The oldest supported onnxruntime, and the newest opset that it is tried at.
+OLDEST, OLDEST_OPSET = "1.24", 21
 VERDICTS = ("right", "random", "refused", "not loaded", "wrong", "error")
 
 
@@ -345,7 +345,7 @@ def report(outcomes: Sequence[Outcome]) -> str:
         "onnxruntime with its default optimisations, run and compared with the source. *right*: loads and gives the source's",
         "numbers; *random*: loads and runs, its numbers are drawn; *refused*: the conversion names what the opset lacks.",
         "",
-        "onnxruntime 1.21, the oldest that is supported, loads opsets up to 21.",
+        "onnxruntime 1.24, the oldest that is supported, is tried at opsets up to 21.",
         "",
         "| onnxruntime | source | opset | right | random | refused | not loaded | wrong | error |",
         "|-|-|-|-|-|-|-|-|-|",
