@@ -114,7 +114,7 @@ def assert_same(found: Any, wanted: Sequence[np.ndarray], rtol: float = 2e-5, at
             np.testing.assert_array_equal(array, truth)
 
 
-def tested_in_tensorflow(rows: Sequence[Any], ids: Sequence[str], share: float) -> Callable[[Node], None]:
+def imported_to_tensorflow(rows: Sequence[Any], ids: Sequence[str], share: float) -> Callable[[Node], None]:
     """A test that imports nodes to TensorFlow and compares their results with the truth."""
 
     @pytest.mark.sampled(share)

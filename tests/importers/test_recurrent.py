@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.importers.onnx_cases import FLOAT, Node, assert_same, tested_in_tensorflow
+from tests.importers.onnx_cases import FLOAT, Node, assert_same, imported_to_tensorflow
 
 R = np.random.default_rng(3)
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -95,7 +95,7 @@ def batch_first(item: Node) -> tuple[Node, list[np.ndarray]]:
     return turned, [np.transpose(y, (2, 0, 1, 3)), *(swap(last) for last in lasts)]
 
 
-test_tensorflow = tested_in_tensorflow(ROWS, IDS, share=0.3)
+test_tensorflow = imported_to_tensorflow(ROWS, IDS, share=0.3)
 
 
 @pytest.mark.tensorflow

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.importers.onnx_cases import BOOL, FLOAT, INT64, STRING, Node, assert_same, tested_in_tensorflow
+from tests.importers.onnx_cases import BOOL, FLOAT, INT64, STRING, Node, assert_same, imported_to_tensorflow
 
 
 def strings(*items: str) -> np.ndarray:
@@ -98,7 +98,7 @@ ROWS = [
 IDS = [f"{i}-{item.op}" for i, item in enumerate(ROWS)]
 
 
-test_tensorflow = tested_in_tensorflow(ROWS, IDS, share=0.15)
+test_tensorflow = imported_to_tensorflow(ROWS, IDS, share=0.15)
 
 
 @pytest.mark.pytorch
