@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import rank, transposed
-from onnxport.opset_maps.lowerings.complex_numbers import conjugate, parts_of
+from onnxport.opset_maps.lowerings.complex_numbers import conjugate, joined, parts_of
 
 _END = 2**31
 
@@ -41,7 +41,7 @@ def embedded(op: OpBuilder, z: ir.Value) -> ir.Value:
         raise UnsupportedOperator("complex matrices without elements in a batch of dynamic size")
     z = op.cast(z, ir.DataType.DOUBLE)
     real, imaginary = parts_of(op, z)
-    upper = op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(op.Neg(imaginary), op.axes(-1)), axis=-1)
+    upper = joined(op, real, op.Neg(imaginary))
     # The second row of a block is [b, a]: the pair the other way round.
     turned = op.Gather(z, [1, 0], axis=-1)
     blocks = op.Concat(op.Unsqueeze(upper, op.axes(-3)), op.Unsqueeze(turned, op.axes(-3)), axis=-3)

@@ -10,7 +10,7 @@ from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
 from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, once
-from onnxport.opset_maps.lowerings.complex_numbers import parts_of
+from onnxport.opset_maps.lowerings.complex_numbers import joined, parts_of
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.pytorch.complex import complex_case
@@ -94,7 +94,7 @@ def solve_triangular(
         one = op.cast_like(linear_algebra.identity_like(op, real), real)
         rest = op.Sub(1.0, one)
         real, imaginary = op.Add(op.Mul(real, rest), one), op.Mul(imaginary, rest)
-    pair = op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1)
+    pair = joined(op, real, imaginary)
     return _like(op, solved(op, embedded(op, pair), embedded(op, B), left=left), x)
 
 
@@ -166,7 +166,7 @@ def _hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
     """The real matrix of `z` with a real diagonal, as a Hermitian matrix has it, whatever stands there."""
     real, imaginary = parts_of(op, z)
     imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(linear_algebra.identity_like(op, real), real)))
-    return embedded(op, op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1))
+    return embedded(op, joined(op, real, imaginary))
 
 
 @aten.lower(
