@@ -28,6 +28,7 @@ from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import recorded, recorded_inputs
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
+from onnxport.tracing.pytorch_values import asks_values, failed_on_values, without_values
 from onnxport.tracing.streams import kept_back
 from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.pytorch_archive import check_archive
@@ -179,20 +180,20 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
         torch.no_grad(),
         _no_fastpath(),
         _quiet(),
-        kept_back("stdout"),
-        kept_back("stderr"),  # torch prints the whole graph of a failed attempt
         warnings.catch_warnings(record=True) as caught,
-        ExitStack() as modes,
     ):
-        for mode in [] if strict else _modes(call.module):  # Dynamo has no part in function modes
-            modes.enter_context(mode)
         warnings.simplefilter("always")
-        program = None
-        shell = shell_of(call.module) if apart_from_user else None
-        if shell is not None:
-            program = torch.export.export(shell, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
-        if program is None or reaches_past(program, call.module):
-            program = torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+        modes = [] if strict else _modes(call.module)  # Dynamo has no part in function modes
+        try:
+            program = _program(call, shapes, strict, apart_from_user, modes)
+            asks = not strict and asks_values(program)
+        except Exception as error:  # whatever the user's code or torch raises while tracing
+            asks = not strict and failed_on_values(error)
+            if not asks:
+                raise
+        if asks:
+            caught.clear()
+            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()])
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
@@ -203,8 +204,23 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
     return program, tuple(dict.fromkeys(notes))
 
 
+def _program(
+    call: Call, shapes: object, strict: bool, apart_from_user: bool, modes: Sequence[TorchFunctionMode]
+) -> ExportedProgram:
+    # torch prints the whole graph of a failed attempt.
+    with kept_back("stdout"), kept_back("stderr"), ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(mode)
+        shell = shell_of(call.module) if apart_from_user else None
+        if shell is not None:
+            program = torch.export.export(shell, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+            if not reaches_past(program, call.module):
+                return program
+        return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+
+
 def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:
-    """What stands in for layers that torch can't trace with dynamic sizes or at all."""
+    """What stands in for functions and layers that torch can't trace with dynamic sizes or at all."""
     modules = list(module.modules())
     modes: list[TorchFunctionMode] = []
     if any(is_recurrent(item) for item in modules):

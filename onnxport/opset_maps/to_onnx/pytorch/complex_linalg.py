@@ -203,5 +203,5 @@ def pinv(
         rcond = 1e-15
     wide = op.cast_like((_hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
     rtol = rtol if rcond is None else rcond
-    result = pseudo_inverse(op, wide, rtol, hermitian, atol, max(static_sizes(wide)) // 2)
+    result, *_ = pseudo_inverse(op, wide, rtol, hermitian, atol, max(static_sizes(wide)) // 2)
     return _like(op, result, x)

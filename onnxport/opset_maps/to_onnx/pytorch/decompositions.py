@@ -10,6 +10,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
+from onnxport.opset_maps.lowerings.axes import rank as rank_of
 from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
@@ -171,20 +172,17 @@ def pinv(
     op: OpBuilder, x: ir.Value, rcond: Bound = None, hermitian: bool = False, *, atol: Bound = None, rtol: Bound = None
 ) -> ir.Value:
     """V S^-1 U', without the singular values that count as zero."""
-    return op.cast_like(
-        pseudo_inverse(op, x, rtol if rcond is None else rcond, hermitian, atol, max(static_sizes(x))), x
-    )
+    bound = rtol if rcond is None else rcond
+    return op.cast_like(pseudo_inverse(op, x, bound, hermitian, atol, max(static_sizes(x)))[0], x)
 
 
 def pseudo_inverse(
-    op: OpBuilder,
-    x: ir.Value,
-    rtol: Bound,
-    hermitian: bool,
-    atol: Bound,
-    longest: int,
-) -> ir.Value:
-    """The pseudo-inverse in double; `longest` is the side of the matrix that torch's default tolerance counts."""
+    op: OpBuilder, x: ir.Value, rtol: Bound, hermitian: bool, atol: Bound, longest: int
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The pseudo-inverse in double, the singular values, and which of them count.
+
+    `longest` is the side of the matrix that torch's default tolerance counts.
+    """
     if hermitian:
         s, v = symmetric_of(op, x, upper=False)
         u = v
@@ -197,7 +195,59 @@ def pseudo_inverse(
     default = float(np.finfo((x.dtype or ir.DataType.FLOAT).numpy()).eps) * longest
     counts = op.Greater(lengths, _tolerance(op, largest, atol, rtol, default))
     inverse = op.Where(counts, op.Div(1.0, op.Where(counts, s, op.const(1.0, _DOUBLE))), op.const(0.0, _DOUBLE))
-    return op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u))
+    return op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u)), s, counts
+
+
+@aten.lower(
+    "aten::linalg_lstsq",
+    cases=[
+        case(torch.linalg.lstsq, f32(4, 3), f32(4, 2)),
+        case(torch.linalg.lstsq, f32(2, 3, 4), f32(2, 3)),
+        # Not by "gelsy": on dependent columns PyTorch's own answer differs from call to call (LAPACK's pivots are not set).
+        case(lambda a, b: torch.linalg.lstsq(torch.cat([a, a], 1), b, driver="gelsd"), f32(5, 2), f32(5, 2)),
+        case(lambda a, b: torch.linalg.lstsq(a, b, driver="gels"), f32(2, 4, 3), f32(2, 4, 2)),
+        case(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd"), f32(4, 3), f32(4, 2)),
+        case(lambda a, b: torch.linalg.lstsq(a, b, rcond=0.4, driver="gelss")[::2], f32(2, 4, 4), f32(2, 4, 2)),
+    ],
+)
+def lstsq(
+    op: OpBuilder, x: ir.Value, b: ir.Value, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[ir.Value, ir.Value | Undefined, ir.Value, ir.Value]:
+    """The pseudo-inverse times b, which is the least-squares solution of the smallest norm."""
+    rows, columns = static_sizes(x)
+    matrix = op.cast(b, _DOUBLE)
+    is_vector = rank_of(b) < rank_of(x)
+    matrix = op.Unsqueeze(matrix, op.axes(-1)) if is_vector else matrix
+    inverse, s, counts = pseudo_inverse(op, x, rcond, False, None, max(rows, columns))
+    solution = op.MatMul(inverse, matrix)
+    empty = op.const(np.zeros(0, np.float32), x.dtype)
+    rank = op.reduce("ReduceSum", op.cast(counts, ir.DataType.INT64), [-1], keepdims=False)
+    residuals: ir.Value | Undefined = empty
+    if rows > columns and driver not in (None, "gelsy"):
+        residuals = _residuals(op, x, matrix, solution, rank if driver != "gels" else None)
+    solution = op.Squeeze(solution, op.axes(-1)) if is_vector else solution
+    return (
+        op.cast_like(solution, x),
+        residuals,
+        op.const(np.zeros(0, np.int64)) if driver == "gels" else rank,
+        op.cast_like(s, x) if driver in ("gelss", "gelsd") else empty,
+    )
+
+
+def _residuals(
+    op: OpBuilder, x: ir.Value, b: ir.Value, solution: ir.Value, rank: ir.Value | None
+) -> ir.Value | Undefined:
+    """The squared length of each column that is left; with a `rank`, none at all where that is below the columns' number."""
+    rest = op.Sub(b, op.MatMul(op.cast(x, _DOUBLE), solution))
+    squares = op.cast_like(op.reduce("ReduceSum", op.Mul(rest, rest), [-2], keepdims=False), x)
+    if rank is None:
+        return squares
+    if rank.shape is None or len(rank.shape):
+        return Undefined(
+            "the residuals of several matrices are of another rank where one matrix has linearly dependent columns"
+        )
+    full = op.cast(op.Equal(rank, op.Squeeze(op.dim(x, -1), op.axes(0))), ir.DataType.INT64)
+    return op.Slice(squares, [0], op.Mul(op.dim(squares, 0), full), [0])
 
 
 @aten.lower(

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
+import torch
 import torch.nn.functional as F
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings.axes import rank
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.resize import resized
 from onnxport.opset_maps.maps import aten
 
@@ -113,7 +115,9 @@ _SMOOTH = [
 _ANTIALIASED = [
     case(lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), f32(2, 3, 8, 9), min_opset=18),
     case(lambda x: F.interpolate(x, size=(5, 12), mode="bicubic", antialias=True), f32(2, 3, 8, 9), min_opset=18),
-]
+    case(lambda x: F.interpolate(x, size=(5, 12), mode="bilinear", align_corners=True, antialias=True),
+         f32(2, 3, 8, 9), min_opset=18),
+]  # fmt: skip
 
 
 @aten.lower(*_both_forms("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), cases=_ANTIALIASED, min_opset=18)
@@ -126,8 +130,9 @@ def smooth(
 ) -> ir.Value:
     """Resize, linear or cubic by the operator's name; with "_aa" (opset 18) low frequencies only, as Pillow filters them."""
     cubic, antialias = "bicubic" in op.name, "_aa" in op.name
-    if antialias and align_corners:
-        raise UnsupportedOperator("antialias with aligned corners: onnxruntime's filter differs from PyTorch's")
+    by_factors = output_size is not None and any(_factors(scales) or ())
+    if antialias and (align_corners or by_factors or x.dtype == ir.DataType.DOUBLE):
+        return _filtered(op, x, align_corners, _factors(scales) or (None, None))
     attributes: dict[str, object] = {
         "mode": "cubic" if cubic else "linear",
         "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
@@ -137,3 +142,20 @@ def smooth(
     if antialias:
         attributes.update(antialias=1, exclude_outside=1)
     return _resized(op, x, output_size, _factors(scales), **attributes)
+
+
+def _filtered(op: OpBuilder, x: ir.Value, align_corners: bool, scales: Sequence[float | None]) -> ir.Value:
+    """Products with torch's weights for each axis, where onnxruntime filters otherwise."""
+    sizes = [item for shape in (x.shape, op.result.shape) for item in list(shape or ())[2:] if isinstance(item, int)]
+    if len(sizes) != 4 or not is_floating(x):
+        raise UnsupportedOperator("antialiasing by given factors or with aligned corners needs floats of a static size")
+    operator = getattr(torch.ops.aten, op.name.removeprefix("aten::").partition(".")[0]).default
+
+    def weights(size: int, wanted: int, scale: float | None) -> ir.Value:
+        units = torch.eye(size, dtype=torch.float64).reshape(1, size, size, 1).expand(-1, -1, -1, 2)
+        result = operator(units.contiguous(), [wanted, 2], align_corners, scale, None)
+        return op.const(result[0, :, :, 0].numpy(), x.dtype)
+
+    height, width, wanted_height, wanted_width = sizes
+    rows = op.MatMul(op.Transpose(weights(height, wanted_height, scales[0]), perm=[1, 0]), x)
+    return op.MatMul(rows, weights(width, wanted_width, scales[1]))

@@ -20,6 +20,8 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.indexing import END, diagonal_positions, index, index_put, number_like, slice_
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 
+HANN = torch.hann_window(8)
+
 
 def scattered(
     op: OpBuilder, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: Reduction | None = None
@@ -133,6 +135,32 @@ def _neutral(op: OpBuilder, reduce: str, x: ir.Value) -> ir.Value:
         return number_like(op, float("-inf") if reduce == "amax" else float("inf"), x)
     limits = np.iinfo(x.dtype.numpy())
     return number_like(op, int(limits.min if reduce == "amax" else limits.max), x)
+
+
+@aten.lower(
+    "aten::unfold_backward",
+    cases=[
+        case(lambda x: torch.ops.aten.unfold_backward(x, [2, 9, 3], 1, 4, 2), f32(2, 3, 3, 4)),
+        case(lambda x: torch.istft(torch.stft(x, 8, window=HANN, return_complex=True), 8, window=HANN), f32(2, 40)),
+    ],
+    min_opset=16,
+)
+def unfold_backward(
+    op: OpBuilder, grad_in: ir.Value, input_sizes: Sequence[int | ir.Value], dim: int, size: int, step: int
+) -> ir.Value:
+    """The windows added up where they came from."""
+    count = len(input_sizes)
+    axis = dim % count
+    others = [i for i in range(count) if i != axis]
+    windows = permuted(op, grad_in, [*others, axis, count])
+    starts = op.Mul(op.Range(0, axis_size(op, grad_in, axis), 1), step)
+    places = op.Reshape(op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(size)), [-1])
+    flat = op.Reshape(windows, [*[0] * len(others), -1])
+    sizes = [input_sizes[i] for i in others]
+    flat = op.Expand(flat, op.shape_vector([*sizes, op.dim(flat, -1)]))  # torch.istft gives one window for all signals
+    empty = op.Expand(op.const(0, grad_in.dtype), op.shape_vector([*sizes, input_sizes[axis]]))
+    total = scatter_elements(op, empty, op.Expand(places, op.shape(flat)), flat, -1, "add")
+    return permuted(op, total, [*range(axis), count - 1, *range(axis, count - 1)])
 
 
 @aten.lower(

@@ -7,13 +7,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.axes import size as axis_size
 from onnxport.opset_maps.lowerings.dtypes import Operand
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import aten
 
 
@@ -30,6 +32,22 @@ def sym_size(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value | int:
 def sym_numel(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The number of elements."""
     return op.Size(x)
+
+
+@aten.lower(
+    "aten::item aten::_local_scalar_dense",
+    cases=[
+        case(lambda x: x.sum().item(), f32(3)),
+        case(lambda x, k: (x * k.item(), x[0].item() + x), f32(3), i64()),
+        case(lambda x: x.all().item(), boolean(1)),
+    ],
+)
+def item(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The number as Python has it: its floats are double."""
+    kind = (
+        ir.DataType.BOOL if x.dtype == ir.DataType.BOOL else ir.DataType.DOUBLE if is_floating(x) else ir.DataType.INT64
+    )
+    return op.cast(op.Reshape(x, op.const(np.zeros(0, np.int64))), kind)
 
 
 def _float(op: OpBuilder, item: ir.Value) -> ir.Value:
@@ -140,3 +158,11 @@ def sym_sum(op: OpBuilder, items: list[Operand]) -> Any:
     for item in items:
         total = total + item if _plain(total, item) else op.Add(*_same(op, total, item))
     return total
+
+
+@aten.lower("torch::sym_ite", cases=[case(lambda x: x.any().item(), boolean(1))])
+def sym_ite(op: OpBuilder, condition: Operand, a: Operand, b: Operand) -> Any:
+    """One number or the other."""
+    if _plain(condition):
+        return a if condition else b
+    return op.Where(condition, *_same(op, a, b))

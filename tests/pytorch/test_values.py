@@ -1,0 +1,85 @@
+"""Functions that ask a tensor for its value: traced in their form that asks none, equal to torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+import torch.nn.functional as F  # noqa: E402
+
+from onnxport.errors import TracingError  # noqa: E402
+from tests.pytorch.exporting import exported, run_both  # noqa: E402
+
+pytestmark = pytest.mark.pytorch
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator)
+
+
+X, WEIGHTS, COUNTS = numbers(4, 6), numbers(6).abs(), torch.tensor([1, 2, 0, 1, 3, 1])
+
+ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
+    ("equal", torch.equal, (X, X.clone())),
+    ("equal of another shape", lambda x, y: (torch.equal(x, y), x + 1), (X, X[:2].clone())),
+    ("equal with NaN", lambda x, y: x.equal(y), (X / 0 * 0, X / 0 * 0)),
+    ("allclose", lambda x, y: torch.allclose(x, y, rtol=0.1), (X, X * 1.05)),
+    ("allclose with NaN", lambda x, y: x.allclose(y, equal_nan=True), (X / 0 * 0, X / 0 * 0)),
+    ("cov", torch.cov, (X,)),
+    ("cov of a vector", torch.cov, (X[0].clone(),)),
+    ("cov, weighted", lambda x, w, c: torch.cov(x, correction=2, fweights=c, aweights=w), (X, WEIGHTS, COUNTS)),
+    ("corrcoef", torch.corrcoef, (X,)),
+    ("combinations", lambda x: torch.combinations(x, 3), (X[0].clone(),)),
+    ("combinations, none", lambda x: torch.combinations(x, 4), (X[0, :2].clone(),)),
+    ("combinations, repeated", lambda x: torch.combinations(x, with_replacement=True), (X[0].clone(),)),
+    ("gaussian_nll_loss", lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=True), (X, X + 1, X.abs())),
+    ("its class", torch.nn.GaussianNLLLoss(reduction="none"), (X, X + 1, X[:, 0].abs())),
+    ("narrow", lambda x, k: x.narrow(1, k, 2), (X, torch.tensor(-5))),
+    ("narrow, written to", lambda x, k: (x.clone().narrow(0, k, 2).zero_() + 1, x), (X, torch.tensor(1))),
+    ("tensor_split", lambda x, k: x.tensor_split(k, 1), (X, torch.tensor([1, 1, 4]))),
+    ("tensor_split, beyond", lambda x, k: torch.tensor_split(x, k, dim=1), (X, torch.tensor([4, 2, 9, -1]))),
+    ("item", lambda x: x * x.max().item(), (X,)),
+]
+
+
+@pytest.mark.parametrize("function, inputs", [pytest.param(*row[1:], id=row[0]) for row in ROWS])
+def test_is_torchs_own(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
+    model = exported(function, *inputs)
+    run_both(model, function, *inputs)
+
+
+def test_the_forms_follow_the_values() -> None:
+    """The graph computes the answer: other inputs give another."""
+    model = exported(lambda x, y: torch.allclose(x, y), X, X.clone())
+    assert model(X.numpy(), X.numpy())
+    assert not model(X.numpy(), X.numpy() + 1)
+    split = exported(lambda x, k: x.tensor_split(k, 1), X, torch.tensor([1, 4]))
+    parts = split(X.numpy(), np.array([2, 3]))
+    assert [part.shape[1] for part in parts] == [2, 1, 3]
+
+
+def test_a_covariance_without_degrees_of_freedom() -> None:
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        run_both(exported(lambda x: x.cov(correction=7), X), lambda x: x.cov(correction=7), X)
+
+
+def test_a_condition_on_the_answer_is_refused() -> None:
+    def branches(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x if torch.allclose(x, y) else y
+
+    with pytest.raises(TracingError, match=r"torch\.cond"):
+        exported(branches, X, X + 1)
+
+
+@pytest.mark.skipif(not hasattr(F, "linear_cross_entropy"), reason="torch before 2.12 lacks it")
+def test_chunks_of_the_linear_cross_entropy_do_not_matter() -> None:
+    weight, target = numbers(5, 6), torch.tensor([0, 4, 2, 1])
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    model = exported(lambda x, y: F.linear_cross_entropy(x, weight, y, options=options), X, target)
+    run_both(model, lambda x, y: F.linear_cross_entropy(x, weight, y), X, target)
