@@ -129,6 +129,10 @@ def smooth(
     op: OpBuilder, x: ir.Value, output_size: Sequence[Size] | None, align_corners: bool, *scales: Scale
 ) -> ir.Value:
     """Resize, linear or cubic by the operator's name; with "_aa" (opset 18) low frequencies only, as Pillow filters them."""
+    if not is_floating(x):
+        raise UnsupportedOperator(
+            "resampling of whole numbers: torch's rounding depends on the processor; resample x.float() and round it"
+        )
     cubic, antialias = "bicubic" in op.name, "_aa" in op.name
     by_factors = output_size is not None and any(_factors(scales) or ())
     if antialias and (align_corners or by_factors or x.dtype == ir.DataType.DOUBLE):
@@ -147,8 +151,8 @@ def smooth(
 def _filtered(op: OpBuilder, x: ir.Value, align_corners: bool, scales: Sequence[float | None]) -> ir.Value:
     """Products with torch's weights for each axis, where onnxruntime filters otherwise."""
     sizes = [item for shape in (x.shape, op.result.shape) for item in list(shape or ())[2:] if isinstance(item, int)]
-    if len(sizes) != 4 or not is_floating(x):
-        raise UnsupportedOperator("antialiasing by given factors or with aligned corners needs floats of a static size")
+    if len(sizes) != 4:
+        raise UnsupportedOperator("antialiasing by given factors or with aligned corners needs a static size")
     operator = getattr(torch.ops.aten, op.name.removeprefix("aten::").partition(".")[0]).default
 
     def weights(size: int, wanted: int, scale: float | None) -> ir.Value:
