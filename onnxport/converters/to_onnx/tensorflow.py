@@ -26,7 +26,7 @@ from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES
 from onnxport.opset_maps.maps import tensorflow as table
-from onnxport.opset_maps.registry import Entry
+from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.request import Request
@@ -177,8 +177,8 @@ class _Lowering:
                 self._survey(name)
             return [_REFUSED] * len(node.outputs)
         for tensor, item in zip(node.inputs, operands, strict=True):
-            if item is None:
-                reason = f"its result {tensor.value_index} has no ONNX form"
+            if item is None or isinstance(item, Undefined):
+                reason = item.reason if item else f"its result {tensor.value_index} has no ONNX form"
                 self.refused.add(tensor.op.type, reason, self._source(tensor.op).where)
                 return [_REFUSED] * len(node.outputs)
         try:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.lowerings.linear_algebra import counted, householder, identity_like
@@ -133,3 +134,40 @@ def singular(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     negative = op.And(op.Equal(rows, places), op.Less(r, 0.0))
     flips = op.reduce("ReduceMax", op.cast(negative, _DOUBLE), [-1], keepdims=True)
     return op.Mul(q, op.Sub(1.0, op.Mul(transposed(op, flips), 2.0))), lengths, vectors
+
+
+def symmetric_of(op: OpBuilder, a: ir.Value, *, upper: bool = False) -> tuple[ir.Value, ir.Value]:
+    """Eigenvalues, ascending, and eigenvectors of the symmetric matrix of one triangle, in double."""
+    half = op.Trilu(op.cast(a, _DOUBLE), upper=int(upper))
+    rest = op.Trilu(half, op.const(1 if upper else -1), upper=int(upper))
+    return symmetric(op, op.Add(half, transposed(op, rest)))
+
+
+def static_sizes(a: ir.Value) -> tuple[int, int]:
+    """Rows and columns.
+
+    Raises:
+        UnsupportedOperator: one of them is dynamic.
+    """
+    m, n = list(a.shape)[-2:] if a.shape is not None else (None, None)
+    if not isinstance(m, int) or not isinstance(n, int):
+        raise UnsupportedOperator("singular vectors of matrices of a dynamic size")
+    return m, n
+
+
+def reduced_singular(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """U [..., m, k], S [..., k] and V [..., n, k] of matrices of static size, k the smaller side, in double."""
+    m, n = static_sizes(a)
+    if m >= n:
+        u, s, v = singular(op, a)
+    else:
+        v, s, u = singular(op, transposed(op, a))
+    count = [min(m, n)]
+    return op.Slice(u, [0], count, [-1]), s, op.Slice(v, [0], count, [-1])
+
+
+def pseudo_inverse(op: OpBuilder, u: ir.Value, s: ir.Value, v: ir.Value, counts: ir.Value) -> ir.Value:
+    """V S^-1 U' without the singular values that do not count."""
+    one, zero = op.const(1.0, _DOUBLE), op.const(0.0, _DOUBLE)
+    inverse = op.Where(counts, op.Div(one, op.Where(counts, s, one)), zero)
+    return op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u))

@@ -14,11 +14,10 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built, case, f32, f64, i64
-from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings import random, trigonometry
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.to_onnx.pytorch.random import uniform_like
 
 _FLOAT = ir.DataType.FLOAT
 _HALF = ir.DataType.FLOAT16
@@ -218,7 +217,7 @@ def rrelu(
     """The mean slope below 0; in training mode a random one for each element."""
     dtype = op.result.dtype
     if training:
-        slope = uniform_like(op, op.shape(x), dtype, low=float(lower), high=float(upper))
+        slope = random.uniform(op, op.shape(x), dtype, low=float(lower), high=float(upper))
     else:
         slope = op.const((lower + upper) / 2, dtype)
     return op.Where(op.Less(x, to_dtype(op, 0, dtype)), op.Mul(x, slope), x)

@@ -18,8 +18,6 @@ from onnxport.opset_maps.to_onnx.pytorch.decompositions import (
     VECTORS,
     Bound,
     pseudo_inverse,
-    static_sizes,
-    symmetric_of,
 )
 from onnxport.opset_maps.to_onnx.pytorch.linalg import info_of, is_vector, solved
 
@@ -181,7 +179,7 @@ def _hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Every second eigenvalue of the real matrix, which the given triangle makes."""
-    values, _ = symmetric_of(op, _hermitian(op, A), UPLO.upper() == "U")
+    values, _ = eigen.symmetric_of(op, _hermitian(op, A), upper=UPLO.upper() == "U")
     return op.cast_like(once(op, values), A), VECTORS
 
 
@@ -203,5 +201,5 @@ def pinv(
         rcond = 1e-15
     wide = op.cast_like((_hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
     rtol = rtol if rcond is None else rcond
-    result, *_ = pseudo_inverse(op, wide, rtol, hermitian, atol, max(static_sizes(wide)) // 2)
+    result, *_ = pseudo_inverse(op, wide, rtol, hermitian, atol, max(eigen.static_sizes(wide)) // 2)
     return _like(op, result, x)

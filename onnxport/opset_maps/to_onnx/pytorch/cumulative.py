@@ -12,7 +12,7 @@ import torch
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
-from onnxport.opset_maps.lowerings.arithmetic import logaddexp
+from onnxport.opset_maps.lowerings import cumulative
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.loops import running, slice_like
 from onnxport.opset_maps.maps import aten
@@ -52,11 +52,7 @@ def cumprod(op: OpBuilder, x: ir.Value, dim: int, *, dtype: ir.DataType | None =
     value = op.cast(x, op.result.dtype)
     if not rank(x):
         return value
-    if op.opset >= 26 and op.result.dtype.is_floating_point():
-        return op.CumProd(value, op.const(dim))
-    axis = dim % rank(x)
-    one = slice_like(op, value, axis, 1, op.result.dtype)
-    return running(op, value, axis, [one], lambda b, states, part: [b.Mul(states[0], part)], outputs=1)[0]
+    return cumulative.cumprod(op, value, dim)
 
 
 @aten.lower(
@@ -70,9 +66,7 @@ def logcumsumexp(op: OpBuilder, x: ir.Value, dim: int) -> ir.Value:
     """A Scan of logaddexp."""
     if not rank(x):
         return x
-    axis = dim % rank(x)
-    start = slice_like(op, x, axis, -math.inf, op.result.dtype)
-    return running(op, x, axis, [start], lambda b, states, part: [logaddexp(b, states[0], part)], outputs=1)[0]
+    return cumulative.logcumsumexp(op, x, dim)
 
 
 def _running_extreme(better: str, summary: str) -> Callable[..., tuple[ir.Value, ir.Value]]:

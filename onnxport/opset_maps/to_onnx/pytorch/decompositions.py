@@ -6,7 +6,6 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
@@ -84,24 +83,6 @@ def ormqr(
     return op.cast_like(linear_algebra.reflected(op, x, input2, input3, left=left, transpose=transpose), x)
 
 
-def static_sizes(a: ir.Value) -> tuple[int, int]:
-    """Rows and columns."""
-    m, n = list(a.shape)[-2:] if a.shape is not None else (None, None)
-    if not isinstance(m, int) or not isinstance(n, int):
-        raise UnsupportedOperator("singular vectors of matrices of a dynamic size")
-    return m, n
-
-
-def _svd(op: OpBuilder, a: ir.Value) -> Values:
-    """U [..., m, m], S, V' [..., n, n], in double."""
-    m, n = static_sizes(a)
-    if m >= n:
-        u, s, v = eigen.singular(op, a)
-        return u, s, transposed(op, v)
-    v, s, u = eigen.singular(op, transposed(op, a))
-    return u, s, transposed(op, v)
-
-
 @aten.lower(
     "aten::linalg_svd aten::_linalg_svd aten::svd",
     cases=[
@@ -119,13 +100,6 @@ def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tupl
     return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
 
 
-def symmetric_of(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.Value]:
-    """Eigenvalues and eigenvectors of the symmetric matrix of one triangle, in double."""
-    half = op.Trilu(op.cast(a, ir.DataType.DOUBLE), upper=int(upper))
-    rest = op.Trilu(half, op.const(1 if upper else -1), upper=int(upper))
-    return eigen.symmetric(op, op.Add(half, transposed(op, rest)))
-
-
 @aten.lower(
     "aten::linalg_eigh",
     "aten::_linalg_eigh",
@@ -138,7 +112,7 @@ def symmetric_of(op: OpBuilder, a: ir.Value, upper: bool) -> tuple[ir.Value, ir.
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Eigenvalues by Jacobi's rotations; LAPACK's signs of the vectors follow from its rounding."""
-    return op.cast_like(symmetric_of(op, A, UPLO.upper() == "U")[0], A), VECTORS
+    return op.cast_like(eigen.symmetric_of(op, A, upper=UPLO.upper() == "U")[0], A), VECTORS
 
 
 def _tolerance(op: OpBuilder, largest: ir.Value, atol: Bound, rtol: Bound, default: float) -> ir.Value:
@@ -173,7 +147,7 @@ def pinv(
 ) -> ir.Value:
     """V S^-1 U', without the singular values that count as zero."""
     bound = rtol if rcond is None else rcond
-    return op.cast_like(pseudo_inverse(op, x, bound, hermitian, atol, max(static_sizes(x)))[0], x)
+    return op.cast_like(pseudo_inverse(op, x, bound, hermitian, atol, max(eigen.static_sizes(x)))[0], x)
 
 
 def pseudo_inverse(
@@ -184,18 +158,15 @@ def pseudo_inverse(
     `longest` is the side of the matrix that torch's default tolerance counts.
     """
     if hermitian:
-        s, v = symmetric_of(op, x, upper=False)
+        s, v = eigen.symmetric_of(op, x)
         u = v
     else:
-        count = [min(static_sizes(x))]
-        u, s, vh = _svd(op, x)
-        u, v = op.Slice(u, [0], count, [-1]), transposed(op, op.Slice(vh, [0], count, [-2]))
+        u, s, v = eigen.reduced_singular(op, x)
     lengths = op.Abs(s)
     largest = op.reduce("ReduceMax", lengths, [-1], keepdims=True)
     default = float(np.finfo((x.dtype or ir.DataType.FLOAT).numpy()).eps) * longest
     counts = op.Greater(lengths, _tolerance(op, largest, atol, rtol, default))
-    inverse = op.Where(counts, op.Div(1.0, op.Where(counts, s, op.const(1.0, _DOUBLE))), op.const(0.0, _DOUBLE))
-    return op.MatMul(op.Mul(v, op.Unsqueeze(inverse, op.axes(-2))), transposed(op, u)), s, counts
+    return eigen.pseudo_inverse(op, u, s, v, counts), s, counts
 
 
 @aten.lower(
@@ -214,7 +185,7 @@ def lstsq(
     op: OpBuilder, x: ir.Value, b: ir.Value, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[ir.Value, ir.Value | Undefined, ir.Value, ir.Value]:
     """The pseudo-inverse times b, which is the least-squares solution of the smallest norm."""
-    rows, columns = static_sizes(x)
+    rows, columns = eigen.static_sizes(x)
     matrix = op.cast(b, _DOUBLE)
     is_vector = rank_of(b) < rank_of(x)
     matrix = op.Unsqueeze(matrix, op.axes(-1)) if is_vector else matrix

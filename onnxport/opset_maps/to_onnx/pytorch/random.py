@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,42 +11,18 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
+from onnxport.opset_maps.lowerings import random
 from onnxport.opset_maps.lowerings.dtypes import Operand, Size, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.creation import Extent, extent
 
 _FLOAT = ir.DataType.FLOAT
 _SHAPE = np.zeros((2, 3), np.float32)
-# The least number above 0 that the generators give: -log of it is finite.
-_LEAST = 2.0**-24
-
-
-def _filled(op: OpBuilder, kind: str, size: ir.Value, dtype: ir.DataType, **attributes: Any) -> ir.Value:
-    """RandomUniformLike or RandomNormalLike of a tensor of `size`; drawn in float32, which is as fine as torch draws."""
-    static = op.constant(size)
-    if static is not None:
-        result = op.node(f"Random{kind}", shape=[int(item) for item in static], dtype=int(_FLOAT), **attributes)
-        result.type, result.shape = ir.TensorType(_FLOAT), ir.Shape([int(item) for item in static])
-    else:
-        result = op.node(f"Random{kind}Like", op.Expand(op.const(0.0, _FLOAT), size), dtype=int(_FLOAT), **attributes)
-    return op.cast(result, dtype)
-
-
-def uniform_like(
-    op: OpBuilder, size: ir.Value, dtype: ir.DataType = _FLOAT, low: float = 0.0, high: float = 1.0
-) -> ir.Value:
-    """Uniform numbers between `low` and `high`."""
-    return _filled(op, "Uniform", size, dtype, low=low, high=high)
-
-
-def normal_like(op: OpBuilder, size: ir.Value, dtype: ir.DataType = _FLOAT) -> ir.Value:
-    """Standard normal numbers."""
-    return _filled(op, "Normal", size, dtype)
 
 
 def _positive(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Uniform numbers of the shape of `x`, never 0."""
-    return uniform_like(op, op.shape(x), _FLOAT, low=_LEAST)
+    return random.uniform(op, op.shape(x), _FLOAT, low=random.LEAST)
 
 
 @aten.lower(
@@ -60,7 +35,7 @@ def _positive(op: OpBuilder, x: ir.Value) -> ir.Value:
 )
 def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     """RandomUniform."""
-    return uniform_like(op, extent(op, size), op.result.dtype)
+    return random.uniform(op, extent(op, size), op.result.dtype)
 
 
 @aten.lower(
@@ -73,16 +48,12 @@ def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
 )
 def randn(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     """RandomNormal."""
-    return normal_like(op, extent(op, size), op.result.dtype)
+    return random.normal(op, extent(op, size), op.result.dtype)
 
 
 def _integers(op: OpBuilder, size: ir.Value, low: Operand, high: Operand) -> ir.Value:
-    """floor of uniform numbers over [low, high), in double so that large ranges keep their integers."""
-    double = ir.DataType.DOUBLE
-    start, stop = to_dtype(op, low, double), to_dtype(op, high, double)
-    spread = op.Mul(uniform_like(op, size, double), op.Sub(stop, start))
-    result = op.Min(op.Floor(op.Add(spread, start)), op.Sub(stop, 1.0))
-    return op.cast(result, op.result.dtype)
+    start, stop = to_dtype(op, low, ir.DataType.DOUBLE), to_dtype(op, high, ir.DataType.DOUBLE)
+    return op.cast(random.integers(op, size, start, stop), op.result.dtype)
 
 
 @aten.lower("aten::randint", cases=[case(lambda x: torch.randint(5, (2, 3)) * 0 + x, i64(3))])
@@ -113,8 +84,7 @@ def randint_like(op: OpBuilder, x: ir.Value, *bounds: Operand, **_: object) -> i
 @aten.lower("aten::randperm", cases=[case(lambda x: torch.randperm(5).sort()[0] + x, i64(5))])
 def randperm(op: OpBuilder, n: Size, **_: object) -> ir.Value:
     """The order of uniform numbers."""
-    size = op.shape_vector([n])
-    return op.cast(op.TopK(uniform_like(op, size), size)[1], op.result.dtype)
+    return op.cast(random.permutation(op, op.shape_vector([n])), op.result.dtype)
 
 
 @aten.lower(
@@ -125,14 +95,14 @@ def normal(op: OpBuilder, mean: Operand, std: Operand = 1.0, **_: object) -> ir.
     """RandomNormal, scaled and shifted."""
     dtype = op.result.dtype
     centre, spread = to_dtype(op, mean, dtype), to_dtype(op, std, dtype)
-    noise = normal_like(op, op.Shape(op.Add(centre, spread)), dtype)
+    noise = random.normal(op, op.Shape(op.Add(centre, spread)), dtype)
     return op.Add(op.Mul(noise, spread), centre)
 
 
 @aten.lower("aten::normal.float_float", cases=[case(lambda x: torch.normal(1.0, 1e-9, (2, 3)) * 0 + x, f32(3))])
 def normal_numbers(op: OpBuilder, mean: float, std: float, size: Sequence[Size], **_: object) -> ir.Value:
     """RandomNormal, scaled and shifted."""
-    return op.Add(op.Mul(normal_like(op, op.shape_vector(size), op.result.dtype), float(std)), float(mean))
+    return op.Add(op.Mul(random.normal(op, op.shape_vector(size), op.result.dtype), float(std)), float(mean))
 
 
 @aten.lower(
@@ -142,7 +112,7 @@ def normal_numbers(op: OpBuilder, mean: float, std: float, size: Sequence[Size],
 )
 def normal_functional(op: OpBuilder, x: ir.Value, mean: float = 0.0, std: float = 1.0, **_: object) -> ir.Value:
     """RandomNormal of a tensor's shape."""
-    return op.Add(op.Mul(normal_like(op, op.shape(x), op.result.dtype), float(std)), float(mean))
+    return op.Add(op.Mul(random.normal(op, op.shape(x), op.result.dtype), float(std)), float(mean))
 
 
 @aten.lower(
@@ -156,13 +126,13 @@ def normal_functional(op: OpBuilder, x: ir.Value, mean: float = 0.0, std: float 
 def bernoulli(op: OpBuilder, x: ir.Value, p: Operand | None = None, **_: object) -> ir.Value:
     """Uniform numbers below the probability."""
     chance = op.cast(x, _FLOAT) if p is None else to_dtype(op, p, _FLOAT)
-    return op.cast(op.Less(uniform_like(op, op.shape(x)), chance), op.result.dtype)
+    return op.cast(op.Less(random.uniform(op, op.shape(x)), chance), op.result.dtype)
 
 
 @aten.lower("aten::uniform", cases=[case(lambda x: x.clone().uniform_(2, 3).floor() + x * 0, f32(2, 3))])
 def uniform(op: OpBuilder, x: ir.Value, from_: float = 0.0, to: float = 1.0, **_: object) -> ir.Value:
     """RandomUniform of a tensor's shape."""
-    return uniform_like(op, op.shape(x), op.result.dtype, low=float(from_), high=float(to))
+    return random.uniform(op, op.shape(x), op.result.dtype, low=float(from_), high=float(to))
 
 
 @aten.lower("aten::exponential", cases=[case(lambda x: x.clone().exponential_().sign() + x * 0, f32(2, 3))])
@@ -187,7 +157,7 @@ def geometric(op: OpBuilder, x: ir.Value, p: float, **_: object) -> ir.Value:
 @aten.lower("aten::log_normal", cases=[case(lambda x: x.clone().log_normal_().sign() + x * 0, f32(2, 3))])
 def log_normal(op: OpBuilder, x: ir.Value, mean: float = 1.0, std: float = 2.0, **_: object) -> ir.Value:
     """exp of normal numbers."""
-    return op.cast(op.Exp(op.Add(op.Mul(normal_like(op, op.shape(x)), float(std)), float(mean))), op.result.dtype)
+    return op.cast(op.Exp(op.Add(op.Mul(random.normal(op, op.shape(x)), float(std)), float(mean))), op.result.dtype)
 
 
 @aten.lower(
@@ -199,18 +169,11 @@ def log_normal(op: OpBuilder, x: ir.Value, mean: float = 1.0, std: float = 2.0, 
     ],
 )
 def multinomial(op: OpBuilder, x: ir.Value, num_samples: Size, replacement: bool = False, **_: object) -> ir.Value:
-    """The places of the largest of log(p) plus Gumbel noise; with replacement that of one, again and again.
-
-    Source: Kool et al., "Stochastic Beams and Where to Find Them", 2019, section 2.3.
-    """
+    """The places of the largest of log(p) plus Gumbel noise; with replacement that of one, again and again."""
     weights = op.cast(x, _FLOAT)
     possible = op.Greater(weights, 0.0)
     scores = op.Where(possible, op.Log(op.Where(possible, weights, op.const(1.0, _FLOAT))), op.const(-math.inf, _FLOAT))
-    if not replacement:
-        noisy = op.Sub(scores, op.Log(op.Neg(op.Log(_positive(op, scores)))))
-        return op.TopK(noisy, op.shape_vector([num_samples]), axis=-1)[1]
-    rank = x.shape.rank() if x.shape is not None else 1
-    size = op.Concat(*[op.dim(x, i) for i in range(rank - 1)], op.shape_vector([num_samples]), op.dim(x, -1), axis=0)
-    uniform_numbers = uniform_like(op, size, low=_LEAST)
-    noisy = op.Sub(op.Unsqueeze(scores, op.axes(rank - 1)), op.Log(op.Neg(op.Log(uniform_numbers))))
-    return op.ArgMax(noisy, axis=-1, keepdims=0)
+    count = op.shape_vector([num_samples])
+    if replacement:
+        return random.categorical(op, scores, count)
+    return op.TopK(op.Add(scores, random.gumbel(op, op.shape(scores))), count, axis=-1)[1]

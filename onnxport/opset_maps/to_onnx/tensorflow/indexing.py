@@ -172,6 +172,88 @@ def top_k(
 
 
 @tensorflow.lower(
+    "ApproxTopK",
+    cases=[
+        case(lambda x: tf.math.approx_max_k(x, 3), f32(2, 7), dynamic=True),
+    ],
+)
+def approx_top_k(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    is_max_k: bool = True,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> Sequence[ir.Value]:
+    """ONNX TopK, which is exact."""
+    values, indices = op.TopK(input, [k], axis=reduction_dimension, largest=int(is_max_k), sorted=1)
+    return values, op.cast(indices, ir.DataType.INT32)
+
+
+@tensorflow.lower(
+    "NthElement",
+    cases=[
+        case(lambda x: tf.raw_ops.NthElement(input=x, n=2), f32(3, 7), dynamic=True),
+        case(lambda x: tf.raw_ops.NthElement(input=x, n=1, reverse=True), i32(7)),
+    ],
+)
+def nth_element(op: OpBuilder, input: ir.Value, n: ir.Value, *, reverse: bool = False) -> ir.Value:
+    """The n-th in order along the last axis."""
+    place = int64(op, n)
+    count = op.Reshape(op.Add(place, 1), [1])
+    values, _ = op.TopK(input, count, axis=-1, largest=int(reverse), sorted=1)
+    return op.Gather(values, op.Reshape(place, np.zeros(0, np.int64)), axis=-1)
+
+
+@tensorflow.lower(
+    "ListDiff",
+    cases=[
+        case(lambda x, y: tf.raw_ops.ListDiff(x=x, y=y), i32(9, low=0, high=5), i32(3, low=0, high=5)),
+        case(lambda x, y: tf.raw_ops.ListDiff(x=x, y=y, out_idx=tf.int64), f32(4), f32(3)),
+        case(lambda x: tf.norm(x, ord="fro", axis=[0, 2]), f32(2, 3, 4)),
+    ],
+)
+def list_diff(
+    op: OpBuilder, x: ir.Value, y: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
+) -> Sequence[ir.Value]:
+    """The elements of `x` that are not in `y`, and where they stand."""
+    known, others = op.constant(x), op.constant(y)
+    if known is not None and others is not None:
+        kept = np.flatnonzero(~np.isin(known, others))
+        return op.const(known[kept]), op.cast(op.const(kept), out_idx)
+    equal = op.Equal(op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0]))
+    hits = op.reduce("ReduceSum", op.cast(equal, ir.DataType.INT64), [1], keepdims=False)
+    places = op.Squeeze(op.NonZero(op.Equal(hits, 0)), [0])
+    return op.Gather(x, places, axis=0), op.cast(places, out_idx)
+
+
+@tensorflow.lower(
+    "UnravelIndex",
+    cases=[case(lambda x: tf.unravel_index(x, [3, 4, 5]), i32(6, low=0, high=60))],
+)
+def unravel_index(op: OpBuilder, indices: ir.Value, dims: ir.Value) -> ir.Value:
+    """The index along each axis, a row an axis."""
+    sizes = static_ints(op, dims, "dims")
+    strides = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
+    flat = op.Unsqueeze(indices, [0])
+    rows = [op.Mod(op.Div(flat, op.const(step, x.dtype)), op.const(size, x.dtype))
+            for x in [indices] for step, size in zip(strides, sizes)]  # fmt: skip
+    return op.Concat(*rows, axis=0)
+
+
+@tensorflow.lower(
+    "InTopK",
+    cases=[case(lambda x, i: tf.raw_ops.InTopK(predictions=x, targets=i, k=3), f32(4, 5), i32(4, low=0, high=5))],
+)
+def old_in_top_k(op: OpBuilder, predictions: ir.Value, targets: ir.Value, *, k: int) -> ir.Value:
+    """Whether fewer than k predictions exceed the target's."""
+    return in_top_k(op, predictions, targets, op.const(k))
+
+
+@tensorflow.lower(
     "InTopKV2",
     cases=[case(lambda x, i: tf.math.in_top_k(i, x, 2), f32(4, 5), i32(4, low=0, high=5))],
 )
@@ -263,92 +345,3 @@ def upper_bound(
 ) -> ir.Value:
     """How many sorted elements are at most the value; all of them for NaN."""
     return insertion(op, sorted_inputs, values, right=True, dtype=out_type)
-
-
-_SEGMENT = np.array([0, 2, 0, -1, 2], np.int32)
-
-
-def segments(
-    op: OpBuilder, data: ir.Value, ids: ir.Value, count: ir.Value, reduction: Reduction, initial: float
-) -> ir.Value:
-    """Rows of `data` reduced by segment; negative ids go to a row of their own that is cut off."""
-    if rank(ids) != 1:
-        raise UnsupportedOperator(f"segment ids of rank {rank(ids)} have no entry")
-    total = op.Reshape(int64(op, count), [1])
-    ids = op.cast(ids, ir.DataType.INT64)
-    target = op.Where(op.Less(ids, 0), total, ids)
-    rest = op.Slice(op.shape(data), [1], [np.iinfo(np.int64).max])
-    start = op.Expand(op.const(initial, data.dtype), op.Concat(op.Add(total, 1), rest, axis=0))
-    return op.Slice(scatter_slices(op, start, op.Unsqueeze(target, [1]), data, reduction), [0], total)
-
-
-def _limits(dtype: ir.DataType | None) -> tuple[float, float]:
-    """Least and greatest number of a type."""
-    if dtype is None:
-        raise UnsupportedOperator("an operand of unknown type")
-    info = np.finfo(dtype.numpy()) if dtype.is_floating_point() else np.iinfo(dtype.numpy())
-    return (float(info.min), float(info.max)) if dtype.is_floating_point() else (int(info.min), int(info.max))
-
-
-# By TensorFlow's name: its function, how rows are combined, the least opset and the result of an empty segment.
-_SEGMENT_REDUCTIONS: dict[str, tuple[Callable[..., tf.Tensor], Reduction, int, str]] = {
-    "UnsortedSegmentSum": (tf.math.unsorted_segment_sum, "add", 16, "Sums by segment."),
-    "UnsortedSegmentProd": (tf.math.unsorted_segment_prod, "mul", 16, "Products by segment."),
-    "UnsortedSegmentMax": (
-        tf.math.unsorted_segment_max,
-        "max",
-        18,
-        "Greatest by segment; an empty one gives the type's least number.",
-    ),
-    "UnsortedSegmentMin": (
-        tf.math.unsorted_segment_min,
-        "min",
-        18,
-        "Least by segment; an empty one gives the type's greatest number.",
-    ),
-}
-
-
-def _of_nothing(reduction: Reduction, dtype: ir.DataType | None) -> float:
-    """The result of a reduction of no elements."""
-    if reduction in ("add", "mul"):
-        return 0 if reduction == "add" else 1
-    return _limits(dtype)[0 if reduction == "max" else 1]
-
-
-def _register_segments(
-    name: str, function: Callable[..., tf.Tensor], reduction: Reduction, least: int, summary: str
-) -> None:
-    @tensorflow.lower(
-        name, min_opset=least, cases=[case(lambda x: function(x, _SEGMENT, 4), f32(5, 2), min_opset=least)]
-    )
-    def lower(op: OpBuilder, data: ir.Value, segment_ids: ir.Value, num_segments: ir.Value) -> ir.Value:
-        return segments(op, data, segment_ids, num_segments, reduction, _of_nothing(reduction, data.dtype))
-
-    lower.__doc__ = summary
-
-
-for _name, _segment in _SEGMENT_REDUCTIONS.items():
-    _register_segments(_name, *_segment)
-
-
-def _sorted_segments(op: OpBuilder, data: ir.Value, ids: ir.Value, reduction: Reduction, initial: float) -> ir.Value:
-    count = op.Add(op.reduce("ReduceMax", op.cast(ids, ir.DataType.INT64), [0], keepdims=True), 1)
-    return segments(op, data, ids, count, reduction, initial)
-
-
-_SORTED = np.array([0, 0, 2, 2, 3], np.int32)
-
-
-@tensorflow.lower("SegmentSum", min_opset=16, cases=[case(lambda x: tf.math.segment_sum(x, _SORTED), f32(5, 2))])
-def segment_sum(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
-    """Sums by sorted segment; an empty one gives 0."""
-    return _sorted_segments(op, data, segment_ids, "add", 0)
-
-
-@tensorflow.lower("SegmentMean", min_opset=16, cases=[case(lambda x: tf.math.segment_mean(x, _SORTED), f32(5, 2))])
-def segment_mean(op: OpBuilder, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
-    """Sums by sorted segment over their counts; an empty one gives 0."""
-    ones = op.Expand(op.const(1, data.dtype), op.shape(data))
-    counts = op.Max(_sorted_segments(op, ones, segment_ids, "add", 0), op.const(1, data.dtype))
-    return op.Div(_sorted_segments(op, data, segment_ids, "add", 0), counts)

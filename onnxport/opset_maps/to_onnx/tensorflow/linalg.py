@@ -6,48 +6,38 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
-from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
 from onnxport.opset_maps.lowerings import linear_algebra
 from onnxport.opset_maps.lowerings.axes import positions, transposed
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import rank, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
 
-_SQUARE = np.array(
+SQUARE = np.array(
     [[[4.0, 1.0, 0.5], [1.0, 3.0, -0.5], [0.5, -0.5, 2.0]], [[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]]],
     np.float32,
 )
 
 
-@tensorflow.lower("Cholesky", cases=[case(lambda x: tf.linalg.cholesky(x), _SQUARE)])
+@tensorflow.lower("Cholesky BatchCholesky", cases=[case(lambda x: tf.linalg.cholesky(x), SQUARE)])
 def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The lower triangular factor."""
     return op.cast_like(linear_algebra.cholesky(op, input), input)
 
 
-@tensorflow.lower("MatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), _SQUARE)])
+@tensorflow.lower("MatrixInverse BatchMatrixInverse", cases=[case(lambda x: tf.linalg.inv(x), SQUARE)])
 def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The inverse, by LU factors."""
     return op.cast_like(linear_algebra.inverse(op, transposed(op, input) if adjoint else input), input)
 
 
-@tensorflow.lower("MatrixSolve", cases=[case(lambda x, y: tf.linalg.solve(x, y), _SQUARE, f32(2, 3, 2))])
+@tensorflow.lower(
+    "MatrixSolve BatchMatrixSolve", cases=[case(lambda x, y: tf.linalg.solve(x, y), SQUARE, f32(2, 3, 2))]
+)
 def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
     """The solution of a linear system, by LU factors."""
     left = transposed(op, matrix) if adjoint else matrix
     return op.cast_like(linear_algebra.solve(op, left, rhs), matrix)
-
-
-@tensorflow.lower("MatrixDeterminant", cases=[case(lambda x: tf.linalg.det(x), _SQUARE)])
-def matrix_determinant(op: OpBuilder, input: ir.Value) -> ir.Value:
-    """ONNX Det."""
-    return op.Det(input)
-
-
-def _require_main_diagonal(op: OpBuilder, k: ir.Value, operator: str) -> None:
-    if static_ints(op, k, "k") not in ([0], [0, 0]):
-        raise UnsupportedOperator(f"{operator}: a diagonal k other than 0 has no entry")
 
 
 def _on_diagonal(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -57,7 +47,9 @@ def _on_diagonal(op: OpBuilder, x: ir.Value) -> ir.Value:
     return op.Equal(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [0]))
 
 
-@tensorflow.lower("MatrixDiag", cases=[case(lambda x: tf.raw_ops.MatrixDiag(diagonal=x), f32(2, 3), dynamic=True)])
+@tensorflow.lower(
+    "MatrixDiag BatchMatrixDiag", cases=[case(lambda x: tf.raw_ops.MatrixDiag(diagonal=x), f32(2, 3), dynamic=True)]
+)
 def matrix_diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
     """Each vector on the main diagonal of zeros."""
     places = positions(op, diagonal, rank(diagonal) - 1)
@@ -66,27 +58,8 @@ def matrix_diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
     return op.Where(on, op.Unsqueeze(diagonal, [-1]), zero)
 
 
-@tensorflow.lower("MatrixDiagV2", "MatrixDiagV3", cases=[case(lambda x: tf.linalg.diag(x), f32(2, 3))])
-def matrix_diag_v3(
-    op: OpBuilder,
-    diagonal: ir.Value,
-    k: ir.Value,
-    num_rows: ir.Value,
-    num_cols: ir.Value,
-    padding_value: ir.Value,
-    *,
-    align: str = "RIGHT_LEFT",
-) -> ir.Value:
-    """Each vector on the main diagonal of a square matrix of zeros."""
-    padding = op.constant(padding_value)
-    sizes = [static_ints(op, item, "size") for item in (num_rows, num_cols)]
-    if static_ints(op, k, "k") not in ([0], [0, 0]) or sizes != [[-1], [-1]] or padding is None or padding.any():
-        raise UnsupportedOperator("MatrixDiag: only the main diagonal of a square matrix of zeros has an entry")
-    return matrix_diag(op, diagonal)
-
-
 @tensorflow.lower(
-    "MatrixSetDiag",
+    "MatrixSetDiag BatchMatrixSetDiag",
     cases=[case(lambda x, y: tf.raw_ops.MatrixSetDiag(input=x, diagonal=y), f32(2, 3, 4), f32(2, 3))],
 )
 def matrix_set_diag(op: OpBuilder, input: ir.Value, diagonal: ir.Value) -> ir.Value:
@@ -97,27 +70,6 @@ def matrix_set_diag(op: OpBuilder, input: ir.Value, diagonal: ir.Value) -> ir.Va
     return op.Where(_on_diagonal(op, input), op.Unsqueeze(op.Pad(diagonal, pads), [-1]), input)
 
 
-@tensorflow.lower(
-    "MatrixSetDiagV2",
-    "MatrixSetDiagV3",
-    cases=[case(lambda x, y: tf.linalg.set_diag(x, y), f32(2, 3, 4), f32(2, 3))],
-)
-def matrix_set_diag_v3(
-    op: OpBuilder, input: ir.Value, diagonal: ir.Value, k: ir.Value, *, align: str = "RIGHT_LEFT"
-) -> ir.Value:
-    """The main diagonal replaced."""
-    _require_main_diagonal(op, k, "MatrixSetDiag")
-    return matrix_set_diag(op, input, diagonal)
-
-
-@tensorflow.lower("Diag", cases=[case(lambda x: tf.raw_ops.Diag(diagonal=x), f32(3))])
-def diag(op: OpBuilder, diagonal: ir.Value) -> ir.Value:
-    """A vector on the diagonal of zeros."""
-    if rank(diagonal) != 1:
-        raise UnsupportedOperator(f"Diag: an operand of rank {rank(diagonal)}")
-    return matrix_diag(op, diagonal)
-
-
 @tensorflow.lower("Cross", cases=[case(lambda x, y: tf.linalg.cross(x, y), f32(2, 3), f32(2, 3))])
 def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """The vector product of the last axis."""
@@ -126,13 +78,11 @@ def cross(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
-    "MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3",
-    cases=[case(lambda x: tf.linalg.diag_part(x), f32(2, 3, 4))],
+    "MatrixDiagPart BatchMatrixDiagPart",
+    cases=[case(lambda x: tf.raw_ops.MatrixDiagPart(input=x), f32(2, 3, 4), dynamic=True)],
 )
-def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: str = "RIGHT_LEFT") -> ir.Value:
+def matrix_diag_part(op: OpBuilder, input: ir.Value) -> ir.Value:
     """The main diagonal: elements of the last two axes with equal indices."""
-    if padding:
-        _require_main_diagonal(op, padding[0], "MatrixDiagPart")
     n = rank(input)
     rows, columns = op.dim(input, n - 2), op.dim(input, n - 1)
     count = op.Squeeze(op.Min(rows, columns), [0])
@@ -143,7 +93,7 @@ def matrix_diag_part(op: OpBuilder, input: ir.Value, *padding: ir.Value, align: 
 
 
 @tensorflow.lower(
-    "MatrixBandPart",
+    "MatrixBandPart BatchMatrixBandPart",
     cases=[
         case(lambda x: tf.linalg.band_part(x, -1, 0), f32(2, 4, 4)),
         case(lambda x: tf.linalg.band_part(x, 0, -1), f32(3, 5)),

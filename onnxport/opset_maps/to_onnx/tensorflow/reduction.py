@@ -9,8 +9,8 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, boolean, case, f32, i32, i64
-from onnxport.opset_maps.lowerings import reductions
+from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
+from onnxport.opset_maps.lowerings import cumulative, reductions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, vector
 
@@ -139,7 +139,54 @@ def cumsum(op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = Fals
     return op.CumSum(x, int64(op, axis), exclusive=int(exclusive), reverse=int(reverse))
 
 
-@tensorflow.lower("Cumprod", min_opset=26, cases=[case(lambda x: tf.math.cumprod(x, axis=1), f32(2, 5), min_opset=26)])
+def _walked(
+    op: OpBuilder,
+    x: ir.Value,
+    axis: ir.Value,
+    write: Callable[[OpBuilder, ir.Value, int], ir.Value],
+    start: float,
+    *,
+    exclusive: bool,
+    reverse: bool,
+) -> ir.Value:
+    """A running result from the front or from the back, of what is before each element or up to it."""
+    place = static_int(op, axis, "axis") % rank(x)
+    end = np.iinfo(np.int64).max
+
+    def turned(item: ir.Value) -> ir.Value:
+        return op.Slice(item, [-1], [-end], [place], [-1]) if reverse else item
+
+    x = turned(x)
+    result = write(op, x, place)
+    if exclusive:
+        first = op.Expand(op.const(start, x.dtype), op.shape(op.Slice(x, [0], [1], [place])))
+        result = op.Concat(first, op.Slice(result, [0], [-1], [place]), axis=place)
+    return turned(result)
+
+
+@tensorflow.lower(
+    "Cumprod",
+    cases=[
+        case(lambda x: tf.math.cumprod(x, axis=1), f32(2, 5), dynamic=True),
+        case(lambda x: tf.math.cumprod(x, axis=0, exclusive=True, reverse=True), f32(4, 3)),
+        case(lambda x: tf.math.cumprod(x, axis=-1), i64(2, 5)),
+    ],
+)
 def cumprod(op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = False, reverse: bool = False) -> ir.Value:
-    """ONNX CumProd, which opset 26 brings."""
-    return op.CumProd(x, int64(op, axis), exclusive=int(exclusive), reverse=int(reverse))
+    """ONNX CumProd, which opset 26 brings, or a Scan."""
+    return _walked(op, x, axis, cumulative.cumprod, 1, exclusive=exclusive, reverse=reverse)
+
+
+@tensorflow.lower(
+    "CumulativeLogsumexp",
+    cases=[
+        case(lambda x: tf.math.cumulative_logsumexp(x, axis=1), f32(2, 5), dynamic=True),
+        case(lambda x: tf.math.cumulative_logsumexp(x, axis=0, reverse=True), f64(4, 3, low=90, high=100)),
+        case(lambda x: tf.math.cumulative_logsumexp(x, axis=0, exclusive=True), f32(4, 3)),
+    ],
+)
+def cumulative_logsumexp(
+    op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = False, reverse: bool = False
+) -> ir.Value:
+    """A Scan of logaddexp."""
+    return _walked(op, x, axis, cumulative.logcumsumexp, -np.inf, exclusive=exclusive, reverse=reverse)

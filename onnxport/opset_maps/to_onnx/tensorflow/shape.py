@@ -214,6 +214,14 @@ def fill(op: OpBuilder, dims: ir.Value, value: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
+    "Empty", cases=[case(lambda x: x + tf.raw_ops.Empty(shape=[2, 3], dtype=tf.float32, init=True), f32(3))]
+)
+def empty(op: OpBuilder, shape: ir.Value, *, dtype: ir.DataType, init: bool = False) -> ir.Value:
+    """Zeros, which TensorFlow promises only with `init`."""
+    return op.Expand(op.const(0, dtype), int64(op, shape))
+
+
+@tensorflow.lower(
     "BroadcastTo",
     cases=[
         case(lambda x: tf.broadcast_to(x, [4, 2, 3]), f32(2, 3)),
