@@ -1,0 +1,234 @@
+"""Colours of pixels, crops of images and the boxes of detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import static_int, static_ints
+
+_INT64 = ir.DataType.INT64
+_RGB = f32(2, 4, 5, 3, low=0, high=1)
+
+
+def _channels(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    red, green, blue = (op.Gather(x, i, axis=-1) for i in range(3))
+    return red, green, blue
+
+
+def _joined(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    return op.Concat(*[op.Unsqueeze(item, op.axes(-1)) for item in parts], axis=-1)
+
+
+def _hsv(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Hue, saturation and value, each from 0 to 1."""
+    red, green, blue = _channels(op, x)
+    value = op.Max(red, green, blue)
+    spread = op.Sub(value, op.Min(red, green, blue))
+    zero = op.const(0.0, x.dtype)
+    saturation = op.Where(op.Greater(value, zero), op.Div(spread, value), zero)
+    unit = op.Div(1.0, op.Mul(spread, 6.0))
+    hue = op.Where(
+        op.Equal(red, value),
+        op.Mul(unit, op.Sub(green, blue)),
+        op.Where(
+            op.Equal(green, value),
+            op.Add(op.Mul(unit, op.Sub(blue, red)), 2.0 / 6.0),
+            op.Add(op.Mul(unit, op.Sub(red, green)), 4.0 / 6.0),
+        ),
+    )
+    hue = op.Where(op.Greater(spread, zero), hue, zero)
+    return op.Where(op.Less(hue, zero), op.Add(hue, 1.0), hue), saturation, value
+
+
+def _rgb(op: OpBuilder, hue: ir.Value, saturation: ir.Value, value: ir.Value) -> ir.Value:
+    sixths = op.Mul(hue, 6.0)
+
+    def clipped(x: ir.Value) -> ir.Value:
+        return op.Clip(x, 0.0, 1.0)
+
+    red = clipped(op.Sub(op.Abs(op.Sub(sixths, 3.0)), 1.0))
+    green = clipped(op.Sub(2.0, op.Abs(op.Sub(sixths, 2.0))))
+    blue = clipped(op.Sub(2.0, op.Abs(op.Sub(sixths, 4.0))))
+    rest = op.Sub(1.0, saturation)
+    return _joined(op, [op.Mul(op.Add(rest, op.Mul(saturation, item)), value) for item in (red, green, blue)])
+
+
+@tensorflow.lower("RGBToHSV", cases=[case(lambda x: tf.image.rgb_to_hsv(x), _RGB, dynamic=True)])
+def rgb_to_hsv(op: OpBuilder, images: ir.Value) -> ir.Value:
+    """Hue, saturation and value of each pixel."""
+    return _joined(op, _hsv(op, images))
+
+
+@tensorflow.lower("HSVToRGB", cases=[case(lambda x: tf.image.hsv_to_rgb(x), _RGB, dynamic=True)])
+def hsv_to_rgb(op: OpBuilder, images: ir.Value) -> ir.Value:
+    """Red, green and blue of each pixel."""
+    return _rgb(op, *_channels(op, images))
+
+
+@tensorflow.lower(
+    "AdjustHue", cases=[case(lambda x, d=delta: tf.image.adjust_hue(x, d), _RGB) for delta in (0.2, -0.7)]
+)
+def adjust_hue(op: OpBuilder, images: ir.Value, delta: ir.Value) -> ir.Value:
+    """The hue turned."""
+    hue, saturation, value = _hsv(op, images)
+    turned = op.Add(hue, op.cast_like(delta, images))
+    return _rgb(op, op.Sub(turned, op.Floor(turned)), saturation, value)
+
+
+@tensorflow.lower("AdjustSaturation", cases=[case(lambda x: tf.image.adjust_saturation(x, 1.8), _RGB)])
+def adjust_saturation(op: OpBuilder, images: ir.Value, scale: ir.Value) -> ir.Value:
+    """The saturation scaled, to 1 at most."""
+    hue, saturation, value = _hsv(op, images)
+    return _rgb(op, hue, op.Clip(op.Mul(saturation, op.cast_like(scale, images)), 0.0, 1.0), value)
+
+
+_CROPS = (
+    np.array([[0, 0, 1, 1], [0.2, -0.1, 0.9, 0.6], [0.8, 0.1, 0.3, 1.2]], np.float32),
+    np.array([0, 1, 1], np.int32),
+)
+
+
+@tensorflow.lower(
+    "CropAndResize",
+    cases=[
+        case(lambda x: tf.image.crop_and_resize(x, *_CROPS, [3, 4]), f32(2, 5, 6, 3)),
+        case(lambda x: tf.image.crop_and_resize(x, *_CROPS, [4, 3], "nearest", 7.0), f32(2, 5, 6, 3)),
+        case(lambda x, b: tf.image.crop_and_resize(x, b, [0, 1, 1], [1, 2]), f32(2, 5, 6, 3), _CROPS[0]),
+    ],
+)
+def crop_and_resize(
+    op: OpBuilder,
+    image: ir.Value,
+    boxes: ir.Value,
+    box_ind: ir.Value,
+    crop_size: ir.Value,
+    *,
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> ir.Value:
+    """The pixels that the points of each box lie between, weighted; points beyond the image give one value."""
+    x, sizes = op.cast(image, ir.DataType.FLOAT), static_ints(op, crop_size, "crop_size")
+    flat = op.Reshape(x, op.Concat([-1], op.dim(x, 3), axis=0))
+    extents = [op.dim(x, 1), op.dim(x, 2)]
+    base = op.Mul(op.Unsqueeze(op.cast(box_ind, _INT64), [1]), extents[0])
+    places, weights, inside = [], [], []
+    for axis, size in enumerate(sizes):
+        first, last = (op.Gather(boxes, [axis + side], axis=1) for side in (0, 2))
+        most = op.cast(op.Sub(extents[axis], 1), ir.DataType.FLOAT)
+        if size > 1:
+            step = op.Div(op.Mul(op.Sub(last, first), most), float(size - 1))
+            points = op.Add(op.Mul(first, most), op.Mul(op.const(np.arange(size, dtype=np.float32)), step))
+        else:
+            points = op.Mul(op.Mul(op.Add(first, last), 0.5), most)
+        inside.append(op.And(op.GreaterOrEqual(points, 0.0), op.LessOrEqual(points, most)))
+        points = op.node("Min", op.node("Max", points, op.const(0.0)), most)
+        if method == "nearest":  # C++'s round: halves away from zero
+            places.append([op.cast(op.Floor(op.Add(points, 0.5)), _INT64)])
+        else:
+            places.append([op.cast(kind, _INT64) for kind in (op.Floor(points), op.Ceil(points))])
+        weights.append(op.Sub(points, op.Floor(points)))
+
+    def pixels(row: ir.Value, column: ir.Value) -> ir.Value:
+        rows = op.Unsqueeze(op.Mul(op.Add(base, row), extents[1]), [2])
+        return op.Gather(flat, op.Add(rows, op.Unsqueeze(column, [1])), axis=0)
+
+    def between(a: ir.Value, b: ir.Value, weight: ir.Value) -> ir.Value:
+        return op.Add(a, op.Mul(op.Sub(b, a), weight))
+
+    across, down = op.Unsqueeze(weights[1], [1, 3]), op.Unsqueeze(weights[0], [2, 3])
+    lines = [between(pixels(row, places[1][0]), pixels(row, places[1][-1]), across) for row in places[0]]
+    crops = lines[0] if method == "nearest" else between(*lines, down)
+    both = op.And(op.Unsqueeze(inside[0], [2, 3]), op.Unsqueeze(inside[1], [1, 3]))
+    return op.Where(both, crops, op.const(extrapolation_value))
+
+
+_BOXES = np.array(
+    [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]],
+    np.float32,
+)
+
+
+@tensorflow.lower(
+    "CombinedNonMaxSuppression",
+    cases=[
+        case(
+            lambda s: tuple(tf.image.combined_non_max_suppression(_BOXES[None, :, None] / 101, s, 3, 5, 0.5, 0.2)),
+            f32(1, 6, 3, low=0, high=1),
+        ),
+        case(
+            lambda b, s: tuple(
+                tf.image.combined_non_max_suppression(b, s, 2, 9, 0.5, 0.3, pad_per_class=True, clip_boxes=False)
+            ),
+            np.stack([_BOXES] * 2, 1)[None].repeat(2, 0),
+            f32(2, 6, 2, low=0, high=1),
+        ),
+    ],
+)
+def combined_non_max_suppression(
+    op: OpBuilder,
+    boxes: ir.Value,
+    scores: ir.Value,
+    max_output_size_per_class: ir.Value,
+    max_total_size: ir.Value,
+    iou_threshold: ir.Value,
+    score_threshold: ir.Value,
+    *,
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+) -> Sequence[ir.Value]:
+    """ONNX NonMaxSuppression of each class, then the best of all classes of an image; padded with zeros."""
+    shape = list(scores.shape or ())
+    count, classes = shape[1:3] if len(shape) == 3 else (None, None)
+    own = boxes.shape[2] if boxes.shape is not None and boxes.shape.rank() == 4 else None
+    if not isinstance(count, int) or not isinstance(classes, int) or not isinstance(own, int):
+        raise UnsupportedOperator("CombinedNonMaxSuppression: the numbers of boxes and classes are dynamic")
+    total, per_class = (
+        static_int(op, max_total_size, "max_total_size"),
+        static_int(op, max_output_size_per_class, "size"),
+    )
+    if pad_per_class:
+        total = min(total, per_class * classes)
+    # Each class of each image is a batch entry of its own.
+    by_class = op.Transpose(boxes, perm=[0, 2, 1, 3])
+    batch = op.dim(scores, 0)
+    if own != classes:
+        by_class = op.Expand(by_class, op.Concat(batch, [classes, count, 4], axis=0))
+    flat_scores = op.Transpose(scores, perm=[0, 2, 1])
+    kept = op.NonMaxSuppression(
+        op.Reshape(by_class, [-1, count, 4]),
+        op.Reshape(flat_scores, [-1, 1, count]),
+        op.const([per_class]),
+        op.Reshape(op.cast(iou_threshold, ir.DataType.FLOAT), [1]),
+        op.Reshape(op.cast(score_threshold, ir.DataType.FLOAT), [1]),
+    )
+    rows, places = op.Gather(kept, 0, axis=1), op.Gather(kept, 2, axis=1)
+    flat = op.Reshape(flat_scores, [-1])
+    target = op.Add(op.Mul(rows, count), places)
+    least = op.const(-np.inf, ir.DataType.FLOAT)
+    chosen = op.ScatterElements(op.Expand(least, op.Shape(flat)), target, op.Gather(flat, target, axis=0), axis=0)
+    best = min(total, classes * count)
+    values, index = op.TopK(op.Reshape(chosen, [-1, classes * count]), [best], axis=1)
+    valid = op.Greater(values, least)
+    picked = op.Unsqueeze(index, op.axes(2))
+    all_boxes = op.GatherElements(
+        op.Reshape(by_class, [-1, classes * count, 4]), op.Expand(picked, op.const([1, 1, 4])), axis=1
+    )
+    all_boxes = op.Clip(all_boxes, 0.0, 1.0) if clip_boxes else all_boxes
+    zero = op.const(0.0)
+    found = [
+        op.Where(op.Unsqueeze(valid, op.axes(2)), all_boxes, zero),
+        op.Where(valid, values, zero),
+        op.Where(valid, op.cast(op.Div(index, count), ir.DataType.FLOAT), zero),
+    ]
+    if total > best:
+        found = [op.Pad(item, [0] * n + [0, total - best] + [0] * (n - 2)) for item, n in zip(found, (3, 2, 2))]
+    counts = op.reduce("ReduceSum", op.cast(valid, ir.DataType.INT32), [1], keepdims=False)
+    return [*found, counts]

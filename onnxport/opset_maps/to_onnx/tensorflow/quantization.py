@@ -1,0 +1,147 @@
+"""Quantisation: numbers rounded to steps of a range, and the integers that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.maps import tensorflow
+
+_FLOAT = ir.DataType.FLOAT
+
+
+def _fake_quantised(
+    op: OpBuilder, x: ir.Value, low: ir.Value, high: ir.Value, num_bits: int, narrow_range: bool
+) -> ir.Value:
+    """TensorFlow's nudged range: it holds zero as one of its steps (fake_quant_ops_functor.h)."""
+    least, most = float(narrow_range), float(2**num_bits - 1)
+    step = op.Div(op.Sub(high, low), most - least)
+    inverse = op.Div(most - least, op.Sub(high, low))
+    start = op.Sub(least, op.Div(low, step))
+    zero = op.Where(
+        op.Less(start, least),
+        op.const(least, _FLOAT),
+        op.Where(op.Greater(start, most), op.const(most, _FLOAT), op.Floor(op.Add(start, 0.5))),
+    )
+    bottom, top = op.Mul(op.Sub(least, zero), step), op.Mul(op.Sub(most, zero), step)
+    inside = op.node("Min", op.node("Max", x, bottom), top)
+    steps = op.Floor(op.Add(op.Mul(op.Sub(inside, bottom), inverse), 0.5))
+    result = op.Add(op.Mul(steps, step), bottom)
+    # An empty range gives zeros.
+    empty = op.And(op.Equal(low, 0.0), op.Equal(high, 0.0))
+    return op.Where(empty, op.const(0.0, _FLOAT), result)
+
+
+_QUANTISED: list[dict[str, Any]] = [{}, {"num_bits": 4}, {"narrow_range": True}]
+
+
+@tensorflow.lower(
+    "FakeQuantWithMinMaxArgs",
+    cases=[
+        case(lambda x, given=given: tf.quantization.fake_quant_with_min_max_args(x, -1.5, 2.0, **given), f32(5, 7))
+        for given in _QUANTISED
+    ],
+)
+def fake_quant_args(
+    op: OpBuilder,
+    inputs: ir.Value,
+    *,
+    min: float = -6.0,
+    max: float = 6.0,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+) -> ir.Value:
+    """Rounded to the steps of a range."""
+    low, high = (op.const(np.float32(item), _FLOAT) for item in (min, max))
+    return _fake_quantised(op, inputs, low, high, num_bits, narrow_range)
+
+
+@tensorflow.lower(
+    "FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel",
+    cases=[
+        *(
+            case(lambda x, given=given: tf.quantization.fake_quant_with_min_max_vars(x, -1.5, 2.0, **given), f32(5, 7))
+            for given in _QUANTISED
+        ),
+        case(
+            lambda x: tf.quantization.fake_quant_with_min_max_vars_per_channel(x, [-1.0, 0.0, -2.5], [1.0, 2.0, -0.1]),
+            f32(4, 3),
+        ),
+        case(lambda x: tf.quantization.fake_quant_with_min_max_vars(x, 0.0, 0.0), f32(4, 3)),
+    ],
+)
+def fake_quant_vars(
+    op: OpBuilder, inputs: ir.Value, min: ir.Value, max: ir.Value, *, num_bits: int = 8, narrow_range: bool = False
+) -> ir.Value:
+    """Rounded to the steps of a range, or of one for each channel."""
+    return _fake_quantised(op, inputs, min, max, num_bits, narrow_range)
+
+
+def _quantise_and_dequantise(**given: Any) -> Callable[[Any], Any]:
+    return lambda x: tf.quantization.quantize_and_dequantize_v2(x, -1.5, 2.0, **given)
+
+
+@tensorflow.lower(
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4",
+    cases=[
+        case(_quantise_and_dequantise(range_given=True), f32(5, 7)),
+        case(_quantise_and_dequantise(range_given=True, signed_input=False), f32(5, 7)),
+        case(_quantise_and_dequantise(range_given=False, num_bits=5), f32(5, 7)),
+        case(_quantise_and_dequantise(range_given=True, narrow_range=True, round_mode="HALF_UP"), f32(5, 7)),
+        case(
+            lambda x: tf.raw_ops.QuantizeAndDequantizeV3(
+                input=x, input_min=[-1.0, -2.0, 0.0], input_max=[1.0, 1.0, 3.0], num_bits=8, axis=1
+            ),
+            f32(4, 3),
+        ),
+    ],
+)
+def quantize_and_dequantize(
+    op: OpBuilder,
+    input: ir.Value,
+    input_min: ir.Value,
+    input_max: ir.Value,
+    num_bits: ir.Value | int = 8,
+    *,
+    signed_input: bool = True,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    narrow_range: bool = False,
+    axis: int = -1,
+    **_: Any,
+) -> ir.Value:
+    """Rounded to steps that leave zero as it is; the wider side of the range gives the step."""
+    bits = op.constant(num_bits) if isinstance(num_bits, ir.Value) else num_bits
+    if bits is None:
+        raise UnsupportedOperator(f"{op.name}: num_bits is computed when the model runs")
+    count = int(bits)
+    low, high = op.cast_like(input_min, input), op.cast_like(input_max, input)
+    n = input.shape.rank() if input.shape is not None else 0
+    if not range_given:
+        axes = [i for i in range(n) if axis == -1 or i != axis]
+        low, high = (op.reduce(kind, input, axes, keepdims=True) for kind in ("ReduceMin", "ReduceMax"))
+    elif axis != -1:
+        shape = [1] * n
+        shape[axis] = -1
+        low, high = op.Reshape(low, shape), op.Reshape(high, shape)
+    least = (-(2 ** (count - 1)) + int(narrow_range)) if signed_input else 0
+    most = 2 ** (count - 1) - 1 if signed_input else 2**count - 1
+    # The scale by which both ends stay inside; of the ends that say nothing the greatest number.
+    greatest = op.const(np.finfo(np.float32).max, input.dtype)
+    by_low = op.Where(op.Greater(op.Mul(low, float(least)), 0.0), op.Div(float(least), low), greatest)
+    by_high = op.Where(op.Greater(op.Mul(high, float(most)), 0.0), op.Div(float(most), high), greatest)
+    narrower = op.Less(by_low, by_high)
+    scale = op.Where(narrower, by_low, by_high)
+    step = op.Where(narrower, op.Div(low, float(least)) if least else greatest, op.Div(high, float(most)))
+    low = op.Where(narrower, low, op.Mul(step, float(least)))
+    high = op.Where(narrower, op.Mul(step, float(most)), high)
+    scaled = op.Mul(op.node("Min", op.node("Max", input, low), high), scale)
+    rounded = op.Round(scaled) if round_mode == "HALF_TO_EVEN" else op.Floor(op.Add(scaled, 0.5))
+    return op.Mul(rounded, step)
