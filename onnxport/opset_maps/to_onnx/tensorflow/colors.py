@@ -145,7 +145,7 @@ def crop_and_resize(
 
     across, down = op.Unsqueeze(weights[1], [1, 3]), op.Unsqueeze(weights[0], [2, 3])
     lines = [between(pixels(row, places[1][0]), pixels(row, places[1][-1]), across) for row in places[0]]
-    crops = lines[0] if method == "nearest" else between(*lines, down)
+    crops = lines[0] if method == "nearest" else between(lines[0], lines[1], down)
     both = op.And(op.Unsqueeze(inside[0], [2, 3]), op.Unsqueeze(inside[1], [1, 3]))
     return op.Where(both, crops, op.const(extrapolation_value))
 
@@ -185,50 +185,43 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
 ) -> Sequence[ir.Value]:
     """ONNX NonMaxSuppression of each class, then the best of all classes of an image; padded with zeros."""
-    shape = list(scores.shape or ())
-    count, classes = shape[1:3] if len(shape) == 3 else (None, None)
+    classes = scores.shape[2] if scores.shape is not None and scores.shape.rank() == 3 else None
     own = boxes.shape[2] if boxes.shape is not None and boxes.shape.rank() == 4 else None
-    if not isinstance(count, int) or not isinstance(classes, int) or not isinstance(own, int):
-        raise UnsupportedOperator("CombinedNonMaxSuppression: the numbers of boxes and classes are dynamic")
-    total, per_class = (
-        static_int(op, max_total_size, "max_total_size"),
-        static_int(op, max_output_size_per_class, "size"),
-    )
-    if pad_per_class:
-        total = min(total, per_class * classes)
+    if not isinstance(classes, int) or not isinstance(own, int):
+        raise UnsupportedOperator("CombinedNonMaxSuppression: the number of classes is dynamic")
+    total, per_class = (static_int(op, item, "size") for item in (max_total_size, max_output_size_per_class))
+    total = min(total, per_class * classes) if pad_per_class else total
+    batch, count = op.dim(scores, 0), op.dim(scores, 1)
     # Each class of each image is a batch entry of its own.
     by_class = op.Transpose(boxes, perm=[0, 2, 1, 3])
-    batch = op.dim(scores, 0)
     if own != classes:
-        by_class = op.Expand(by_class, op.Concat(batch, [classes, count, 4], axis=0))
-    flat_scores = op.Transpose(scores, perm=[0, 2, 1])
+        by_class = op.Expand(by_class, op.Concat(batch, [classes], count, [4], axis=0))
+    flat_scores = op.Reshape(op.Transpose(scores, perm=[0, 2, 1]), [-1])
     kept = op.NonMaxSuppression(
-        op.Reshape(by_class, [-1, count, 4]),
-        op.Reshape(flat_scores, [-1, 1, count]),
+        op.Reshape(by_class, op.Concat([-1], count, [4], axis=0)),
+        op.Reshape(flat_scores, op.Concat([-1, 1], count, axis=0)),
         op.const([per_class]),
         op.Reshape(op.cast(iou_threshold, ir.DataType.FLOAT), [1]),
         op.Reshape(op.cast(score_threshold, ir.DataType.FLOAT), [1]),
     )
-    rows, places = op.Gather(kept, 0, axis=1), op.Gather(kept, 2, axis=1)
-    flat = op.Reshape(flat_scores, [-1])
-    target = op.Add(op.Mul(rows, count), places)
+    target = op.Add(op.Mul(op.Gather(kept, 0, axis=1), count), op.Gather(kept, 2, axis=1))
     least = op.const(-np.inf, ir.DataType.FLOAT)
-    chosen = op.ScatterElements(op.Expand(least, op.Shape(flat)), target, op.Gather(flat, target, axis=0), axis=0)
-    best = min(total, classes * count)
-    values, index = op.TopK(op.Reshape(chosen, [-1, classes * count]), [best], axis=1)
-    valid = op.Greater(values, least)
-    picked = op.Unsqueeze(index, op.axes(2))
-    all_boxes = op.GatherElements(
-        op.Reshape(by_class, [-1, classes * count, 4]), op.Expand(picked, op.const([1, 1, 4])), axis=1
+    chosen = op.ScatterElements(
+        op.Expand(least, op.Shape(flat_scores)), target, op.Gather(flat_scores, target, axis=0), axis=0
     )
-    all_boxes = op.Clip(all_boxes, 0.0, 1.0) if clip_boxes else all_boxes
+    # As many more places as are wanted, so that there are always enough.
+    spare = op.Expand(least, op.Concat(batch, [total], axis=0))
+    candidates = op.Concat(op.Reshape(chosen, op.Concat(batch, [-1], axis=0)), spare, axis=1)
+    values, index = op.TopK(candidates, [total], axis=1)
+    valid = op.Greater(values, least)
+    index = op.Where(valid, index, op.const(0))
+    places = op.Expand(op.Unsqueeze(index, op.axes(2)), op.const([1, 1, 4]))
+    best = op.GatherElements(op.Reshape(by_class, op.Concat(batch, [-1, 4], axis=0)), places, axis=1)
+    best = op.Clip(best, 0.0, 1.0) if clip_boxes else best
     zero = op.const(0.0)
-    found = [
-        op.Where(op.Unsqueeze(valid, op.axes(2)), all_boxes, zero),
+    return (
+        op.Where(op.Unsqueeze(valid, op.axes(2)), best, zero),
         op.Where(valid, values, zero),
         op.Where(valid, op.cast(op.Div(index, count), ir.DataType.FLOAT), zero),
-    ]
-    if total > best:
-        found = [op.Pad(item, [0] * n + [0, total - best] + [0] * (n - 2)) for item, n in zip(found, (3, 2, 2))]
-    counts = op.reduce("ReduceSum", op.cast(valid, ir.DataType.INT32), [1], keepdims=False)
-    return [*found, counts]
+        op.reduce("ReduceSum", op.cast(valid, ir.DataType.INT32), [1], keepdims=False),
+    )

@@ -52,8 +52,8 @@ def moved(op: OpBuilder, operands: Sequence[ir.Value], leads: Sequence[int], mov
     lead = leads[0]
     if not table.all():
         zero = fill if isinstance(fill, ir.Value) else op.const(0 if fill is None else fill, operands[0].dtype)
-        sizes = op.Concat(*[op.dim(operands[0], i) for i in range(lead)], [1], axis=0) if lead else op.const([1])
-        flat.insert(0, op.Expand(zero, sizes))
+        once = op.Concat(*[op.dim(operands[0], i) for i in range(lead)], [1], axis=0) if lead else op.const([1])
+        flat.insert(0, op.Expand(zero, once))
     else:
         table = table - 1
     return op.Gather(flat[0] if len(flat) == 1 else op.Concat(*flat, axis=lead), op.const(table), axis=lead)

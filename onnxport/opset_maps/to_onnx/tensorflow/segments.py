@@ -207,9 +207,8 @@ def dynamic_partition(
         case(lambda x, y: tf.dynamic_stitch([2, [[0, 1], [2, 3]]], [x, y]), f32(3), f32(2, 2, 3)),
     ],
 )
-def dynamic_stitch(op: OpBuilder, *operands: list[ir.Value] | ir.Value) -> ir.Value:
+def dynamic_stitch(op: OpBuilder, indices: list[ir.Value], data: list[ir.Value]) -> ir.Value:
     """Rows scattered to their indices, of which later ones win."""
-    indices, data = operands if len(operands) == 2 and isinstance(operands[0], list) else _halves(operands)
     flat = [op.Reshape(int64(op, item), [-1]) for item in indices]
     size = op.Add(op.reduce("ReduceMax", op.Concat(*flat, axis=0), [0], keepdims=True), 1)
     rest = op.Slice(op.shape(data[0]), [rank(indices[0])], [np.iinfo(np.int64).max])
@@ -218,7 +217,3 @@ def dynamic_stitch(op: OpBuilder, *operands: list[ir.Value] | ir.Value) -> ir.Va
         updates = op.Reshape(rows, op.Concat([-1], rest, axis=0))
         result = scatter_slices(op, result, op.Unsqueeze(places, [1]), updates)
     return result
-
-
-def _halves(items: Sequence[ir.Value]) -> tuple[Sequence[ir.Value], Sequence[ir.Value]]:
-    return items[: len(items) // 2], items[len(items) // 2 :]
