@@ -1,4 +1,4 @@
-"""Calls of `tf.raw_ops` drawn from the operators' own definitions: each operator, each element type that TensorFlow itself runs."""
+"""Calls of `tf.raw_ops` drawn from the operators' own definitions, one for each element type that TensorFlow itself runs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ LEFT_OUT = re.compile(
     r"Requantiz|Quantized(?!Concat|Reshape|Relu)|NonDeterministic|MapDefun|^For$|Variant|TensorMap|CheckPinned|SyncDevice|"
     r"Nearest(Neighbors)|ComputeBatchSize|GetOptions|ElementAt|CompressElement|ImportEvent|CountUpTo|DestroyTemp|TemporaryVar|"
     r"^(If|While|Case|StatelessIf|StatelessWhile|StatelessCase|PartitionedCall|StatefulPartitionedCall|Switch|Merge|Enter|Exit)$|"
+    r"FusedPad|FusedResize|BlockCell|"  # TensorFlow ends the process on some operands
     r"NextIteration|LoopCond|ControlTrigger|NoOp|^Const$|TensorList|Serialize|Deserialize|TakeMany|AddMany|AddSparse"
 )
 DTYPES = "float32 float64 float16 bfloat16 int32 int64 uint8 int8 bool complex64 string".split()
@@ -173,6 +174,8 @@ def _attempt(
             return None
         own = (2, 2, *shape[3:], 4) if arg.name == "filter" and len(shape) == 4 else shape
         values = _data(rng, own, kind, low, 2.0)
+        if arg.name == "sorted_inputs":
+            values = np.sort(values, -1)
         if arg.number_attr:
             slots.append([[values, _data(rng, own, kind, low, 2.0)]])
         else:

@@ -61,11 +61,14 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
     except Exception as error:
         return "untraceable", f"TensorFlow: {_line(error)}"
     try:
-        model = export(function, Request(inputs=tuple(inputs), target_opset=opset))
+        model = export(
+            function, Request(inputs=tuple(inputs), target_opset=opset, dynamic_shapes=tuple({} for _ in inputs))
+        )
     except TracingError as error:
         return "untraceable", _line(error)
     except UnsupportedOperator as error:
-        return "refused", "; ".join(f"{item.op}: {item.reason}" if item.reason else item.op for item in error.operators)
+        reasons = [f"{item.op}: {item.reason}" if item.reason else item.op for item in error.operators]
+        return "refused", "; ".join(reasons) or _line(error)
     except Exception as error:
         return "defect", f"{type(error).__name__}: {_line(error)}"
     try:
@@ -240,8 +243,9 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
     lines = [
         "# TensorFlow's operators",
         "",
-        f"Written by `scripts/conformance/tensorflow_ops.py` with TensorFlow {tf.__version__}: operators of `tf.raw_ops` that can stand in",
-        "an inference graph, on operands drawn by their definitions (an element type a call), and the cases beside each entry; at opset 21.",
+        f"Written by `scripts/conformance/tensorflow_ops.py` with TensorFlow {tf.__version__}: operators of `tf.raw_ops` that",
+        "can stand in an inference graph, on operands drawn by their definitions (an element type a call), and the cases",
+        "beside each entry; at opset 21.",
         "",
         "- *right*: all calls; *partly*: some right, the rest refused; *refused*: an error names the operator and the reason.",
         "- Numbers are never wrong: such a call would stand here as *wrong*, an error of ours as *defect*.",

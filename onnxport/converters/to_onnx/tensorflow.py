@@ -24,14 +24,14 @@ from onnxport.graph.passes.layout import PushTransposesPass
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
-from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES
+from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import trace
-from onnxport.tracing.tensorflow_program import Program, Variable, array_of, dtype_of
+from onnxport.tracing.tensorflow_program import Port, Program, Variable, array_of, dtype_of
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -79,12 +79,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _lowered(program: Program, request: Request) -> OnnxModel:
     op = OpBuilder(request.opset)
-    for port in (*program.inputs, *program.outputs):
-        if port.dtype in PART_TYPES:
-            raise UnsupportedOperator(
-                f"{port.name!r} is {port.dtype.name}: runtimes take no complex tensors; pass real and imaginary part"
-            )
-    inputs = {port.tensor.name: op.input(port.name, port.dtype, port.shape) for port in program.inputs}
+    inputs = {port.tensor.name: _graph_input(op, port) for port in program.inputs}
     names = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
     outputs = lowering.graph(op, inputs, [port.tensor for port in program.outputs])
@@ -94,6 +89,16 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
     notes = list(lowering.writes.notes())
     model = finish(op, outputs, names, rewrites=rewrites, runtime=request.runtime, notes=notes)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
+
+
+def _graph_input(op: OpBuilder, port: Port) -> ir.Value:
+    """A graph input; a complex one is a pair of real numbers along a last axis."""
+    if port.dtype not in PART_TYPES:
+        return op.input(port.name, port.dtype, port.shape)
+    shape = None if port.shape is None else [*port.shape, 2]
+    value = op.input(port.name, PART_TYPES[port.dtype], shape)
+    mark_complex(value)
+    return value
 
 
 _REFUSED = object()  # stands for the results of an operator that was refused; what uses them is only looked up

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxport.errors import UnsupportedOperator
@@ -119,5 +118,5 @@ def without_nan(op: OpBuilder, x: ir.Value) -> ir.Value:
     """`x` with the type's least number for NaN and minus infinity, where TensorFlow's search for the greatest starts."""
     if x.dtype is None or not is_floating(x):
         return x
-    least = op.const(np.finfo(x.dtype.numpy()).min, x.dtype)
+    least = op.const(float(x.dtype.min), x.dtype)
     return op.Where(op.GreaterOrEqual(x, least), x, least)

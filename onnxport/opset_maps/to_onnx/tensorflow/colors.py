@@ -27,29 +27,35 @@ def _joined(op: OpBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return op.Concat(*[op.Unsqueeze(item, op.axes(-1)) for item in parts], axis=-1)
 
 
-def _hsv(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Hue, saturation and value, each from 0 to 1."""
+def _hue(op: OpBuilder, x: ir.Value, circle: float) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The hue from 0 to `circle`, the greatest of the colours, and how far that is from the least."""
     red, green, blue = _channels(op, x)
     value = op.Max(red, green, blue)
     spread = op.Sub(value, op.Min(red, green, blue))
     zero = op.const(0.0, x.dtype)
-    saturation = op.Where(op.Greater(value, zero), op.Div(spread, value), zero)
-    unit = op.Div(1.0, op.Mul(spread, 6.0))
+    unit = op.Div(1.0, op.Mul(spread, 6.0 / circle))
     hue = op.Where(
         op.Equal(red, value),
         op.Mul(unit, op.Sub(green, blue)),
         op.Where(
             op.Equal(green, value),
-            op.Add(op.Mul(unit, op.Sub(blue, red)), 2.0 / 6.0),
-            op.Add(op.Mul(unit, op.Sub(red, green)), 4.0 / 6.0),
+            op.Add(op.Mul(unit, op.Sub(blue, red)), 2.0 * circle / 6.0),
+            op.Add(op.Mul(unit, op.Sub(red, green)), 4.0 * circle / 6.0),
         ),
     )
     hue = op.Where(op.Greater(spread, zero), hue, zero)
-    return op.Where(op.Less(hue, zero), op.Add(hue, 1.0), hue), saturation, value
+    return op.Where(op.Less(hue, zero), op.Add(hue, circle), hue), value, spread
 
 
-def _rgb(op: OpBuilder, hue: ir.Value, saturation: ir.Value, value: ir.Value) -> ir.Value:
-    sixths = op.Mul(hue, 6.0)
+def _hsv(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Hue, saturation and value, each from 0 to 1."""
+    hue, value, spread = _hue(op, x, 1.0)
+    zero = op.const(0.0, x.dtype)
+    return hue, op.Where(op.Greater(value, zero), op.Div(spread, value), zero), value
+
+
+def _parts(op: OpBuilder, sixths: ir.Value) -> list[ir.Value]:
+    """How much of red, green and blue a hue from 0 to 6 has."""
 
     def clipped(x: ir.Value) -> ir.Value:
         return op.Clip(x, 0.0, 1.0)
@@ -57,8 +63,12 @@ def _rgb(op: OpBuilder, hue: ir.Value, saturation: ir.Value, value: ir.Value) ->
     red = clipped(op.Sub(op.Abs(op.Sub(sixths, 3.0)), 1.0))
     green = clipped(op.Sub(2.0, op.Abs(op.Sub(sixths, 2.0))))
     blue = clipped(op.Sub(2.0, op.Abs(op.Sub(sixths, 4.0))))
+    return [red, green, blue]
+
+
+def _rgb(op: OpBuilder, hue: ir.Value, saturation: ir.Value, value: ir.Value) -> ir.Value:
     rest = op.Sub(1.0, saturation)
-    return _joined(op, [op.Mul(op.Add(rest, op.Mul(saturation, item)), value) for item in (red, green, blue)])
+    return _joined(op, [op.Mul(op.Add(rest, op.Mul(saturation, item)), value) for item in _parts(op, op.Mul(hue, 6.0))])
 
 
 @tensorflow.lower("RGBToHSV", cases=[case(lambda x: tf.image.rgb_to_hsv(x), _RGB, dynamic=True)])
@@ -74,13 +84,19 @@ def hsv_to_rgb(op: OpBuilder, images: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
-    "AdjustHue", cases=[case(lambda x, d=delta: tf.image.adjust_hue(x, d), _RGB) for delta in (0.2, -0.7)]
+    "AdjustHue",
+    cases=[
+        *(case(lambda x, d=delta: tf.image.adjust_hue(x, d), _RGB) for delta in (0.2, -0.7)),
+        case(lambda x: tf.image.adjust_hue(x, 0.3), f32(2, 4, 5, 3)),
+    ],
 )
 def adjust_hue(op: OpBuilder, images: ir.Value, delta: ir.Value) -> ir.Value:
-    """The hue turned."""
-    hue, saturation, value = _hsv(op, images)
-    turned = op.Add(hue, op.cast_like(delta, images))
-    return _rgb(op, op.Sub(turned, op.Floor(turned)), saturation, value)
+    """The hue turned, between the least and the greatest of the colours."""
+    hue, value, spread = _hue(op, images, 6.0)
+    turned = op.Add(hue, op.Mul(op.cast_like(delta, images), 6.0))
+    least = op.Sub(value, spread)
+    parts = _parts(op, op.Sub(turned, op.Mul(op.Floor(op.Div(turned, 6.0)), 6.0)))
+    return _joined(op, [op.Add(least, op.Mul(spread, item)) for item in parts])
 
 
 @tensorflow.lower("AdjustSaturation", cases=[case(lambda x: tf.image.adjust_saturation(x, 1.8), _RGB)])

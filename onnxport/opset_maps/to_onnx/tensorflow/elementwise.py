@@ -12,7 +12,9 @@ from onnxport.graph.compositions import log1p
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.lowerings import trigonometry
+from onnxport.opset_maps.lowerings.arithmetic import trunc
 from onnxport.opset_maps.lowerings.elementwise import lower_row
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import tensorflow
 
 # The argument of tf.raw_ops that is not called x.
@@ -116,11 +118,12 @@ def selu(op: OpBuilder, features: ir.Value) -> ir.Value:
     cases=[
         case(lambda x: tf.clip_by_value(x, -1.0, 1.0), f32(2, 3)),
         case(lambda x, y: tf.raw_ops.ClipByValue(t=x, clip_value_min=y, clip_value_max=y + 1.0), f32(2, 3), f32(2, 3)),
+        case(lambda x: tf.raw_ops.ClipByValue(t=x, clip_value_min=1.0, clip_value_max=-1.0), f32(2, 3)),
     ],
 )
 def clip_by_value(op: OpBuilder, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
-    """min(max(t, low), high), the bounds broadcast."""
-    return op.node("Min", op.node("Max", t, clip_value_min), clip_value_max)
+    """max(min(t, high), low), the bounds broadcast."""
+    return op.node("Max", op.node("Min", t, clip_value_max), clip_value_min)
 
 
 @tensorflow.lower(
@@ -175,11 +178,16 @@ def inv(op: OpBuilder, x: ir.Value) -> ir.Value:
 @tensorflow.lower(
     "Div",
     "TruncateDiv",
-    cases=[case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), i32(2, 3), i32(3, low=1, high=4))],
+    cases=[
+        case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), i32(2, 3), i32(3, low=1, high=4)),
+        case(lambda x, y: tf.raw_ops.TruncateDiv(x=x, y=y), f32(2, 3), f32(3, low=0.2)),
+        case(lambda x, y: tf.raw_ops.Div(x=x, y=y), f32(2, 3), f32(3, low=0.2)),
+    ],
 )
 def truncate_div(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX Div, which rounds integers toward zero too."""
-    return op.Div(x, y)
+    """ONNX Div, which rounds integers toward zero too; of floats only TruncateDiv is rounded."""
+    quotient = op.Div(x, y)
+    return trunc(op, quotient) if op.name == "TruncateDiv" and is_floating(x) else quotient
 
 
 @tensorflow.lower("MulNoNan", cases=[case(lambda x, y: tf.math.multiply_no_nan(x, y), f32(2, 3), f32(2, 3))])

@@ -134,7 +134,12 @@ def matrix_diag(
         case(lambda x, y: tf.linalg.set_diag(x, y), f32(2, 3, 4), f32(2, 3), dynamic=True),
         case(lambda x, y: tf.linalg.set_diag(x, y, k=-1), f32(2, 3, 4), f32(2, 2)),
         *(
-            case(lambda x, y, align=align: tf.linalg.set_diag(x, y, k=(-1, 1), align=align), f32(2, 4, 5), f32(2, 3, 4))
+            case(
+                lambda x, y, align=align: tf.linalg.set_diag(x, y, k=(-1, 1), align=align),
+                f32(2, 4, 5),
+                f32(2, 3, 4),
+                name=align,
+            )
             for align in _ALIGNED
         ),
     ],

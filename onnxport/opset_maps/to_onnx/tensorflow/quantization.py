@@ -31,7 +31,7 @@ def _fake_quantised(
         op.Where(op.Greater(start, most), op.const(most, _FLOAT), op.Floor(op.Add(start, 0.5))),
     )
     bottom, top = op.Mul(op.Sub(least, zero), step), op.Mul(op.Sub(most, zero), step)
-    inside = op.node("Min", op.node("Max", x, bottom), top)
+    inside = op.node("Max", op.node("Min", x, top), bottom)
     steps = op.Floor(op.Add(op.Mul(op.Sub(inside, bottom), inverse), 0.5))
     result = op.Add(op.Mul(steps, step), bottom)
     # An empty range gives zeros.
@@ -75,6 +75,7 @@ def fake_quant_args(
             f32(4, 3),
         ),
         case(lambda x: tf.quantization.fake_quant_with_min_max_vars(x, 0.0, 0.0), f32(4, 3)),
+        case(lambda x: tf.quantization.fake_quant_with_min_max_vars(x, 1.0, -1.0), f32(4, 3)),
     ],
 )
 def fake_quant_vars(

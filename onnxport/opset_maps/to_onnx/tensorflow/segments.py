@@ -39,8 +39,8 @@ def _limits(dtype: ir.DataType | None) -> tuple[float, float]:
     """Least and greatest number of a type."""
     if dtype is None:
         raise UnsupportedOperator("an operand of unknown type")
-    info = np.finfo(dtype.numpy()) if dtype.is_floating_point() else np.iinfo(dtype.numpy())
-    return (float(info.min), float(info.max)) if dtype.is_floating_point() else (int(info.min), int(info.max))
+    number = float if dtype.is_floating_point() else int
+    return number(dtype.min), number(dtype.max)
 
 
 # By TensorFlow's name: its function, how rows are combined, the least opset and the result of an empty segment.

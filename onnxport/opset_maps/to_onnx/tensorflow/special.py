@@ -9,10 +9,12 @@ import numpy as np
 import onnx_ir as ir
 import tensorflow as tf
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32
 from onnxport.opset_maps.lowerings import arithmetic, bessel, special
 from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
+from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import tensorflow
 
 
@@ -79,8 +81,12 @@ def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
     "Round", cases=[case(lambda x: tf.round(x), f32(3, 4)), case(lambda x: tf.round(x * 0.0 + 2.5), f32(2))]
 )
 def round_(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """ONNX Round, halves to even; integers are round already."""
-    return op.Round(x) if x.dtype is not None and x.dtype.is_floating_point() else x
+    """ONNX Round, halves to even."""
+    if not is_floating(x):
+        raise UnsupportedOperator(
+            "Round of whole numbers: TensorFlow's kernel gives zeros; tf.round leaves them as they are"
+        )
+    return op.Round(x)
 
 
 @tensorflow.lower("Mod", cases=[case(lambda x, y: tf.raw_ops.Mod(x=x, y=y), i32(2, 3), i32(3, low=1, high=4))])

@@ -192,6 +192,8 @@ def dense_bincount(
     classes = op.Range(0, op.Reshape(int64(op, size), []), 1)
     hit = op.cast(op.Equal(op.Unsqueeze(op.cast(input, ir.DataType.INT64), [-1]), classes), op.result.dtype)
     axis = rank(input) - 1
+    if axis < 0:
+        raise UnsupportedOperator("DenseBincount: the count of a single number")
     if binary_output:
         return op.reduce("ReduceMax", hit, [axis], keepdims=False)
     count = weights.shape[0] if weights.shape is not None else None
