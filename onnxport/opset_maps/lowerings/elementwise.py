@@ -61,7 +61,11 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return op.node(arithmetic.OF_BOOLEANS[row.onnx], *values)
         if dtype == ir.DataType.BOOL and row.onnx == "Sign":
             return values[0]
-        if dtype not in schema.allowed_dtypes("", row.onnx, op.opset):
+        allowed = schema.allowed_dtypes("", row.onnx, op.opset)
+        if dtype in _HALVES and dtype not in allowed and ir.DataType.FLOAT in allowed:
+            result = op.node(row.onnx, *(op.cast(item, ir.DataType.FLOAT) for item in values))
+            return op.cast(result, dtype) if result.dtype == ir.DataType.FLOAT else result
+        if dtype not in allowed:
             raise UnsupportedOperator(f"ONNX {row.onnx} takes no {dtype.name} at opset {op.opset}")
         return arithmetic.log(op, *values) if row.onnx == "Log" else op.node(row.onnx, *values)
 

@@ -120,3 +120,14 @@ def key_and_counter(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value]:
 def algorithm(op: OpBuilder) -> ir.Value:
     """Zero: ONNX does not say which generator draws."""
     return op.const(np.zeros((), np.int32))
+
+
+@tensorflow.lower(
+    "StatelessRandomGetKeyCounterAlg",
+    cases=[
+        case(lambda x: tf.cast(tf.raw_ops.StatelessRandomGetKeyCounterAlg(seed=_SEED)[2], tf.float32) * 0 + x, f32(3))
+    ],
+)
+def key_counter_and_algorithm(op: OpBuilder, seed: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Zeros, as of both."""
+    return *key_and_counter(op, seed), algorithm(op)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import case, f32, i32
+from onnxport.opset_maps.cases import case, f32, i32, i64
 from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
@@ -367,6 +367,37 @@ def reverse_v2(op: OpBuilder, tensor: ir.Value, axis: ir.Value) -> ir.Value:
     if not axes:
         return tensor
     return op.Slice(tensor, [-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes))
+
+
+@tensorflow.lower(
+    "Reverse",
+    cases=[case(lambda x: tf.raw_ops.Reverse(tensor=x, dims=[True, False, True]), f32(2, 3, 4), dynamic=True)],
+)
+def reverse(op: OpBuilder, tensor: ir.Value, dims: ir.Value) -> ir.Value:
+    """ONNX Slice with steps of -1, of the axes that a constant names."""
+    named = op.constant(dims)
+    if named is None:
+        raise UnsupportedOperator("Reverse: the axes are computed when the model runs")
+    return reverse_v2(op, tensor, op.const(np.flatnonzero(named)))
+
+
+@tensorflow.lower(
+    "Bitcast",
+    cases=[
+        case(lambda x: tf.bitcast(x, tf.uint32), i32(9, low=-90, high=90)),
+        case(lambda x: tf.bitcast(x, tf.uint64), i64(9)),
+    ],
+)
+def bitcast(op: OpBuilder, input: ir.Value, *, type: ir.DataType) -> ir.Value:
+    """ONNX BitCast from opset 26 on; before, Cast between integers of one width, which keeps the bits."""
+    same = input.dtype is not None and input.dtype.bitwidth == type.bitwidth
+    if same and input.dtype is not None and input.dtype.is_integer() and type.is_integer():
+        return op.cast(input, type)
+    if not same or op.opset < 26:
+        raise UnsupportedOperator(
+            f"Bitcast from {input.dtype} to {type}: needs one width, and opset 26 unless both are integers"
+        )
+    return op.BitCast(input, to=int(type))
 
 
 @tensorflow.lower(

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32, i32
+from onnxport.opset_maps.cases import Case, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import arithmetic, bessel, special
 from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
 from onnxport.opset_maps.lowerings.reductions import is_floating
@@ -119,3 +119,52 @@ def _shifts(direction: str) -> Callable[[Any, Any], Any]:
 def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """ONNX BitShift of unsigned integers."""
     return op.BitShift(x, y, direction="LEFT" if op.name == "LeftShift" else "RIGHT")
+
+
+@tensorflow.lower(
+    "Polygamma",
+    cases=[case(lambda x, n=n: tf.math.polygamma(tf.constant(n), x), f32(5, low=0.3)) for n in (0.0, 1.0, 3.0)],
+)
+def polygamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
+    """A derivative of digamma whose order is constant."""
+    order = op.constant(a)
+    if order is None or np.unique(order).size != 1 or float(order.ravel()[0]) != int(order.ravel()[0]):
+        raise UnsupportedOperator("Polygamma: the order is computed when the model runs, or is no whole number")
+    return special.polygamma(op, int(order.ravel()[0]), op.Expand(x, op.const(order.shape)) if order.ndim else x)
+
+
+@tensorflow.lower("NextAfter", cases=[case(lambda x, y: tf.math.nextafter(x, y), f32(9), f32(9))])
+def next_after(op: OpBuilder, x1: ir.Value, x2: ir.Value) -> ir.Value:
+    """The number after the first in the direction of the second."""
+    if x1.dtype != ir.DataType.FLOAT:
+        raise UnsupportedOperator(f"NextAfter of {x1.dtype}: float32 alone is written")
+    return arithmetic.next_single(op, x1, x2)
+
+
+@tensorflow.lower(
+    "ToBool",
+    cases=[case(lambda x: tf.raw_ops.ToBool(input=x), f32()), case(lambda x: tf.raw_ops.ToBool(input=x), f32(0, 2))],
+)
+def to_bool(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """Whether a number is not zero, or a tensor has elements."""
+    if input.shape is None or input.dtype == ir.DataType.STRING:
+        raise UnsupportedOperator("ToBool of strings or of an unknown rank")
+    return op.cast(input if input.shape.rank() == 0 else op.Size(input), ir.DataType.BOOL)
+
+
+@tensorflow.lower(
+    "PopulationCount",
+    cases=[case(lambda x: tf.raw_ops.PopulationCount(x=x), drawn) for drawn in (i32(9, low=-90, high=90), i64(9))],
+)
+def population_count(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """How many bits are set, of the unsigned number with the same bits."""
+    bits = (x.dtype or ir.DataType.INT32).bitwidth
+    wide = op.cast(x, ir.DataType.INT64)
+    total = op.cast(op.Less(wide, 0), ir.DataType.INT64)  # the sign's bit; the rest is not negative then
+    least = op.const(-(2 ** (bits - 1)))
+    rest = op.Where(op.Less(wide, 0), op.Sub(wide, least), wide)
+    if not (x.dtype or ir.DataType.INT32).is_signed():
+        raise UnsupportedOperator("PopulationCount of unsigned numbers")
+    for place in range(bits - 1):
+        total = op.Add(total, op.Mod(op.Div(rest, 2**place), 2))
+    return op.cast(total, ir.DataType.UINT8)
