@@ -127,10 +127,12 @@ def outer(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         case(lambda x, y: torch.einsum("bij,bjk->bik", x, y), f32(2, 3, 4), f32(2, 4, 5), dynamic=True),
         case(lambda x, y: torch.einsum("...i,ji->...j", x, y), f32(2, 3, 4), f32(5, 4)),
         case(lambda x: torch.einsum("ii->i", x), f32(3, 3)),
+        case(lambda x: torch.einsum("ij->j", x.int()), i64(3, 4)),
     ],
 )
 def einsum(op: OpBuilder, equation: str, tensors: list[ir.Value], *, path: list[int] | None = None) -> ir.Value:
-    """Einsum."""
+    """Einsum, in the type of the result: torch sums integers as int64."""
+    tensors = [op.cast(item, op.result.dtype) for item in tensors]
     return op.Einsum(*tensors, equation=equation.replace(" ", ""))
 
 

@@ -1,0 +1,73 @@
+"""PyTorch's and TensorFlow's entries name the same lowerings: what only one of them uses stands here with its reason."""
+
+import ast
+
+from tests.test_package import ROOT
+
+ROOM = "onnxport.opset_maps.lowerings"
+FOLDER = ROOT / "onnxport" / "opset_maps"
+
+# By framework and file of `lowerings/`: why the other one does not use these. The lists only shrink.
+ALONE = {
+    "pytorch": {
+        "arithmetic": ("floor_div is_negative isinf", "TensorFlow reaches them through the elementwise table"),
+        "complex_functions": ("scaled silu sinc times", "TensorFlow has no such operator of complex numbers"),
+        "complex_matrices": ("by_columns by_rows embedded once", "TensorFlow's complex matrices are refused"),
+        "complex_numbers": ("from_polar is_complex total", "ATen's entries take numbers of both kinds"),
+        "dtypes": ("to_dtype", "TensorFlow's operands have one type"),
+        "linear_algebra": ("exponential reflected reflectors swapped_rows", "TensorFlow has no such operator"),
+        "loops": ("loop running slice_like", "running extremes, which TensorFlow has no operator for"),
+        "normalization": ("affine ones_and_zeros", "layer and group norm, which TensorFlow composes"),
+        "order": ("distinct run_lengths runs top", "unique in order of value and modes, which TensorFlow lacks"),
+        "polynomials": ("orthogonal", "TensorFlow has no such operator"),
+        "random": ("gumbel", "draws without replacement, which TensorFlow lacks"),
+        "recurrence": ("ordered_gates", "TensorFlow's recurrent layers are loops"),
+        "reductions": ("first_extreme mean", "NaN is kept, which TensorFlow's ArgMax passes over"),
+        "scatter": ("require_reduction", "index_put, which TensorFlow lacks"),
+        "special": ("multigammaln", "TensorFlow has no such operator"),
+        "windows": ("average_pool global_max_pool max_pool max_pool_with_places", "ceil_mode and counted padding"),
+    },
+    "tensorflow": {
+        "arithmetic": ("trunc_mod", "fmod is a row of the elementwise table"),
+        "complex_functions": ("inverse of_pairs", "Inv and Xdivy, which PyTorch lacks"),
+        "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
+        "origins": ("behind is_successor number", "loops are read back as recurrent layers"),
+        "random": ("truncated_normal", "torch truncates by clamping uniform numbers"),
+        "recurrence_matching": ("as_recurrence", "loops are read back as recurrent layers"),
+        "reductions": ("without_nan", "ArgMax passes over NaN"),
+        "special": ("digamma zeta", "rows of the elementwise table in PyTorch"),
+    },
+}
+
+
+def public():
+    """File and name of every function of the room."""
+    for path in (FOLDER / "lowerings").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                yield path.stem, node.name
+
+
+def used(framework):
+    """File and name of the lowerings that a framework's entries name."""
+    known = set(public())
+    for path in (FOLDER / "to_onnx" / framework).rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ROOM)]
+        files = {item.asname or item.name: item.name for node in imports if node.module == ROOM for item in node.names}
+        for node in imports:
+            yield from {(node.module.rpartition(".")[2], item.name) for item in node.names} & known
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in files:
+                yield from {(files[node.value.id], node.attr)} & known
+
+
+def test_lowerings_of_one_framework_alone_have_a_reason():
+    both = {framework: set(used(framework)) for framework in ALONE}
+    for framework, other in (("pytorch", "tensorflow"), ("tensorflow", "pytorch")):
+        listed = {(file, name) for file, (names, _) in ALONE[framework].items() for name in names.split()}
+        assert both[framework] - both[other] == listed
+
+
+def test_most_lowerings_are_shared():
+    assert len(set(used("pytorch")) & set(used("tensorflow"))) >= 70
