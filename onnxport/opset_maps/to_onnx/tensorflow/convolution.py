@@ -113,7 +113,7 @@ def depthwise_conv2d(op: OpBuilder, input: ir.Value, filter: ir.Value, **layout:
     return _convolved(op, input, _depthwise_weight(op, filter, sizes), windows_of(sizes[:2], layout), sizes[2])
 
 
-def _transposed(
+def transposed_convolution(
     op: OpBuilder, input_sizes: ir.Value, weight: ir.Value, y: ir.Value, windows: Windows, groups: int | None = None
 ) -> ir.Value:
     """The full transposed convolution, cut to `input_sizes` where the forward convolution's padding was.
@@ -194,7 +194,7 @@ def backprop_input(
         target = given[1] if windows.data_format.startswith("NC") else given[-1]
         if isinstance(target, int) and isinstance(channels, int) and target != channels:
             raise UnsupportedOperator("a grouped transposed convolution has no entry")
-    return _transposed(op, input_sizes, _weight(op, filter), y, windows)
+    return transposed_convolution(op, input_sizes, _weight(op, filter), y, windows)
 
 
 @tensorflow.lower(
@@ -216,4 +216,4 @@ def depthwise_backprop_input(
     sizes = _kernel(op, filter, axes=4)
     windows = windows_of(sizes[:2], layout)
     y = channels_first(op, out_backprop, windows.data_format)
-    return _transposed(op, input_sizes, _depthwise_weight(op, filter, sizes), y, windows, sizes[2])
+    return transposed_convolution(op, input_sizes, _depthwise_weight(op, filter, sizes), y, windows, sizes[2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 import tensorflow as tf
 
@@ -16,6 +18,7 @@ from onnxport.opset_maps.lowerings.arithmetic import trunc
 from onnxport.opset_maps.lowerings.elementwise import lower_row
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.values import TensorList
 
 # The argument of tf.raw_ops that is not called x.
 _FEATURES = ("Relu", "Relu6", "Softplus", "Softsign")
@@ -71,8 +74,17 @@ def add(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower("AddN", cases=[case(lambda x, y: tf.add_n([x, y, x]), f32(2, 3), f32(2, 3))])
-def add_n(op: OpBuilder, inputs: list[ir.Value]) -> ir.Value:
-    """The sum of all operands, one after the other."""
+def add_n(op: OpBuilder, inputs: list[ir.Value] | list[TensorList]) -> ir.Value | TensorList:
+    """The sum of all operands, one after the other; of lists, of their elements."""
+    lists = [item for item in inputs if isinstance(item, TensorList)]
+    if lists:
+        written = [item.stack for item in lists if item.stack is not None]
+        return replace(lists[0], tensor=_sum(op, written)) if written else lists[0]
+    return _sum(op, [item for item in inputs if isinstance(item, ir.Value)])
+
+
+def _sum(op: OpBuilder, inputs: list[ir.Value]) -> ir.Value:
+    """One operand after the other."""
     total = inputs[0]
     for item in inputs[1:]:
         total = op.Add(total, item)

@@ -1,4 +1,4 @@
-"""Gradients inside the graph: what `tf.GradientTape` and `tf.gradients` leave in a function."""
+"""Gradients of elementwise operators, biases, normalisation, padding, slices and resizing, as a tape leaves them in a graph."""
 
 from __future__ import annotations
 
@@ -12,81 +12,76 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
+from onnxport.opset_maps.lowerings.axes import rank, size
+from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, rank, spatial
+from onnxport.opset_maps.to_onnx.tensorflow.image import linear_map
+from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.slicing import strided_slice
 
-Formula = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
-_SELU = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123  # scale, scale * alpha
+Gradient = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
 
-
-def _slope(function: Callable[..., tf.Tensor]) -> Callable[..., Any]:
-    """The gradients of the sum of a function's results."""
-
-    def gradient(*inputs: tf.Tensor) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            result = function(*inputs)
-        return tape.gradient(result, inputs)
-
-    return gradient
+_SELU_SCALE, _SELU_SCALE_ALPHA = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
 
 
-def _where(op: OpBuilder, condition: ir.Value, value: ir.Value) -> ir.Value:
-    return op.Where(condition, value, op.const(0, value.dtype))
+def _masked(op: OpBuilder, dy: ir.Value, condition: ir.Value) -> ir.Value:
+    """dy where the condition holds; elsewhere dy times 0, which is NaN for an infinite dy, as TensorFlow's kernels compute it."""
+    return op.Mul(dy, op.cast_like(condition, dy))
 
 
-def _between(op: OpBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    return op.And(op.Greater(x, low), op.Less(x, high))
+def _or_zero(op: OpBuilder, dy: ir.Value, product: ir.Value) -> ir.Value:
+    """The product, 0 where dy is 0 though the slope is infinite."""
+    return op.Where(op.Equal(dy, 0.0), op.const(0.0, dy.dtype), product)
 
 
-def _softsign(op: OpBuilder, dy: ir.Value, x: ir.Value) -> ir.Value:
-    size = op.Add(op.Abs(x), 1.0)
-    return op.Div(dy, op.Mul(size, size))
-
-
-# By name: the names of tf.raw_ops' arguments (the gradient first), and the formula of both.
-_FORMULAS: dict[str, tuple[str, str, Formula]] = {
-    "ReluGrad": ("gradients", "features", lambda op, dy, x: _where(op, op.Greater(x, 0.0), dy)),
-    "Relu6Grad": ("gradients", "features", lambda op, dy, x: _where(op, _between(op, x, 0.0, 6.0), dy)),
-    "EluGrad": ("gradients", "outputs", lambda op, dy, y: op.Where(op.Less(y, 0.0), op.Mul(dy, op.Add(y, 1.0)), dy)),
-    "SeluGrad": (
-        "gradients",
-        "outputs",
-        lambda op, dy, y: op.Where(op.Less(y, 0.0), op.Mul(dy, op.Add(y, _SELU[1])), op.Mul(dy, _SELU[0])),
+# Of the gradient and the operator's own operand.
+_BY_FEATURES: dict[str, Gradient] = {
+    "ReluGrad": lambda op, dy, x: _masked(op, dy, op.Greater(x, 0.0)),
+    "Relu6Grad": lambda op, dy, x: _masked(op, dy, op.And(op.Greater(x, 0.0), op.Less(x, 6.0))),
+    "SoftplusGrad": lambda op, dy, x: op.Div(dy, op.Add(op.Exp(op.Neg(x)), 1.0)),
+    "SoftsignGrad": lambda op, dy, x: op.Div(dy, op.Mul(op.Add(op.Abs(x), 1.0), op.Add(op.Abs(x), 1.0))),
+}
+# Of the gradient and the operator's result.
+_BY_OUTPUTS: dict[str, Gradient] = {
+    "EluGrad": lambda op, dy, y: op.Where(op.Less(y, 0.0), op.Mul(op.Add(y, 1.0), dy), dy),
+    "SeluGrad": lambda op, dy, y: op.Where(
+        op.Less(y, 0.0), op.Mul(dy, op.Add(y, _SELU_SCALE_ALPHA)), op.Mul(dy, _SELU_SCALE)
     ),
-    "SoftplusGrad": ("gradients", "features", lambda op, dy, x: op.Mul(dy, op.Sigmoid(x))),
-    "SoftsignGrad": ("gradients", "features", _softsign),
-    "SigmoidGrad": ("dy", "y", lambda op, dy, y: op.Mul(dy, op.Mul(y, op.Sub(1.0, y)))),
-    "TanhGrad": ("dy", "y", lambda op, dy, y: op.Mul(dy, op.Sub(1.0, op.Mul(y, y)))),
-    "SqrtGrad": ("dy", "y", lambda op, dy, y: op.Div(op.Mul(dy, 0.5), y)),
-    "RsqrtGrad": ("dy", "y", lambda op, dy, y: op.Mul(op.Mul(dy, -0.5), op.Mul(y, op.Mul(y, y)))),
-    "ReciprocalGrad": ("dy", "y", lambda op, dy, y: op.Neg(op.Mul(dy, op.Mul(y, y)))),
-    "InvGrad": ("dy", "y", lambda op, dy, y: op.Neg(op.Mul(dy, op.Mul(y, y)))),
+}
+# Of the operator's result and the gradient.
+_BY_RESULT: dict[str, Gradient] = {
+    "SigmoidGrad": lambda op, y, dy: op.Mul(op.Mul(dy, y), op.Sub(1.0, y)),
+    "TanhGrad": lambda op, y, dy: op.Mul(dy, op.Sub(1.0, op.Mul(y, y))),
+    "SqrtGrad": lambda op, y, dy: _or_zero(op, dy, op.Div(op.Mul(dy, 0.5), y)),
+    "RsqrtGrad": lambda op, y, dy: _or_zero(op, dy, op.Mul(op.Mul(op.Mul(dy, y), -0.5), op.Mul(y, y))),
+    "ReciprocalGrad InvGrad": lambda op, y, dy: op.Neg(op.Mul(op.Mul(dy, y), y)),
 }
 
 
-def _register(name: str, gradient: str, other: str, formula: Formula) -> None:
-    call = getattr(tf.raw_ops, name)
-    first = gradient == "gradients"  # of the activations the gradient comes first, of the functions last
+def _register(names: str, gradient: Gradient, operands: tuple[str, str]) -> None:
+    """An entry of two operands, which TensorFlow names `operands`."""
 
-    @tensorflow.lower(
-        name,
-        cases=[
-            case(lambda dy, y: call(**{gradient: dy, other: y}), drawn, other_drawn)
-            for drawn, other_drawn in (
-                (f32(3, 7), f32(3, 7, low=-1 if first else 0.1, high=7 if first else 2)),
-                (f64(5), f64(5, low=0.2)),
-            )
-        ],
-    )
-    def lower(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        return formula(op, a, b) if first else formula(op, b, a)
+    def run(first: Any, second: Any) -> list[Any]:
+        return [
+            getattr(tf.raw_ops, name)(**dict(zip(operands, (first, second), strict=True))) for name in names.split()
+        ]
 
-    lower.__doc__ = f"The gradient times the derivative at the {other}."
+    cases = [case(run, f32(3, 4, low=-8.0, high=8.0), f32(3, 4, low=-8.0, high=8.0)), case(run, f64(4), f64(4))]
+
+    @tensorflow.lower(names, cases=cases)
+    def lower(op: OpBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+        return gradient(op, first, second)
+
+    lower.__doc__ = "The gradient's formula, in the order of TensorFlow's kernel."
 
 
-for _name, _row in _FORMULAS.items():
-    _register(_name, *_row)
+for _table, _operands in (
+    (_BY_FEATURES, ("gradients", "features")),
+    (_BY_OUTPUTS, ("gradients", "outputs")),
+    (_BY_RESULT, ("y", "dy")),
+):
+    for _names, _gradient in _table.items():
+        _register(_names, _gradient, _operands)
 
 
 @tensorflow.lower(
@@ -94,140 +89,139 @@ for _name, _row in _FORMULAS.items():
     cases=[case(lambda dy, x: tf.raw_ops.LeakyReluGrad(gradients=dy, features=x, alpha=0.3), f32(3, 4), f32(3, 4))],
 )
 def leaky_relu_grad(op: OpBuilder, gradients: ir.Value, features: ir.Value, *, alpha: float = 0.2) -> ir.Value:
-    """The gradient above 0, `alpha` of it elsewhere."""
+    """The gradient, times alpha where the operand was not positive."""
     return op.Where(op.Greater(features, 0.0), gradients, op.Mul(gradients, alpha))
 
 
 @tensorflow.lower(
     "BiasAddGrad",
     cases=[
-        case(lambda x: tf.raw_ops.BiasAddGrad(out_backprop=x), f32(2, 3, 4, 5), dynamic=True),
+        case(lambda x: tf.raw_ops.BiasAddGrad(out_backprop=x), f32(2, 4, 5, 3), dynamic=True),
         case(lambda x: tf.raw_ops.BiasAddGrad(out_backprop=x, data_format="NCHW"), f32(2, 3, 4, 5)),
     ],
 )
 def bias_add_grad(op: OpBuilder, out_backprop: ir.Value, *, data_format: str = "NHWC") -> ir.Value:
     """The sum over all axes but the channels'."""
     n = rank(out_backprop)
-    kept = 1 if data_format.startswith("NC") else n - 1
-    return op.reduce("ReduceSum", out_backprop, [axis for axis in range(n) if axis != kept], keepdims=False)
+    channels = 1 if data_format == "NCHW" and n > 2 else n - 1
+    return op.reduce("ReduceSum", out_backprop, [axis for axis in range(n) if axis != channels], keepdims=False)
+
+
+def _broadcast_gradient(shapes: tuple[list[int], list[int]]) -> Callable[[], Any]:
+    return lambda: tf.raw_ops.BroadcastGradientArgs(s0=tf.constant(shapes[0]), s1=tf.constant(shapes[1]))
+
+
+def _of_shapes(x: Any, y: Any) -> Any:
+    return tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(x), s1=tf.shape(y))
 
 
 @tensorflow.lower(
     "BroadcastGradientArgs",
     cases=[
-        case(lambda x, y: tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(x), s1=tf.shape(y)), f32(2, 3), f32(3)),
-        case(_slope(lambda x, y: x * y), f32(2, 3), f32(3)),
-    ],
+        case(lambda a, b: tf.raw_ops.BroadcastGradientArgs(s0=a, s1=b), *(np.array(v, np.int32) for v in pair))
+        for pair in (([1, 3], [1, 3]), ([1, 3], [1, 1]), ([2, 1], [3]), ([1], [2, 1]), ([1, 3], [3]), ([4], [2, 1, 4]))
+    ]
+    + [case(_of_shapes, f32(3, 4), f32(4), dynamic=True)],
 )
-def broadcast_gradient_args(op: OpBuilder, s0: ir.Value, s1: ir.Value) -> Sequence[ir.Value]:
-    """The axes along which each of two shapes is broadcast to both."""
+def broadcast_gradient_args(op: OpBuilder, s0: ir.Value, s1: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The axes along which each of two shapes was broadcast: those where it has 1, unless the shapes are equal."""
     first, second = int64(op, s0), int64(op, s1)
-    known = [op.constant(item) for item in (first, second)]
-    result = op.result.dtype or ir.DataType.INT32
-    if known[0] is not None and known[1] is not None:
-        axes = tf.raw_ops.BroadcastGradientArgs(s0=known[0], s1=known[1])
-        return [op.const(np.asarray(item), result) for item in axes]
-    lengths = [op.Shape(item) for item in (first, second)]
+    lengths = [op.dim(first, 0), op.dim(second, 0)]
     longest = op.Max(*lengths)
-    full = [
-        op.Concat(op.Expand(op.const(1), op.Sub(longest, length)), item, axis=0)
-        for item, length in zip((first, second), lengths)
+    padded = [
+        op.Concat(op.Expand(op.const([1]), op.Sub(longest, length)), shape, axis=0)
+        for shape, length in zip((first, second), lengths, strict=True)
     ]
-    # Where both are 1 TensorFlow counts the axis for both.
-    ones = [op.Equal(item, 1) for item in full]
-    missing = [op.Less(op.Range(0, op.Squeeze(longest, [0]), 1), op.Sub(longest, length)) for length in lengths]
-    both = op.And(*ones)
-    wanted = [
-        op.Or(op.Or(op.And(one, op.Not(other)), both), gone) for one, other, gone in zip(ones, ones[::-1], missing)
-    ]
-    return [op.cast(op.Squeeze(op.NonZero(item), [0]), result) for item in wanted]
+    gap = op.reduce("ReduceSum", op.Abs(op.Sub(*padded)), [0], keepdims=True)
+    differ = op.Or(op.Not(op.Equal(*lengths)), op.Greater(gap, 0))
+    axes = [op.Reshape(op.NonZero(op.And(op.Equal(shape, 1), differ)), [-1]) for shape in padded]
+    return op.cast_like(axes[0], s0), op.cast_like(axes[1], s1)
 
 
-@tensorflow.lower(
-    "MaxPoolGrad",
-    cases=[
-        case(
-            _slope(lambda x, size=size, padding=padding: tf.nn.max_pool2d(x, size, 2, padding) ** 2),
-            f32(2, 6, 6, 3),
-            min_opset=16,
+def _norm_grad(is_training: bool, data_format: str = "NHWC") -> Callable[..., Any]:
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any) -> Any:
+        result = tf.raw_ops.FusedBatchNormGradV3(
+            y_backprop=dy,
+            x=x,
+            scale=scale,
+            reserve_space_1=mean,
+            reserve_space_2=variance,
+            reserve_space_3=tf.constant([], tf.float32),
+            epsilon=1e-2,
+            data_format=data_format,
+            is_training=is_training,
         )
-        for size, padding in ((2, "VALID"), (3, "SAME"), (3, "VALID"))
-    ],
-    min_opset=16,
-)
-def max_pool_grad(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    *,
-    ksize: list[int],
-    strides: list[int],
-    padding: str,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-) -> ir.Value:
-    """The gradients added up where ONNX MaxPool says that the greatest elements stand."""
-    if padding == "EXPLICIT":
-        raise UnsupportedOperator("MaxPoolGrad: explicit paddings have no entry")
-    x, dy = (channels_first(op, item, data_format) for item in (orig_input, grad))
-    _, places = op.MaxPool(
-        x,
-        kernel_shape=spatial(ksize, data_format),
-        strides=spatial(strides, data_format),
-        auto_pad="SAME_UPPER" if padding == "SAME" else "VALID",
-        outputs=2,
-    )
-    zeros = op.Expand(op.const(0, x.dtype), op.Size(x) if x.shape is None else op.Reshape(op.Size(x), [1]))
-    flat = op.ScatterElements(zeros, op.Reshape(places, [-1]), op.Reshape(dy, [-1]), axis=0, reduction="add")
-    return channels_as(op, op.Reshape(flat, op.shape(x)), data_format)
+        return result[:3]
+
+    return run
+
+
+def _training_gradient(x: Any, scale: Any, shift: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch([x, scale, shift])
+        y = tf.raw_ops.FusedBatchNormV3(x=x, scale=scale, offset=shift, mean=[], variance=[], epsilon=1e-2)[0]
+        loss = tf.reduce_sum(y * y * y)
+    return tape.gradient(loss, [x, scale, shift])
+
+
+_STATISTICS = (f32(3), f32(3), f32(3, low=0.1))
 
 
 @tensorflow.lower(
-    "AvgPoolGrad AvgPool3DGrad",
+    "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3",
     cases=[
-        case(_slope(lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID") ** 2), f32(2, 6, 6, 3)),
-        case(_slope(lambda x: tf.nn.avg_pool2d(x, 3, 2, "SAME") ** 2), f32(2, 6, 5, 3)),
-        case(_slope(lambda x: tf.nn.avg_pool3d(x, 2, 2, "VALID") ** 2), f32(2, 4, 4, 4, 3)),
+        case(_norm_grad(is_training=False), f32(2, 4, 5, 3), f32(2, 4, 5, 3), *_STATISTICS),
+        case(_norm_grad(is_training=True), f32(2, 4, 5, 3), f32(2, 4, 5, 3), *_STATISTICS, name="training"),
+        case(_training_gradient, f32(2, 4, 5, 3), f32(3), f32(3), name="tape"),
     ],
 )
-def avg_pool_grad(
+def fused_batch_norm_grad(
     op: OpBuilder,
-    orig_input_shape: ir.Value,
-    grad: ir.Value,
-    *,
-    ksize: list[int],
-    strides: list[int],
-    padding: str,
+    y_backprop: ir.Value,
+    x: ir.Value,
+    scale: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    *_: ir.Value,
+    epsilon: float = 1e-4,
     data_format: str = "NHWC",
-) -> ir.Value:
-    """Each gradient spread over its window: a matrix product an axis, since pooling is one; the matrices are transposed here."""
-    shape = op.result.shape
-    sizes = spatial([item if isinstance(item, int) else -1 for item in shape or ()], data_format)
-    if shape is None or -1 in sizes:
-        raise UnsupportedOperator("the gradient of a pooling of a dynamic size")
-    result = channels_first(op, grad, data_format)
-    axes = range(2, rank(grad))
-    for axis, size, kernel, stride in zip(axes, sizes, spatial(ksize, data_format), spatial(strides, data_format)):
-        count = -(-size // stride) if padding == "SAME" else -(-(size - kernel + 1) // stride)
-        missing = max((count - 1) * stride + kernel - size, 0) if padding == "SAME" else 0
-        starts = np.arange(count) * stride - missing // 2
-        window = starts[:, None] + np.arange(kernel)
-        weights = np.zeros((count, size))
-        for row, places in enumerate(window):
-            inside = places[(places >= 0) & (places < size)]
-            weights[row, inside] = 1.0 / len(inside)
-        order = [*(item for item in range(rank(grad)) if item != axis), axis]
-        moved = op.MatMul(op.Transpose(result, perm=order), op.const(weights, grad.dtype))
-        result = op.Transpose(moved, perm=[order.index(item) for item in range(rank(grad))])
-    return channels_as(op, result, data_format)
+    is_training: bool = True,
+) -> Sequence[ir.Value | None]:
+    """Gradients of the operand, the scale and the shift (Ioffe & Szegedy, "Batch Normalization", section 3)."""
+    dy, features = (channels_first(op, item, data_format) for item in (y_backprop, x))
+    n = rank(features)
+    axes = [0, *range(2, n)]
+    per_channel = [1, -1, *[1] * (n - 2)]
+    scale, mean, variance = (op.Reshape(item, per_channel) for item in (scale, mean, variance))
+    deviation = op.Sub(features, mean)
+    inverse = op.Reciprocal(op.Sqrt(op.Add(variance, epsilon)))
+    reach = op.reduce("ReduceSum", op.Mul(dy, deviation), axes, keepdims=True)
+    total = op.reduce("ReduceSum", dy, axes, keepdims=True)
+    slope = op.Mul(scale, inverse)
+    if is_training:
+        count = op.cast_like(op.Div(op.Size(features), size(op, features, 1)), dy)
+        drift = op.Mul(deviation, op.Mul(op.Mul(inverse, inverse), op.Div(reach, count)))
+        dy = op.Sub(op.Sub(dy, op.Div(total, count)), drift)
+    dx = channels_as(op, op.Mul(dy, slope), data_format)
+    return [dx, op.Reshape(op.Mul(reach, inverse), [-1]), op.Reshape(total, [-1]), None, None]
 
 
 @tensorflow.lower(
     "StridedSliceGrad",
     cases=[
-        case(_slope(lambda x: x[:, 1:4:2] ** 2), f32(3, 5)),
-        case(_slope(lambda x: x[1, ..., tf.newaxis, ::-1] ** 2), f32(3, 2, 4)),
+        case(
+            lambda dy: tf.raw_ops.StridedSliceGrad(
+                shape=[4, 5], begin=[1, 3], end=[0, -6], strides=[1, -2], dy=dy, end_mask=1, shrink_axis_mask=0
+            ),
+            f32(3, 2),
+        ),
+        case(
+            lambda dy: tf.raw_ops.StridedSliceGrad(
+                shape=[4, 5], begin=[0, 3], end=[0, 0], strides=[1, 1], dy=dy, ellipsis_mask=1, shrink_axis_mask=2
+            ),
+            f32(4),
+        ),
+        case(lambda x: _gradient_of(lambda a: tf.reduce_sum(a[:, 1:, -1] ** 3.0), x), f32(3, 4, 2), dynamic=True),
     ],
 )
 def strided_slice_grad(
@@ -237,66 +231,136 @@ def strided_slice_grad(
     end: ir.Value,
     strides: ir.Value,
     dy: ir.Value,
-    **options: Any,
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
 ) -> ir.Value:
-    """The gradient where the slice came from, zeros elsewhere."""
-    bounds = [op.constant(item) for item in (begin, end, strides)]
-    masks = {name: mask for name, mask in options.items() if name.endswith("_mask")}
-    sizes = [item for item in op.result.shape or () if isinstance(item, int)]
-    if any(item is None for item in bounds) or len(sizes) != len(op.result.shape or ()):
-        raise UnsupportedOperator("the gradient of a slice of a dynamic size or at run-time places")
-    total = int(np.prod(sizes))
-    numbers = tf.reshape(tf.range(total), sizes)
-    begins, ends, steps = bounds
-    taken = np.asarray(tf.raw_ops.StridedSlice(input=numbers, begin=begins, end=ends, strides=steps, **masks)).ravel()
-    source = np.zeros(total, np.int64)
-    source[taken] = np.arange(1, len(taken) + 1)
-    padded = op.Concat(op.const(np.zeros(1), dy.dtype), op.Reshape(dy, [-1]), axis=0)
-    return op.Gather(padded, op.const(source.reshape(sizes)), axis=0)
+    """Zeros with the gradient at the elements of the slice: their places are the slice of a tensor of places."""
+    sizes = int64(op, shape)
+    count = op.reduce("ReduceProd", sizes, [0], keepdims=True)
+    places = op.Reshape(op.Range(0, op.Squeeze(count, [0]), 1), sizes)
+    places = op.typed(places, shape=None if op.result.shape is None else [None] * len(op.result.shape))
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    sliced = strided_slice(op, places, begin, end, strides, **dict(zip(names, masks, strict=True)))
+    zeros = op.Expand(op.const(0, dy.dtype), count)
+    flat = scatter_elements(op, zeros, op.Reshape(sliced, [-1]), op.Reshape(dy, [-1]), 0)
+    return op.Reshape(flat, sizes)
+
+
+def _gradient_of(function: Callable[[Any], Any], x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    return tape.gradient(y, x)
 
 
 @tensorflow.lower(
-    "Conv2DBackpropFilter Conv2DBackpropFilterV2",
+    "MirrorPadGrad",
     cases=[
-        case(
-            _slope(lambda x, w, padding=padding, stride=stride: tf.nn.conv2d(x, w, stride, padding) ** 2),
-            f32(2, 7, 6, 3),
-            f32(3, 2, 3, 4),
-        )
-        for padding, stride in (("VALID", 1), ("SAME", 1), ("SAME", 2), ("VALID", 2))
+        case(lambda x: tf.raw_ops.MirrorPadGrad(input=x, paddings=[[0, 0], [2, 1]], mode="REFLECT"), f32(2, 7)),
+        case(lambda x: tf.raw_ops.MirrorPadGrad(input=x, paddings=[[1, 2], [2, 1]], mode="SYMMETRIC"), f32(6, 7)),
     ],
 )
-def conv_2d_backprop_filter(
+def mirror_pad_grad(op: OpBuilder, input: ir.Value, paddings: ir.Value, *, mode: str) -> ir.Value:
+    """The inner part, plus what the mirrored borders give back to it, an axis at a time."""
+    pairs = np.reshape(static_ints(op, paddings, "paddings"), [-1, 2])
+    skipped, x = int(mode == "REFLECT"), input
+    for axis, (before, after) in enumerate(pairs.tolist()):
+        whole = x.shape[axis] if x.shape is not None else None
+        if not (before or after):
+            continue
+        if not isinstance(whole, int):
+            raise UnsupportedOperator("MirrorPadGrad: a padded axis of dynamic size has no entry")
+        n = whole - before - after
+        inner = np.arange(n)
+        mirrored = np.pad(inner, (before, after), "reflect" if skipped else "symmetric")
+        parts = [op.Slice(x, [before], [before + n], [axis])]
+        for start, stop in ((0, before), (whole - after, whole)):
+            if stop > start:  # the mirrored elements run backward through consecutive places
+                low = int(mirrored[start:stop].min())
+                pads = np.zeros((2, rank(x)), np.int64)
+                pads[:, axis] = low, n - low - (stop - start)
+                back = op.Gather(x, op.const(np.arange(start, stop)[::-1]), axis=axis)
+                parts.append(op.Pad(back, op.const(pads.ravel())))
+        x = parts[0]
+        for part in parts[1:]:
+            x = op.Add(x, part)
+    return x
+
+
+def _lrn_window(op: OpBuilder, x: ir.Value, radius: int) -> ir.Value:
+    """The sum over `radius` channels, the last axis, on both sides of each."""
+    ones = op.const(np.ones((1, 1, 2 * radius + 1)), x.dtype)
+    rows = op.Reshape(x, op.Concat([-1, 1], op.dim(x, rank(x) - 1), axis=0))
+    return op.Reshape(op.Conv(rows, ones, pads=[radius, radius]), op.shape(x))
+
+
+def _lrn_grad(dy: Any, x: Any) -> Any:
+    y = tf.nn.lrn(x, depth_radius=2, bias=1.5, alpha=0.3, beta=0.6)
+    return tf.raw_ops.LRNGrad(
+        input_grads=dy, input_image=x, output_image=y, depth_radius=2, bias=1.5, alpha=0.3, beta=0.6
+    )
+
+
+@tensorflow.lower("LRNGrad", cases=[case(_lrn_grad, f32(2, 3, 4, 7), f32(2, 3, 4, 7))])
+def lrn_grad(
     op: OpBuilder,
-    input: ir.Value,
-    filter: ir.Value,
-    out_backprop: ir.Value,
+    input_grads: ir.Value,
+    input_image: ir.Value,
+    output_image: ir.Value,
     *,
-    strides: list[int],
-    padding: str,
-    use_cudnn_on_gpu: bool = True,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-    dilations: Sequence[int] = (1, 1, 1, 1),
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
 ) -> ir.Value:
-    """A convolution of the images, batch and channels exchanged, with the gradient as the kernel, dilated by the strides."""
-    shape = [item for item in op.result.shape or () if isinstance(item, int)]
-    x, dy = (channels_first(op, item, data_format) for item in (input, out_backprop))
-    sizes = [*list(x.shape or ())[2:], *list(dy.shape or ())[2:]]
-    known = [item for item in sizes if isinstance(item, int)]
-    if padding == "EXPLICIT" or len(shape) != 4 or len(known) != 4:
-        raise UnsupportedOperator("the gradient of a convolution of a dynamic size or with explicit paddings")
-    step, rate = spatial(strides, data_format), spatial(dilations, data_format)
-    before, after = [], []
-    for axis in range(2):
-        reach = (shape[axis] - 1) * rate[axis] + 1
-        missing = max((known[2 + axis] - 1) * step[axis] + reach - known[axis], 0) if padding == "SAME" else 0
-        # What the windows reach of the axis, which may end before it: a negative pad cuts.
-        used = (known[2 + axis] - 1) * step[axis] + reach
-        before.append(missing // 2)
-        after.append(used - known[axis] - missing // 2)
-    swapped = op.Transpose(x, perm=[1, 0, 2, 3])
-    padded = op.Pad(swapped, [0, 0, *before, 0, 0, *after])
-    kernel = op.Transpose(dy, perm=[1, 0, 2, 3])
-    result = op.Conv(padded, kernel, strides=rate, dilations=step)  # [in, out, height, width]
-    return op.Transpose(result, perm=[2, 3, 0, 1])
+    """dy norm^-beta - 2 alpha beta x sum(dy y / norm), the sum over the channels near each."""
+    norm = op.Add(op.Mul(_lrn_window(op, op.Mul(input_image, input_image), depth_radius), alpha), bias)
+    share = _lrn_window(op, op.Div(op.Mul(input_grads, output_image), norm), depth_radius)
+    direct = op.Mul(input_grads, op.Pow(norm, -beta))
+    return op.Sub(direct, op.Mul(op.Mul(input_image, 2.0 * alpha * beta), share))
+
+
+def _resize_grad_cases(name: str) -> list[Any]:
+    def run(**options: bool) -> Callable[[Any], Any]:
+        if name == "ResizeNearestNeighborGrad":
+            return lambda dy: tf.raw_ops.ResizeNearestNeighborGrad(grads=dy, size=[5, 6], **options)
+        return lambda dy: getattr(tf.raw_ops, name)(grads=dy, original_image=tf.zeros([2, 5, 6, 3]), **options)
+
+    modes: list[dict[str, bool]] = [{}, {"half_pixel_centers": True}, {"align_corners": True}]
+    return [case(run(**options), f32(2, *shape, 3)) for options in modes for shape in ((8, 9), (3, 4))]
+
+
+def _register_resize_grad(name: str) -> None:
+    @tensorflow.lower(name, cases=_resize_grad_cases(name))
+    def lower(
+        op: OpBuilder,
+        grads: ir.Value,
+        original: ir.Value,
+        *,
+        align_corners: bool = False,
+        half_pixel_centers: bool = False,
+    ) -> ir.Value:
+        given, placement = op.result.shape, {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
+        sizes = list(given)[1:3] if given is not None else []
+        if len(sizes) != 2 or not all(isinstance(item, int) for item in sizes):
+            raise UnsupportedOperator(f"{name}: needs an image of static size")
+        whole = [int(item) for item in sizes]  # type: ignore[arg-type]
+
+        def apply(dy: Any, axis: int) -> Any:
+            if name == "ResizeNearestNeighborGrad":
+                return tf.raw_ops.ResizeNearestNeighborGrad(grads=dy, size=[whole[axis], 1], **placement)
+            image = tf.zeros([1, whole[axis], 1, dy.shape[-1]])
+            return getattr(tf.raw_ops, name)(grads=dy, original_image=image, **placement)
+
+        return op.cast(linear_map(op, grads, whole, apply), grads.dtype or ir.DataType.FLOAT)
+
+    lower.__doc__ = "Two matrix products, the transposed weights of resizing; TensorFlow itself gives the matrices."
+
+
+for _name in ("ResizeBilinearGrad", "ResizeNearestNeighborGrad", "ResizeBicubicGrad"):
+    _register_resize_grad(_name)

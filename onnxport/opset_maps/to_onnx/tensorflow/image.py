@@ -78,7 +78,7 @@ def resize_nearest(op: OpBuilder, images: ir.Value, size: ir.Value, **placement:
     return images
 
 
-def _linear_map(op: OpBuilder, images: ir.Value, sizes: Sequence[int], apply: Callable[[Any, int], Any]) -> ir.Value:
+def linear_map(op: OpBuilder, images: ir.Value, sizes: Sequence[int], apply: Callable[[Any, int], Any]) -> ir.Value:
     """A separable linear map of both spatial axes as two matrix products; TensorFlow itself gives the matrices."""
     before = [images.shape[1], images.shape[2]] if images.shape is not None else [None, None]
     if not all(isinstance(item, int) for item in before):
@@ -96,7 +96,7 @@ def _register_linear_map(name: str, cases: list[Case], summary: str) -> None:
     @tensorflow.lower(name, cases=cases)
     def lower(op: OpBuilder, images: ir.Value, size: ir.Value, **placement: Unpack[Placement]) -> ir.Value:
         sizes, call = static_ints(op, size, "size"), getattr(tf.raw_ops, name)
-        return _linear_map(op, images, sizes, lambda x, axis: call(images=x, size=[sizes[axis], 1], **placement))
+        return linear_map(op, images, sizes, lambda x, axis: call(images=x, size=[sizes[axis], 1], **placement))
 
     lower.__doc__ = summary
 
@@ -146,7 +146,7 @@ def scale_and_translate(
             antialias=antialias,
         )
 
-    return _linear_map(op, images, sizes, apply)
+    return linear_map(op, images, sizes, apply)
 
 
 @tensorflow.lower("AdjustContrastv2", cases=[case(lambda x: tf.image.adjust_contrast(x, 1.7), f32(2, 4, 5, 3))])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 import onnx_ir as ir
 import tensorflow as tf
@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32
+from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.reductions import without_nan
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, rank, spatial, static_ints
@@ -87,6 +88,42 @@ def max_pool_v2(
     """ONNX MaxPool; window and steps must be constant."""
     window, steps = static_ints(op, ksize, "ksize"), static_ints(op, strides, "strides")
     return _pool(op, "MaxPool", input, window, {"strides": steps, "padding": padding, "data_format": data_format})
+
+
+def _with_argmax(padding: str, include_batch: bool) -> Callable[[Any], Any]:
+    return lambda x: tf.raw_ops.MaxPoolWithArgmax(
+        input=x, ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1], padding=padding, include_batch_in_index=include_batch
+    )
+
+
+@tensorflow.lower(
+    "MaxPoolWithArgmax",
+    cases=[case(_with_argmax(padding, flag), _IMAGES) for padding in ("VALID", "SAME") for flag in (False, True)],
+)
+def max_pool_with_argmax(
+    op: OpBuilder,
+    input: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    Targmax: ir.DataType = ir.DataType.INT64,
+    padding: str,
+    include_batch_in_index: bool = False,
+) -> Sequence[ir.Value]:
+    """ONNX MaxPool, its places counted with the channels last."""
+    x = channels_first(op, input, "NHWC")
+    windows = windows_of(spatial(ksize, "NHWC"), {"strides": strides, "padding": padding})
+    if any(item != 1 for item in (ksize[0], strides[0], ksize[-1], strides[-1])):
+        raise UnsupportedOperator(f"pooling over batch or channels (ksize={list(ksize)}) has no ONNX form")
+    y, places = op.MaxPool(
+        without_nan(op, x), outputs=2, kernel_shape=windows.kernel, strides=windows.strides, **windows.pads(x)
+    )
+    image, channels = op.Mul(size(op, x, 2), size(op, x, 3)), size(op, x, 1)
+    pixel, plane = op.Mod(places, image), op.Div(places, image)
+    if include_batch_in_index:
+        pixel = op.Add(pixel, op.Mul(op.Div(plane, channels), image))
+    argmax = op.Add(op.Mul(pixel, channels), op.Mod(plane, channels))
+    return [channels_as(op, y, "NHWC"), op.cast(channels_as(op, argmax, "NHWC"), Targmax)]
 
 
 @tensorflow.lower(

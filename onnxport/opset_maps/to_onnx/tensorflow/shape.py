@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,7 @@ from onnxport.opset_maps.lowerings.axes import permuted, positions
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_int, static_ints
 from onnxport.opset_maps.to_onnx.tensorflow.sizes import target_shape
+from onnxport.opset_maps.to_onnx.tensorflow.values import TensorList
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
@@ -305,8 +307,10 @@ def lin_space(op: OpBuilder, start: ir.Value, stop: ir.Value, num: ir.Value) -> 
         case(lambda x: tf.raw_ops.OnesLike(x=x), f32(2, 3), dynamic=True),
     ],
 )
-def zeros_like(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Zeros, or ones, of the operand's shape; of strings empty ones."""
+def zeros_like(op: OpBuilder, x: ir.Value | TensorList) -> ir.Value | TensorList:
+    """Zeros, or ones, of the operand's shape; of strings empty ones, of a list one of zeros."""
+    if isinstance(x, TensorList):
+        return x if x.stack is None else replace(x, tensor=op.Expand(op.const(0, x.dtype), op.shape(x.stack)))
     number = "" if x.dtype == ir.DataType.STRING else int(op.name == "OnesLike")
     return op.Expand(op.const(np.asarray(number), x.dtype), op.shape(x))
 
