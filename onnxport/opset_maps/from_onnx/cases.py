@@ -19,7 +19,7 @@ def graph(text: str, *inputs: Array | np.ndarray, opset: int = 17, ml: int = 3) 
     """A case whose model is a graph in ONNX's text form, ``(float[N, 3] x) => (float[N, 3] y) {y = Relu(x)}``.
 
     Args:
-        text: signature and nodes; operators of ai.onnx.ml are written with their domain.
+        text: signature and nodes; operators of ai.onnx.ml and com.microsoft are written with their domain.
         inputs: one array for each input of the graph.
         opset: version of ai.onnx.
         ml: version of ai.onnx.ml.
@@ -52,4 +52,5 @@ _NAME = re.compile(r"\] (\w+)")
 def _parsed(text: str, opset: int, ml: int) -> onnx.ModelProto:
     from onnx import parser  # a case is built only in tests
 
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "ai.onnx.ml": {ml}]> case {text}')
+    versions = f'"": {opset}, "ai.onnx.ml": {ml}, "com.microsoft": 1'
+    return parser.parse_model(f"<ir_version: 8, opset_import: [{versions}]> case {text}")

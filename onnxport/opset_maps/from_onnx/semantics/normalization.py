@@ -13,7 +13,7 @@ from onnxport.opset_maps.from_onnx.values import Ints, Tensor
 from onnxport.opset_maps.maps import onnx
 
 
-def _standardised(xp: Namespace, x: Tensor, axes: Ints, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def standardised(xp: Namespace, x: Tensor, axes: Ints, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """x less its mean and divided by its deviation along axes; the mean; the inverse deviation."""
     centre = xp.mean(x, tuple(axes), True)
     deviation = xp.subtract(x, centre)
@@ -96,7 +96,7 @@ def batch_normalization(xp: Namespace, x: Tensor, *statistics: Tensor, **form: U
 def instance_normalization(xp: Namespace, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each image of each channel normalised by itself."""
     rank = xp.ndim(x)
-    normal, _, _ = _standardised(xp, x, range(2, rank), epsilon)
+    normal, _, _ = standardised(xp, x, range(2, rank), epsilon)
     return xp.add(xp.multiply(normal, per_axis(xp, scale, rank, 1)), per_axis(xp, bias, rank, 1))
 
 
@@ -106,7 +106,7 @@ def layer_normalization(
 ) -> Any:
     """Normalised over the axes from `axis` on, computed in the type `stash_type`."""
     dtype, (axes, epsilon, width) = xp.dtype(x), _layer(xp, x, form)
-    normal, mean, inverse = _standardised(xp, xp.astype(x, width), axes, epsilon)
+    normal, mean, inverse = standardised(xp, xp.astype(x, width), axes, epsilon)
     result = xp.multiply(xp.astype(normal, dtype), scale)
     result = result if bias is None else xp.add(result, bias)
     stashed = ir.DataType(form.get("stash_type", 1))
@@ -149,7 +149,7 @@ def group_normalization(
     rank, width = len(ours), _width(dtype, form.get("stash_type", 1))
     depth = int_op(xp, "floor_div", ours[1], num_groups)
     grouped = xp.reshape(x, (ours[0], num_groups, depth, *ours[2:]))
-    normal, _, _ = _standardised(xp, xp.astype(grouped, width), range(2, rank + 1), epsilon)
+    normal, _, _ = standardised(xp, xp.astype(grouped, width), range(2, rank + 1), epsilon)
     normal = xp.astype(normal, dtype)
     if xp.version < 21:
         result = xp.add(xp.multiply(normal, per_axis(xp, scale, rank + 1, 1)), per_axis(xp, bias, rank + 1, 1))
