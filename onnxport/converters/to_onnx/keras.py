@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator, first_line
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
@@ -18,9 +20,39 @@ def export(model: Any, request: Request) -> OnnxModel:
         InvalidInputError: inputs or names do not fit.
     """
     if backend() == "torch":
-        from onnxport.converters.to_onnx import pytorch
-
-        return pytorch.export(model, request)
+        return _on_torch(model, request)
     from onnxport.converters.to_onnx.tensorflow import export_traced
 
     return export_traced(model, request, trace)
+
+
+def _on_torch(model: Any, request: Request) -> OnnxModel:
+    from onnxport.converters.to_onnx import pytorch
+    from onnxport.tracing.keras_torch import as_module
+
+    traced = as_module(model)
+    given = request.inputs is not None or request.kwargs
+    if traced.example is None and not given:
+        raise InvalidInputError(
+            f"{type(model).__qualname__} {model.name!r} does not know its inputs: pass inputs=(...)"
+        )
+    kwargs = request.kwargs
+    inputs = traced.flatten(request.inputs) if request.inputs is not None else None
+    if traced.input_names is not None:  # a functional model takes its keywords as one of its inputs' structures
+        inputs, kwargs = traced.flatten(kwargs) if inputs is None and kwargs else inputs, None
+    own = replace(
+        request,
+        inputs=inputs if given else traced.example,
+        kwargs=kwargs,
+        examples=tuple(traced.flatten(item) for item in request.examples),
+        input_names=request.input_names or traced.input_names,
+        output_names=request.output_names or traced.output_names,
+    )
+    if traced.dynamic_shapes and request.dynamic_shapes is None and not request.examples:
+        try:
+            return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
+        except (TracingError, UnsupportedOperator) as error:
+            made = pytorch.export(traced.module, own)  # with the batch alone left open
+            note = f"dimensions beside the batch are fixed at an example's: {first_line(error)}"
+            return OnnxModel(made.model, notes=(*made.notes, note), runtime=request.runs_in)
+    return pytorch.export(traced.module, own)

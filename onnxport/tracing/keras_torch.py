@@ -1,0 +1,110 @@
+"""Keras 3 models on the PyTorch backend, as modules whose inputs have the names that they have on every backend."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import torch
+
+from onnxport.frameworks.keras import input_structure
+from onnxport.tracing.pytorch_modules import with_forward
+
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+@dataclass(frozen=True)
+class Module:
+    """A model or layer in inference mode, to be traced by torch.export.
+
+    Attributes:
+        module: takes tensors, by the parameters of the layer's `call` or, of a functional model, one for each input.
+        flatten: the arguments for a user's inputs.
+        input_names: of a functional model its own, else None.
+        output_names: of a functional model its own, else None.
+        example: arguments where the user gives none; None where the model does not know its inputs.
+        dynamic_shapes: the dimensions beside the batch that a functional model leaves open; None where there are none.
+    """
+
+    module: torch.nn.Module
+    flatten: Callable[[Any], Any]
+    input_names: list[str] | None = None
+    output_names: list[str] | None = None
+    example: tuple[torch.Tensor, ...] | None = None
+    dynamic_shapes: dict[str, dict[int, str]] | None = None
+
+
+def _plain(model: Any, forward: Callable[..., Any], signature: inspect.Signature) -> torch.nn.Module:
+    """A module with the layer's own parameters, without Keras' way of calling it, which leaves `forward` out."""
+    plain = type(type(model).__name__, (torch.nn.Module,), {})()
+    plain.__dict__.update({key: model.__dict__[key] for key in vars(plain) if key in model.__dict__}, training=False)
+    return with_forward(plain, forward, signature)
+
+
+def as_module(model: Any) -> Module:
+    """What torch.export traces for `model`."""
+    structure = input_structure(model)
+    return _layer(model) if structure is None else _functional(model, structure)
+
+
+def _layer(model: Any) -> Module:
+    def forward(*args: object, **kwargs: object) -> Any:
+        return model(*args, **{"training": False, **kwargs})
+
+    parameters = [
+        item for name, item in inspect.signature(model.call).parameters.items() if name not in ("training", "self")
+    ]
+    return Module(_plain(model, forward, inspect.Signature(parameters)), lambda inputs: inputs)
+
+
+def _functional(model: Any, structure: object) -> Module:
+    tensors = keras.tree.flatten(structure)
+    names = [item.name for item in tensors]
+
+    def forward(*flat: torch.Tensor) -> Any:
+        return model(keras.tree.pack_sequence_as(structure, list(flat)), training=False)
+
+    def flatten(inputs: Any) -> Any:
+        if isinstance(inputs, Mapping):
+            keys = list(structure) if isinstance(structure, Mapping) and set(inputs) == set(structure) else names
+            return tuple(inputs[key] for key in keys)
+        flat = keras.tree.flatten(list(inputs))
+        return tuple(flat) if len(flat) == len(names) else inputs
+
+    arguments = [f"x{i}" for i in range(len(names))]
+    signature = inspect.Signature([inspect.Parameter(name, _POSITIONAL) for name in arguments])
+    outputs = None if isinstance(getattr(model, "_outputs_struct", None), Mapping) else _unique(model.output_names)
+    dims = {
+        argument: {
+            axis: "batch" if not axis else f"{name}_dim_{axis}" for axis, size in enumerate(item.shape) if size is None
+        }
+        for argument, name, item in zip(arguments, names, tensors, strict=True)
+    }
+    open_beside_batch = any(axis for axes in dims.values() for axis in axes)
+    return Module(
+        _plain(model, forward, signature),
+        flatten,
+        _unique(names),
+        outputs,
+        tuple(_example(item) for item in tensors),
+        dims if open_beside_batch else None,
+    )
+
+
+def _example(tensor: Any) -> torch.Tensor:
+    """Zeros of the input's type; open dimensions of different sizes."""
+    shape = [2 + axis if size is None else size for axis, size in enumerate(tensor.shape)]
+    return torch.zeros(shape, dtype=getattr(torch, tensor.dtype))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    result: list[str] = []
+    for name in names:
+        number, free = 1, name
+        while free in result:
+            free, number = f"{name}_{number}", number + 1
+        result.append(free)
+    return result
