@@ -28,7 +28,7 @@ def export(model: Any, request: Request) -> OnnxModel:
 
 def _on_torch(model: Any, request: Request) -> OnnxModel:
     from onnxport.converters.to_onnx import pytorch
-    from onnxport.tracing.keras_torch import as_module
+    from onnxport.tracing.keras_pytorch import as_module
 
     traced = as_module(model)
     given = request.inputs is not None or request.kwargs
