@@ -166,6 +166,8 @@ class Session:
         wanted = self._dtypes.get(name)
         if array.dtype.kind in "US":
             array = array.astype(object)
+        if array.dtype.kind == "O" and wanted is not None and wanted.kind == "O":
+            array = _text(name, array)
         if array.dtype.kind == "c" and array.real.dtype == wanted:
             array = np.stack([array.real, array.imag], -1)  # ONNX graphs hold complex tensors as their parts
         if array.dtype.kind == "O" and wanted is not None and wanted.kind != "O":
@@ -175,6 +177,17 @@ class Session:
         if np.can_cast(array.dtype, wanted, "safe") or not isinstance(item, (np.ndarray, np.generic)):
             return array.astype(wanted)  # Python numbers and widenings, as NumPy itself would
         raise InvalidInputError(f"input {name!r} is {array.dtype}, the model takes {wanted}")
+
+
+def _text(name: str, strings: np.ndarray) -> np.ndarray:
+    """Strings that came as bytes, as TensorFlow has them, decoded: onnxruntime would take their spelling, ``b'...'``."""
+    if not any(isinstance(item, bytes) for item in strings.flat):
+        return strings
+    try:
+        items = [item.decode() if isinstance(item, bytes) else item for item in strings.flat]
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"input {name!r} holds bytes that are no UTF-8: {error}") from error
+    return np.array(items, object).reshape(strings.shape)
 
 
 def _evaluate(evaluator: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:

@@ -86,7 +86,7 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
     for index, (a, b) in enumerate(zip(want, results, strict=True)):
         if a.dtype == object:
             strings = [item.decode() if isinstance(item, bytes) else item for item in a.ravel()]
-            if strings != list(np.asarray(b).ravel()):
+            if strings != list(np.asarray(b).ravel()) or a.shape != np.shape(b):
                 return "wrong", "other strings"
             continue
         wide, others = _at(truth, index, a), [item for run in moved if (item := _at(run, index, a)) is not None]
@@ -236,6 +236,7 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
     """The table as Markdown."""
     import tensorflow as tf
 
+    uncalled = sorted(name for name, found in results.items() if not found)
     results = {name: found for name, found in sorted(results.items()) if found}
     verdicts = collections.Counter(verdict_of(found) for found in results.values())
     calls = collections.Counter(item[1] for found in results.values() for item in found)
@@ -263,6 +264,10 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
         reason = reasons.most_common(1)[0][0].replace("|", "\\|")[:160] if reasons else ""
         right = sum(item[1] == "right" for item in found)
         lines.append(f"| `{name}` | {verdict_of(found)} | {right}/{len(found)} | {reason} |")
+    lines += [
+        "",
+        f"Not called, since no operands were drawn that TensorFlow takes ({len(uncalled)}): {', '.join(uncalled)}.",
+    ]
     path.write_text("\n".join(lines) + "\n")
 
 

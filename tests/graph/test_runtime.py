@@ -139,3 +139,13 @@ def test_a_model_that_nothing_runs():
     unknown.opset_import.append(h.make_opsetid("com.acme", 1))
     with pytest.raises((InvalidModelError, InvalidInputError)):
         Session(unknown).run({"x": np.zeros(1, np.float32)})
+
+
+def test_strings_that_come_as_bytes():
+    """TensorFlow's strings are bytes; onnxruntime takes str() of them, which is "b'a'"."""
+    session = Session(model([h.make_node("Identity", ["x"], ["y"])], [tensor("x", T.STRING)], [tensor("y", T.STRING)]))
+    for given in (np.array([b"a", b"\xc3\xa9", b""], object), np.array([b"a", b"\xc3\xa9", b""])):
+        (result,) = session.run({"x": given})
+        assert list(result) == ["a", "é", ""]
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        session.run({"x": np.array([b"\xff"], object)})
