@@ -80,3 +80,13 @@ DIALECT = ("found", "made", "said", "says", "told", "laid")
 def test_the_package_keeps_to_the_glossary():
     text = "\n".join(path.read_text() for path in FILES)
     assert sum(len(re.findall(rf"\b{word}\b", text)) for word in DIALECT) < 150
+
+
+def test_the_examples_of_the_guide_stand_in_the_package_as_printed():
+    blocks = re.findall(r"```python\n# (\S+\.py)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert len(blocks) == 6
+    for path, text in blocks:
+        source = (ROOT / path).read_text()
+        parts = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+        parts += [part for part in text.split("\n\n") if not part.startswith(("import ", "from "))]
+        assert [part for part in parts if part.rstrip() not in source] == [], path

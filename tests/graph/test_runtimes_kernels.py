@@ -7,6 +7,7 @@ import onnx_ir as ir
 import onnxruntime.capi.onnxruntime_pybind11_state as state
 
 from onnxport.graph.runtimes.fitting import DEFECTS
+from tests.graph.test_runtimes import LACKING
 
 OPSETS = (13, 17, 21, 23, 26)
 NEWEST = 2**31 - 1
@@ -16,24 +17,6 @@ EXPANDED = frozenset(
     "HannWindow HardSwish MeanVarianceNormalization Mish NegativeLogLikelihoodLoss ReduceL1 ReduceL2 ReduceLogSum "
     "ReduceLogSumExp Selu SequenceMap SoftmaxCrossEntropyLoss PRelu RotaryEmbedding RMSNormalization".split()
 )
-# No map writes these of the types: they are computed otherwise, refused by name, or no framework has them. Ever fewer.
-LACKING = {
-    "DOUBLE": "Acos Acosh Asin Asinh Atan Atanh Col2Im Cosh Erf GlobalLpPool GridSample Hardmax LRN MaxRoiPool MaxUnpool "
-    "MelWeightMatrix Multinomial RNN RoiAlign Sinh",
-    "FLOAT16": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
-    "FLOAT": "GlobalLpPool MaxRoiPool Multinomial RoiAlign",
-    "BFLOAT16": "DequantizeLinear MelWeightMatrix QLinearMatMul QuantizeLinear SplitToSequence",
-    "UINT8": "Col2Im GridSample ImageDecoder SplitToSequence",
-    "UINT16": "BitShift Col2Im GridSample SplitToSequence",
-    "UINT32": "Col2Im GridSample SplitToSequence",
-    "UINT64": "Col2Im GridSample Pow ReduceMean SplitToSequence",
-    "INT8": "Col2Im GridSample SplitToSequence",
-    "INT16": "Col2Im GridSample SplitToSequence",
-    "INT32": "Col2Im GridSample Multinomial QuantizeLinear",
-    "INT64": "Col2Im GridSample Multinomial RoiAlign",
-    "BOOL": "BitCast Col2Im GridSample",
-    "STRING": "Col2Im GridSample NonZero Pad TensorScatter Trilu",
-}
 
 
 def kernels():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
@@ -56,6 +57,13 @@ def hard_sigmoid(op: OpBuilder, node: ir.Node) -> Written:
     x = operand(node, 0)
     line = op.Add(op.Mul(x, real(node, "alpha", 0.2)), real(node, "beta", 0.5))
     return op.Max(op.Min(line, _number(op, x, 1.0)), _number(op, x, 0.0))
+
+
+def hardmax(op: OpBuilder, node: ir.Node) -> Written:
+    """1 at the first greatest element along the axis, else 0."""
+    x, axis = operand(node, 0), node.attributes.get_int("axis", -1)
+    size = op.Gather(op.Shape(x), op.const(axis))
+    return op.OneHot(op.ArgMax(x, axis=axis, keepdims=0), size, op.const(np.asarray([0.0, 1.0])), axis=axis)
 
 
 def mish(op: OpBuilder, node: ir.Node) -> Written:
@@ -186,6 +194,7 @@ DOUBLE = (
     _row(("PRelu",), prelu, "slope x below 0", dtypes=_DOUBLE | {ir.DataType.INT32, ir.DataType.INT64}),
     _row(("ThresholdedRelu",), thresholded_relu, "Where"),
     _row(("HardSigmoid",), hard_sigmoid, "max(0, min(1, alpha x + beta))"),
+    _row(("Hardmax",), hardmax, "OneHot of ArgMax"),
     _row(("Mish",), mish, "x tanh(softplus(x))"),
     _row(("Tan",), tan, "sin(x) / cos(x)"),
     _row(("Cos",), cos, "1 - 2 sin(x / 2)^2", reason="onnxruntime 1.21 has no kernel", opsets=range(13, 22)),
