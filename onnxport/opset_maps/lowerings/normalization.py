@@ -30,6 +30,9 @@ def batch_normalized(
     """BatchNormalization, channels on axis 1; by the statistics of the batch itself where `mean` or `variance` is None."""
     if mean is None or variance is None:
         return affine(op, standardized(op, x, [0, *range(2, rank(x))], eps), scale, shift)
+    if x.dtype == ir.DataType.DOUBLE and float(np.float32(eps)) != eps:  # the attribute has float32's digits
+        deviation = op.Sqrt(op.Add(_per_channel(op, variance, x), eps))
+        return affine(op, op.Div(op.Sub(x, _per_channel(op, mean, x)), deviation), scale, shift)
     return op.BatchNormalization(x, *ones_and_zeros(op, x, scale, shift), mean, variance, epsilon=eps)
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import standardized
-from onnxport.opset_maps.cases import built, case, f32
+from onnxport.opset_maps.cases import built, case, f32, f64
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.normalization import affine, batch_normalized, ones_and_zeros
 from onnxport.opset_maps.maps import aten
@@ -27,6 +27,7 @@ from onnxport.opset_maps.maps import aten
     cases=[
         built(lambda: nn.BatchNorm2d(3).eval(), f32(2, 3, 4, 5), dynamic=True),
         built(lambda: nn.BatchNorm1d(3, affine=False).eval(), f32(4, 3)),
+        built(lambda: nn.BatchNorm2d(3).double().eval(), f64(2, 3, 4, 5)),
         built(lambda: nn.BatchNorm1d(3, track_running_stats=False), f32(4, 3, 5)),
         built(lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 4, 5), dynamic=True),
         built(lambda: nn.InstanceNorm1d(3), f32(2, 3, 5)),
