@@ -158,9 +158,11 @@ def _from_error(
     """The budget where the source's own `error`, measured against `reference`, is known."""
     scale = local_max(_magnitude(reference), axes)
     own = local_max(error, axes)
-    # Beside a slice of zeros alone, as distances to oneself, every move would count as a jump.
-    shown = np.where(scale > 0, scale, np.max(scale, initial=0.0))
-    limit = np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own)
+    # Beside a slice of zeros alone, as distances to oneself, or of what is left where sums cancel, every move would count as
+    # a jump: a move within rounding of the largest slice is none.
+    largest = np.max(scale, initial=0.0)
+    shown = np.where(scale > 0, scale, largest)
+    limit = np.maximum(np.maximum(np.sqrt(eps) * shown, _JUMP_FACTOR * own), NOISE_FACTOR * eps * largest)
     for move in moves:
         error = np.maximum(error, np.where(move <= limit, move, 0.0))
     noise = np.maximum(local_max(error, axes), _usual(error, scale) * scale)

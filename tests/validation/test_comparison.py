@@ -212,6 +212,15 @@ def test_no_element_has_a_scale_below_itself_or_above_all(array):
     assert scale.max() <= array.max()
 
 
+def test_a_column_of_what_is_left_where_sums_cancel_has_the_budget_of_its_noise():
+    rng = np.random.default_rng(0)
+    noise = [rng.normal(size=20) * 1e-16 for _ in range(4)]
+    source, *moved, converted = (np.stack([np.linspace(1, 9, 20), item], axis=1) for item in noise)
+    budget = derived(source, eps=2.0**-52, moved=moved)
+    assert judge("y", source, converted, budget).verdict == "pass"
+    assert judge("y", source, source + [0.0, 1e-13], budget).verdict == "fail"
+
+
 FLAT = np.full(10, 0.7, np.float32)
 
 

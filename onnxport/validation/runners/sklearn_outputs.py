@@ -99,6 +99,8 @@ def _recorded(step: BaseEstimator, method: str, results: dict[Any, Any], key: tu
 
 def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:
     array = dense(result)
+    if output.method == "transform" and hasattr(estimator, "components_") and np.ndim(array) == 1:
+        array = array[None]  # SparsePCA's ridge_regression drops the axis of a table of one row
     if output.form == "ints":
         return np.searchsorted(estimator.classes_, array).astype(np.int64)
     if output.form == "strings":

@@ -36,6 +36,10 @@ def patches(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if model.max_patches is not None:
         raise UnsupportedOperator(f"PatchExtractor: max_patches={model.max_patches!r} draws patches at random")
     pictures = Array(op, matrix(op, x)).astype(np.float64)
+    if len(pictures.shape) < 3:
+        raise UnsupportedOperator(
+            f"PatchExtractor: rows of shape {list(pictures.shape)}: give pictures as [N, H, W] or [N, H, W, C]"
+        )
     height, width, *channels = (int(size or 0) for size in pictures.shape[1:])
     high, wide = model.patch_size or (height // 10, width // 10)
     across = np.arange(width - wide + 1)[:, None] + np.arange(wide)  # [places, wide]

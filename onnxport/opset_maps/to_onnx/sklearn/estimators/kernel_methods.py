@@ -101,6 +101,9 @@ def count_sketch(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
     if model.coef0 != 0:
         rows = np.hstack([rows, full(rows, (None, 1), np.sqrt(model.coef0), np.float64)])
     size = model.n_components
+    features, degree = model.indexHash_.shape[1], len(model.indexHash_)
+    if features**degree <= size * degree:
+        return _products(rows, model, size)
     turns = _turns(size)
     real, imaginary = None, None
     for places, signs in zip(model.indexHash_, model.bitHash_, strict=True):
@@ -109,6 +112,17 @@ def count_sketch(op: OpBuilder, model: BaseEstimator, x: Table) -> Array:
         a, b = rows @ (sketch @ turns.real), rows @ (sketch @ turns.imag)
         real, imaginary = (a, b) if real is None else (real * a - imaginary * b, real * b + imaginary * a)
     return (real @ turns.real + imaginary @ turns.imag) / size
+
+
+def _products(rows: Array, model: BaseEstimator, size: int) -> Array:
+    """The sketch by its definition, signed products of features summed by their places: 0 where the transforms leave rounding."""
+    terms, places, signs = rows, model.indexHash_[0], model.bitHash_[0]
+    for more, their in zip(model.indexHash_[1:], model.bitHash_[1:], strict=True):
+        places, signs = np.add.outer(places, more).ravel() % size, np.outer(signs, their).ravel()
+        terms = (terms[:, :, None] * rows[:, None]).reshape(-1, len(places))
+    sketch = np.zeros((len(places), size))
+    sketch[np.arange(len(places)), places] = signs
+    return terms @ sketch
 
 
 def _turns(size: int) -> np.ndarray:
