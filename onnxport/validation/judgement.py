@@ -19,6 +19,7 @@ from onnxport.validation.input_sets.certain import has_certain_sets
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.base import travelled
+from onnxport.validation.ties import of_equal_elements
 
 # Beyond this share of a value a difference is no rounding: the root of the type's epsilon.
 _SMALL = {"float64": 2.0**-26, "float32": 2.0**-11.5, "float16": 2.0**-5}
@@ -119,12 +120,16 @@ class Trial:
         return worst_of(pair.name, reports, "a map" if isinstance(pair.expected, dict) else "a sequence")
 
     def _undecided(self, pair: Pair) -> np.ndarray | None:
-        """Labels that the source itself can't tell within the rounding of its scores."""
+        """Labels that the source itself can't tell within the rounding of its scores; places of equal elements."""
         length = self.parties.source.numerics.length
         arrays = (leaf for leaf in self.item.leaves if isinstance(leaf, np.ndarray) and is_floating(leaf.dtype))
         eps = max((tolerance.epsilon(leaf.dtype) for leaf in arrays), default=2.0**-23)
         slack = 2 * (tolerance.ULPS + 2 * np.sqrt(length)) * eps
-        return self.parties.source.undecided(self.own, pair.name, slack)
+        known = self.parties.source.undecided(self.own, pair.name, slack)
+        if known is not None or self.parties.graph is None or pair.path:
+            return known
+        place = pair.index if self.parties.source.graph is not None else pair.converted_index
+        return of_equal_elements(self.parties.graph, place, self.item.leaves, pair.expected, pair.result)
 
     def but_random(self, pair: Pair, report: OutputReport) -> OutputReport:
         """The report, but for values that the source draws anew each time: those are unproved."""

@@ -67,8 +67,10 @@ def compare(
     ran: list[tuple[InputSet, SetReport]] = []
     failed: list[InputSet] = []
     try:
+        usual: Outputs = []
         for run in source_runs(parties, seed, remarks):
-            report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks)
+            usual = usual or run.outputs
+            report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual)
             ran += [(run.inputs, report)] if report is not None else []
             failed += [run.inputs] if report is not None and report.failed else []
             if len(failed) == _ENOUGH:
@@ -130,23 +132,32 @@ def _with_graph(binding: Binding, graph: ir.Model) -> Binding:
 
 
 def run_converted(
-    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str]
+    parties: Comparison,
+    item: InputSet,
+    expected: Outputs,
+    source_seconds: float,
+    notes: list[str],
+    usual: Outputs | None = None,
 ) -> SetReport | None:
-    """What the converted model gives on a set, against what the source gave.
+    """What the converted model gives on a set, against what the source gave; `usual` is what that gave on the first set.
 
     None, with a note, where its framework computes nothing from no rows, as TensorFlow's convolutions do: an error is
-    no wrong number; and where it takes more time than a file may cost.
+    no wrong number; where the source gives another number of outputs than at first, as PyTorch's `chunk` of one row, which
+    no graph can; and where it takes more time than a file may cost.
     """
+    if usual is not None and len(usual) != len(expected):
+        notes.append(f"{item.name}: left out, the source gives {len(expected)} outputs here and {len(usual)} at first")
+        return None
     try:
         with timed():
-            return _run_converted(parties, item, expected, source_seconds, notes)
+            return _run_converted(parties, item, expected, source_seconds, notes, usual or expected)
     except OutOfTime as error:
         notes.append(f"{item.name}: left out, {error}")
         return None
 
 
 def _run_converted(
-    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str]
+    parties: Comparison, item: InputSet, expected: Outputs, source_seconds: float, notes: list[str], usual: Outputs
 ) -> SetReport | None:
     described = _described(item, parties.specs)
     started = time.perf_counter()
@@ -170,8 +181,22 @@ def _run_converted(
     if pairs is None:
         reason = f"{len(results)} outputs ({_names(results)}) instead of {len(expected)} ({_names(expected)})"
         return SetReport(item.name, described, (), source_seconds, seconds, reason)
+    pairs = [_of_usual_rank(pair, usual[pair.index][1], item.name, notes) for pair in pairs]
     outputs = judged(parties, item, parties.source_leaves(item.leaves), pairs)
     return SetReport(item.name, described, tuple(outputs), source_seconds, seconds, certain=item.certain)
+
+
+def _of_usual_rank(pair: Pair, usual: object, name: str, notes: list[str]) -> Pair:
+    """The pair with axes of size 1 that the source drops here, and did not at first, as `squeeze` does: a graph has one rank."""
+    value, result = pair.expected, pair.result
+    if not (isinstance(value, np.ndarray) and isinstance(result, np.ndarray) and isinstance(usual, np.ndarray)):
+        return pair
+    same = [size for size in value.shape if size != 1] == [size for size in result.shape if size != 1]
+    if not same or not value.ndim < usual.ndim == result.ndim:
+        return pair
+    shapes = f"{list(value.shape)} where the file gives {list(result.shape)}"
+    notes.append(f"{name}: the source drops axes of size 1 from {pair.name}, {shapes}: only the values were compared")
+    return replace(pair, expected=value.reshape(result.shape))
 
 
 def _paired(expected: Outputs, results: Outputs, notes: list[str]) -> list[Pair] | None:

@@ -51,6 +51,11 @@ class Budget:
         """The allowed error for elements of the given magnitude."""
         return np.asarray(self.absolute + self.relative * magnitude)
 
+    def at_least(self, absolute: float) -> Budget:
+        """The same, of no element smaller than `absolute`."""
+        believing = self.believing and self.believing.at_least(absolute)
+        return replace(self, absolute=np.maximum(self.absolute, absolute), believing=believing)
+
     def truth_like(self, source: np.ndarray) -> np.ndarray | None:
         """The truth in the source's shape; None where there is none, or none that fits."""
         if self.truth is None or self.truth.shape != source.shape:

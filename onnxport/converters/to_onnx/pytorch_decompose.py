@@ -47,9 +47,10 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     operands = [flat[i] for i in dynamic]
+    before = _fixed(operands)
     # Before dispatch the parts stay whole, but there some composite operators trace as themselves.
     module = _traced(call, operands, target, pre_dispatch=True) or _traced(call, operands, target, pre_dispatch=False)
-    if module is None:
+    if module is None or _fixed(operands) != before:  # it holds for one size of a dynamic dimension
         return None
     places, _ = pytree.tree_flatten_with_path((list(node.args), dict(node.kwargs)))
     paths = [places[i][0] for i in dynamic]
@@ -59,7 +60,7 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
 def _traced(
     call: Callable[..., Any], operands: list[Any], target: Any, *, pre_dispatch: bool
 ) -> torch.fx.GraphModule | None:
-    """The graph of `call`; None where tracing it fails or leaves `target` as it is."""
+    """The graph of `call`; None where tracing it fails, or leaves `target` as it is."""
     try:
         with torch.no_grad():
             module = make_fx(call, pre_dispatch=pre_dispatch)(*operands)
@@ -67,6 +68,13 @@ def _traced(
         return None
     whole = any(item.op == "call_function" and item.target is target for item in module.graph.nodes)
     return None if whole else module
+
+
+def _fixed(operands: Sequence[Any]) -> int:
+    """How many symbols of dynamic dimensions stand for another one or a number by now."""
+    modes = (getattr(item, "fake_mode", None) for item in operands)
+    symbols = next((mode.shape_env for mode in modes if mode is not None and mode.shape_env is not None), None)
+    return len(symbols.replacements) if symbols is not None else 0
 
 
 def _overload(name: str) -> Any:

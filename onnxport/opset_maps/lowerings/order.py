@@ -9,6 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.reductions import is_floating
 
 _INT32, _DOUBLE = ir.DataType.INT32, ir.DataType.DOUBLE
@@ -48,6 +49,31 @@ def _of_double(op: OpBuilder, x: ir.Value, axis: int, *, largest: bool) -> ir.Va
     indices = op.TopK(key, size, axis=axis, largest=int(largest))[1]
     late = op.GatherElements(op.Cast(is_nan, to=_INT32), indices, axis=axis)
     return op.GatherElements(indices, op.TopK(late, size, axis=axis, largest=int(largest))[1], axis=axis)
+
+
+def quantiles(op: OpBuilder, x: ir.Value, q: ir.Value, axis: int, *, interpolation: str, ignore_nan: bool) -> ir.Value:
+    """The elements of `x` at the shares `q` [Q] of the order along an axis, or what lies between two: [Q, ...] without the axis.
+
+    NaN, which is last in the order, is the result where there is one and it is not ignored.
+    """
+    places = [i for i in range(rank(x)) if i != axis] + [axis]
+    ordered, _ = top(op, op.Transpose(x, perm=places), op.dim(x, axis), -1, largest=False)
+    missing = op.reduce("ReduceSum", op.cast(op.IsNaN(_typed(op, ordered)), ir.DataType.INT64), [-1], keepdims=True)
+    last = op.cast_like(op.Sub(op.dim(x, axis), op.Add(missing, 1) if ignore_nan else 1), x)
+    at = op.Max(op.Mul(q, last), op.const(0.0, x.dtype))
+    if not ignore_nan:
+        at = op.Where(op.Greater(missing, 0), last, at)
+    rounded = {"lower": op.Floor, "higher": op.Ceil, "nearest": op.Round}.get(interpolation)
+    at = rounded(at) if rounded is not None else at
+    below = op.cast(op.Floor(at), ir.DataType.INT64)
+    result = op.GatherElements(ordered, below, axis=-1)
+    if rounded is None:
+        above = op.GatherElements(ordered, op.cast(op.Ceil(at), ir.DataType.INT64), axis=-1)
+        weight = op.const(0.5, x.dtype) if interpolation == "midpoint" else op.Sub(at, op.cast_like(below, x))
+        gap = op.Sub(above, result)
+        near = op.Less(weight, 0.5)
+        result = op.Where(near, op.Add(result, op.Mul(weight, gap)), op.Sub(above, op.Mul(gap, op.Sub(1.0, weight))))
+    return op.Transpose(result, perm=[rank(x) - 1, *range(rank(x) - 1)])
 
 
 def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:

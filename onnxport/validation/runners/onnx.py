@@ -114,7 +114,21 @@ class OnnxRunner(Runner):
 def values_of(model: ir.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Every tensor of the model's main graph on `feeds`, the graph run as it is written."""
     values = [value for node in model.graph for value in node.outputs if value.name]
-    names = [value.name or "" for value in values if value.type is None or isinstance(value.type, ir.TensorType)]
+    return _shown(
+        model, feeds, [value for value in values if value.type is None or isinstance(value.type, ir.TensorType)]
+    )
+
+
+def value_of(model: ir.Model, feeds: Mapping[str, Any], value: ir.Value) -> Any:
+    """One tensor of the model's main graph, or an input."""
+    if value.producer() is None:
+        constant = value.const_value
+        return feeds[value.name or ""] if constant is None else constant.numpy()
+    return _shown(model, feeds, [value])[value.name or ""]
+
+
+def _shown(model: ir.Model, feeds: Mapping[str, Any], values: Sequence[ir.Value]) -> dict[str, Any]:
+    names = [value.name or "" for value in values]
     proto = to_proto(model)
     shown = {item.name for item in proto.graph.output}
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in shown)

@@ -46,6 +46,12 @@ def info_of(op: OpBuilder, a: ir.Value) -> ir.Value:
     return op.Expand(op.const(0, ir.DataType.INT32), batch)
 
 
+def _info_of_lu(op: OpBuilder, a: ir.Value) -> ir.Value:
+    """LAPACK's report: which pivot, counted from 1, is the first that is 0; 0 without one."""
+    factors, _, _ = linear_algebra.lu(op, a)
+    return linear_algebra.first_on_diagonal(op, factors, op.Equal(factors, 0.0))
+
+
 Fill = Callable[[list[int]], np.ndarray]
 
 
@@ -136,12 +142,13 @@ def _factored(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Val
         case(torch.linalg.lu_factor, f32(2, 4, 4), dynamic=True),
         case(torch.linalg.lu_factor, f32(5, 3)),
         case(torch.linalg.lu_factor_ex, f32(3, 5)),
+        case(lambda a: torch.linalg.lu_factor_ex(a * torch.tensor([1.0, 0, 1]))[2], f32(2, 4, 3)),
     ],
 )
 @of_nothing()
 def lu_factor(op: OpBuilder, a: ir.Value, pivot: bool = True, check_errors: bool = False) -> Values:
     """Gaussian elimination with row exchange."""
-    return (*_factored(op, a, pivot=pivot), info_of(op, a))
+    return (*_factored(op, a, pivot=pivot), _info_of_lu(op, a))
 
 
 def _triangles(op: OpBuilder, factors: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -277,18 +284,23 @@ def solve(
     result = op.cast_like(op.Squeeze(result, op.axes(-1)) if vector else result, A)
     if len(op.results) == 1:
         return result
-    return (result, info_of(op, A)) if len(op.results) == 2 else (result, *_factored(op, A), info_of(op, A))
+    info = _info_of_lu(op, A)
+    return (result, info) if len(op.results) == 2 else (result, *_factored(op, A), info)
 
 
 @aten.lower(
     "aten::linalg_inv aten::inverse aten::linalg_inv_ex",
-    cases=[case(torch.linalg.inv, _matrices(2, 4, 4), dynamic=True), case(torch.linalg.inv_ex, _matrices(3, 3))],
+    cases=[
+        case(torch.linalg.inv, _matrices(2, 4, 4), dynamic=True),
+        case(torch.linalg.inv_ex, _matrices(3, 3)),
+        case(lambda a: torch.linalg.inv_ex(a * torch.tensor([1.0, 1, 0]))[1], _matrices(2, 3, 3)),
+    ],
 )
 @of_nothing()
 def inv(op: OpBuilder, A: ir.Value, *, check_errors: bool = False) -> ir.Value | Values:
     """The solution for the identity."""
     result = op.cast_like(linear_algebra.inverse(op, A), A)
-    return (result, info_of(op, A)) if len(op.results) > 1 else result
+    return (result, _info_of_lu(op, A)) if len(op.results) > 1 else result
 
 
 @aten.lower(
@@ -337,14 +349,17 @@ def triangular_solve(
     cases=[
         case(torch.linalg.cholesky, positive(2, 4, 4), dynamic=True),
         case(lambda a: torch.linalg.cholesky_ex(a, upper=True), positive(4, 4)),
+        case(lambda a: torch.linalg.cholesky_ex(a - torch.tensor([[[0.0]], [[2.5]]]))[1], positive(2, 4, 4)),
     ],
 )
 @of_nothing()
 def cholesky(op: OpBuilder, x: ir.Value, upper: bool = False, check_errors: bool = False) -> ir.Value | Values:
     """The lower triangle, turned on request."""
-    result = op.cast_like(linear_algebra.cholesky(op, transposed(op, x) if upper else x), x)
-    result = transposed(op, result) if upper else result
-    return (result, info_of(op, x)) if len(op.results) > 1 else result
+    factor = linear_algebra.cholesky(op, transposed(op, x) if upper else x)
+    result = op.cast_like(transposed(op, factor) if upper else factor, x)
+    if len(op.results) == 1:
+        return result
+    return result, linear_algebra.first_on_diagonal(op, factor, op.IsNaN(factor))  # of a pivot that is not above 0
 
 
 @aten.lower(

@@ -12,7 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, i64
 from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
-from onnxport.opset_maps.lowerings.order import distinct, run_lengths, runs, top
+from onnxport.opset_maps.lowerings.order import distinct, quantiles, run_lengths, runs, top
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.lowerings.search import insertion
@@ -155,6 +155,49 @@ def _median_entry(name: str, *, ignore_nan: bool) -> None:
 
 _median_entry("median", ignore_nan=False)
 _median_entry("nanmedian", ignore_nan=True)
+
+
+def _quantile_entry(name: str, *, ignore_nan: bool) -> None:
+    call = getattr(torch, name)
+    nan = np.array([[1, np.nan, 3, 2, 5], [4, 1, 3, 2, 9], [np.nan] * 5], np.float32)
+    shares = torch.tensor([0.1, 0.5, 0.9])
+
+    def lower(
+        op: OpBuilder,
+        x: ir.Value,
+        q: Operand,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+    ) -> ir.Value:
+        share = q if isinstance(q, ir.Value) else op.const(float(q), x.dtype)
+        whole = op.Reshape(x, [-1]) if dim is None or not rank(x) else x
+        axis = 0 if dim is None or not rank(x) else dim % rank(x)
+        places = op.Reshape(share, [-1])
+        result = quantiles(op, whole, places, axis, interpolation=interpolation, ignore_nan=ignore_nan)
+        if keepdim and dim is None and rank(x):
+            result = op.Reshape(result, [-1, *[1] * rank(x)])
+        elif keepdim and rank(x):
+            result = op.Unsqueeze(result, op.axes(axis + 1))
+        return result if rank(share) else op.Squeeze(result, op.axes(0))
+
+    lower.__doc__ = "Elements at shares of the order along an axis, or between their neighbours."
+    cases = [
+        case(lambda x: call(x, 0.3), f32(3, 6), dynamic=True),
+        case(lambda x: call(x, shares, dim=1), f32(3, 6), dynamic=True),
+        case(lambda x: call(x, shares, dim=0, keepdim=True), f32(5, 2)),
+        case(lambda x: call(x, 0.4, dim=1), nan),
+        *(
+            case(lambda x, way=way: call(x, shares, keepdim=True, interpolation=way), f32(7))
+            for way in ("lower", "higher", "midpoint", "nearest")
+        ),
+    ]
+    aten.lower(f"aten::{name} aten::{name}.scalar", cases=cases)(lower)
+
+
+_quantile_entry("quantile", ignore_nan=False)
+_quantile_entry("nanquantile", ignore_nan=True)
 
 
 @aten.lower(

@@ -1,0 +1,54 @@
+"""Matrices made of their diagonals."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import torch
+
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import boolean, case, f32, i64
+from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.indexing import diagonal
+from onnxport.opset_maps.to_onnx.pytorch.linear import rank
+
+
+@aten.lower(
+    "aten::diag_embed",
+    cases=[
+        case(torch.diag_embed, f32(2, 3), dynamic=True),
+        case(lambda x: torch.diag_embed(x, 1, 0, 2), f32(2, 3)),
+        case(lambda x: torch.diag_embed(x, -2), i64(2, 3)),
+        case(torch.diag_embed, boolean(3)),
+    ],
+)
+def diag_embed(op: OpBuilder, x: ir.Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> ir.Value:
+    """The last axis as the diagonals of matrices of zeros, these on the axes `dim1` and `dim2` of the result."""
+    size = op.dim(x, -1)
+    numbers = op.Range(0, op.Squeeze(op.Add(size, abs(offset)), op.axes(0)), 1)
+    elements = op.Gather(x, op.Min(numbers, op.Sub(size, 1)), axis=rank(x) - 1) if offset else x
+    rows, columns = op.Unsqueeze(numbers, op.axes(1)), op.Unsqueeze(numbers, op.axes(0))
+    spread = op.Unsqueeze(elements, op.axes(-1 if offset >= 0 else -2))
+    result = op.Where(op.Equal(op.Add(rows, offset), columns), spread, op.const(0, x.dtype))
+    first, second = dim1 % (rank(x) + 1), dim2 % (rank(x) + 1)
+    rest = iter(range(rank(x) - 1))
+    places = [rank(x) - 1 if i == first else rank(x) if i == second else next(rest) for i in range(rank(x) + 1)]
+    return op.Transpose(result, perm=places)
+
+
+@aten.lower(
+    "aten::diag",
+    cases=[
+        case(torch.diag, f32(4), dynamic=True),
+        case(lambda x: torch.diag(x, -1), f32(3)),
+        case(lambda x: torch.diag(x, 1), f32(3, 4), dynamic=True),
+    ],
+)
+def diag(op: OpBuilder, x: ir.Value, offset: int = 0) -> ir.Value:
+    """A vector as a diagonal, or the diagonal of a matrix."""
+    return diag_embed(op, x, offset) if rank(x) == 1 else diagonal(op, x, offset)
+
+
+@aten.lower("aten::diagflat", cases=[case(lambda x: torch.diagflat(x, 1), f32(2, 3), dynamic=True)])
+def diagflat(op: OpBuilder, x: ir.Value, offset: int = 0) -> ir.Value:
+    """All elements as a diagonal."""
+    return diag_embed(op, op.Reshape(x, [-1]), offset)

@@ -1,0 +1,69 @@
+"""Places of equal elements: frameworks differ in which of them they give, and all are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.errors import OnnxportError
+from onnxport.graph.external_data import weight_bytes
+from onnxport.validation.runners.onnx import value_of
+
+_MOVED = frozenset(("Cast", "Identity"))
+_LARGEST = 1 << 28  # bytes of weights, beyond which a further run of the graph as it is written takes too much memory
+
+
+def of_equal_elements(
+    graph: ir.Model, index: int, leaves: Sequence[Any], source: np.ndarray, converted: np.ndarray
+) -> np.ndarray | None:
+    """Where the places that both sides give hold equal elements, true; None for an output that holds no places.
+
+    Args:
+        graph: the ONNX graph that is one of the sides or lies between them.
+        index: which of its outputs `converted` is.
+        leaves: its inputs.
+        source: the places that the source gives, along the axis of a TopK, ArgMax or ArgMin.
+        converted: those of the converted model.
+    """
+    node = _chooser(graph.graph.outputs[index]) if index < len(graph.graph.outputs) else None
+    if node is None or source.dtype.kind != "i" or source.shape != converted.shape or weight_bytes(graph) > _LARGEST:
+        return None
+    operand = node.inputs[0]
+    if operand is None:
+        return None
+    names = [value.name or "" for value in graph.graph.inputs if value.name not in graph.graph.initializers]
+    try:
+        elements = np.asarray(value_of(graph, dict(zip(names, leaves, strict=False)), operand))
+    except (OnnxportError, KeyError):
+        return None
+    axis = node.attributes.get_int("axis", -1 if node.op_type == "TopK" else 0) % elements.ndim
+    squeezed = source.ndim == elements.ndim - 1
+    places = [np.expand_dims(item, axis) if squeezed else item for item in (source, converted)]
+    size = elements.shape[axis]
+    if any(item.ndim != elements.ndim or np.any((item < -size) | (item >= size)) for item in places):
+        return None
+    a, b = (np.take_along_axis(elements, item, axis) for item in places)
+    same = (a == b) | ((a != a) & (b != b))
+    return same.reshape(source.shape) if _distinct(places[1], axis, node) else None
+
+
+def _chooser(value: ir.Value) -> ir.Node | None:
+    """The node whose places an output is."""
+    node = value.producer()
+    while node is not None and node.op_type in _MOVED and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type in ("ArgMax", "ArgMin"):
+        return node
+    return node if node.op_type == "TopK" and value is node.outputs[1] else None
+
+
+def _distinct(places: np.ndarray, axis: int, node: ir.Node) -> bool:
+    """Whether no element was chosen twice."""
+    ordered = np.sort(places, axis=axis)
+    return node.op_type != "TopK" or bool(np.all(np.diff(ordered, axis=axis) > 0))
