@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC  # noqa: E402
 import onnxport  # noqa: E402
 from onnxport.errors import InvalidInputError  # noqa: E402
 from onnxport.graph.builder import OpBuilder  # noqa: E402
-from onnxport.opset_maps.to_onnx.sklearn.text.cutting import apart  # noqa: E402
+from onnxport.opset_maps.lowerings.cutting import apart  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.text.letters import by_frequency, letters  # noqa: E402
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import token_rule  # noqa: E402
 

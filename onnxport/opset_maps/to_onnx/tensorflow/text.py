@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import built, case, f32, i32, i64
+from onnxport.opset_maps.cases import boolean, built, case, f32, i32, i64
+from onnxport.opset_maps.lowerings import strings
 from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
@@ -78,6 +79,7 @@ def _split_words(separator: str) -> Any:
     min_opset=20,
     cases=[
         case(_split_words(""), np.array(["to be or", "", " not  to"], object)),
+        case(_split_words(""), np.array(["to\nbe", "\t or\r\n ", ""], object)),
         case(_split_words(","), np.array(["a,b,,c", "d"], object)),
     ],
 )
@@ -89,7 +91,7 @@ def string_split(op: OpBuilder, input: ir.Value, sep: ir.Value, *, maxsplit: int
     delimiter = str(known.reshape(()))
     if maxsplit >= 0:
         raise UnsupportedOperator(f"StringSplitV2: maxsplit={maxsplit} has no entry")
-    words, counts = op.StringSplit(input, delimiter=delimiter or None, outputs=2)
+    words, counts = op.StringSplit(input, delimiter=delimiter, outputs=2) if delimiter else strings.words(op, input)
     places = positions(op, words, 1)
     indices = op.Transpose(op.NonZero(op.Less(op.Unsqueeze(places, [0]), op.Unsqueeze(counts, [1]))), perm=[1, 0])
     return indices, op.GatherND(words, indices), op.shape(words)
@@ -204,7 +206,47 @@ def dense_bincount(
     return op.reduce("ReduceSum", hit, [axis], keepdims=False)
 
 
-@tensorflow.lower("AsString", cases=[case(lambda x: tf.strings.as_string(x), i32(2, 3))])
+def _ragged_counts(**options: Any) -> Any:
+    def run(x: Any, w: Any = None) -> Any:
+        splits = tf.constant([0, 2, 2, 5], tf.int64)
+        weights = tf.constant([], tf.float32) if w is None else w
+        return tf.raw_ops.RaggedBincount(splits=splits, values=x, size=4, weights=weights, **options)
+
+    return run
+
+
+@tensorflow.lower(
+    "RaggedBincount",
+    min_opset=18,
+    cases=[
+        case(_ragged_counts(), i32(5, low=0, high=6)),
+        case(_ragged_counts(), i32(5, low=0, high=6), f32(5)),
+        case(_ragged_counts(binary_output=True), i64(5, low=0, high=6)),
+    ],
+)
+def ragged_bincount(
+    op: OpBuilder, splits: ir.Value, values: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool = False
+) -> ir.Value:
+    """How often, or with what total weight, each number below `size` stands in a ragged row."""
+    if weights.shape is None or not weights.shape.is_static():
+        raise UnsupportedOperator("RaggedBincount: whether there are weights is only known when the model runs")
+    ends = op.Slice(int64(op, splits), [1], [np.iinfo(np.int64).max], [0])
+    passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(positions(op, values, 0), [1]))
+    rows = op.reduce("ReduceSum", op.cast(passed, ir.DataType.INT64), [1], keepdims=False)
+    number, width = int64(op, values), op.Reshape(int64(op, size), [1])
+    counted = op.Less(number, width)
+    places = op.Compress(op.Add(op.Mul(rows, width), number), counted, axis=0)
+    ones = op.Expand(op.const(1, op.result.dtype), op.shape(number)) if weights.shape[0] == 0 else weights
+    blank = op.Expand(op.const(0, op.result.dtype), op.Mul(op.shape(ends), width))
+    ones = op.Compress(ones, counted, axis=0)
+    result = scatter_elements(op, blank, places, ones, 0, "max" if binary_output else "add")
+    return op.Reshape(result, op.Concat(op.shape(ends), width, axis=0))
+
+
+@tensorflow.lower(
+    "AsString",
+    cases=[case(lambda x: tf.strings.as_string(x), i32(2, 3)), case(lambda x: tf.strings.as_string(x), boolean(3))],
+)
 def as_string(
     op: OpBuilder,
     input: ir.Value,
@@ -215,7 +257,9 @@ def as_string(
     width: int = -1,
     fill: str = "",
 ) -> ir.Value:
-    """ONNX Cast of integers; the spelling of other numbers differs."""
+    """ONNX Cast of integers, the words of booleans; the spelling of other numbers differs."""
+    if input.dtype == ir.DataType.BOOL and width < 0:
+        return op.Where(input, *(op.const(np.array(word, object)) for word in ("true", "false")))
     if input.dtype is None or not input.dtype.is_integer() or width >= 0 or precision >= 0:
         raise UnsupportedOperator("AsString: only integers without width or precision have an ONNX form")
     return op.Cast(input, to=ir.DataType.STRING)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.cutting import encoded
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import take
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, count, numbers, select
-from onnxport.opset_maps.to_onnx.sklearn.text.cutting import encoded
 from onnxport.opset_maps.to_onnx.sklearn.trees.places import FEW, passed
 
 

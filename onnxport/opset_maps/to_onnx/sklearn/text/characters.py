@@ -17,7 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.text import cutting
+from onnxport.opset_maps.lowerings import cutting
+from onnxport.opset_maps.lowerings.strings import joined, replaced
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import Changes, Preparation, changes, refused
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
 
@@ -79,23 +80,6 @@ def split(op: OpBuilder, x: ir.Value, **options: object) -> tuple[ir.Value, ir.V
     return op.Concat(pieces, op.Unsqueeze(column, op.axes(-1)), axis=-1), counts
 
 
-def replaced(op: OpBuilder, x: ir.Value, changes: Changes) -> ir.Value:
-    """Strings [N] with each character replaced by the text beside it."""
-    new = dict(pair for group in changes for pair in group)
-    if not new:
-        return x
-
-    def change(b: OpBuilder) -> list[ir.Value]:
-        cells = cutting.apart(b, x, ["".join(old for old, _ in group) for group in changes])
-        same = chr(0xFDEE)  # a noncharacter of Unicode
-        pairs = {"keys_strings": list(new), "values_strings": list(new.values())}
-        new_strings = b.ml.LabelEncoder(cells.strings, **pairs, default_string=same)
-        strings = b.Where(b.Equal(new_strings, b.const(np.array(same, object))), cells.strings, new_strings)
-        return [joined(b, replace(cells, strings=strings))]
-
-    return cutting.changed_if_any(op, cutting.having(op, x, "".join(new)), change, x)
-
-
 def cut_at_separators(
     op: OpBuilder, x: ir.Value, rule: TokenRule, changes: Changes, plain: str, known: Sequence[str]
 ) -> cutting.Cells:
@@ -152,20 +136,6 @@ def _cut_at_unknown(
     pieces, _ = split(op, op.ScatterElements(x.strings, places, cut, axis=0))
     rows = op.Expand(op.Unsqueeze(x.rows, op.axes(1)), op.Shape(pieces))
     return cutting.Cells(op.Reshape(pieces, [-1]), op.Reshape(rows, [-1]), x.count).there(op)
-
-
-def joined(op: OpBuilder, x: cutting.Cells) -> ir.Value:
-    """The cells of each string one behind the other, [count]."""
-    pieces = x.in_rows(op, x.strings, cutting.blank(op))
-
-    def step(b: OpBuilder) -> list[ir.Value]:
-        number = b.input("number", ir.DataType.INT64, [])
-        going = b.input("going", ir.DataType.BOOL, [])
-        before = b.input("before", ir.DataType.STRING, [None])
-        return [b.Identity(going), b.StringConcat(before, b.Gather(pieces, number, axis=1))]
-
-    size = op.Squeeze(op.dim(pieces, 1), op.axes(0))
-    return op.Loop(size, True, op.Expand(cutting.blank(op), x.count), body=op.body(step), outputs=1)
 
 
 def alphabet(is_inside: Callable[[str], bool], terms: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from sklearn.utils import murmurhash3_32
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import built
+from onnxport.opset_maps.lowerings.cutting import blank
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
@@ -26,7 +27,6 @@ from onnxport.opset_maps.to_onnx.sklearn.fitted import unfitted
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text import letters
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import GUARD, SPACES
-from onnxport.opset_maps.to_onnx.sklearn.text.cutting import blank
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import in_words, preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.terms import joined_terms, side_by_side
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import token_rule

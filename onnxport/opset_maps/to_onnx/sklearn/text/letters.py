@@ -15,8 +15,9 @@ import onnx_ir as ir
 from sklearn.base import BaseEstimator
 
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.to_onnx.sklearn.text import cutting
-from onnxport.opset_maps.to_onnx.sklearn.text.characters import SPACES, is_space, prepared, replaced, split
+from onnxport.opset_maps.lowerings import cutting
+from onnxport.opset_maps.lowerings.strings import replaced
+from onnxport.opset_maps.to_onnx.sklearn.text.characters import SPACES, is_space, prepared, split
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.tokens import cut_where_odd
 

@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.cutting import blank, encoded
 from onnxport.opset_maps.to_onnx.sklearn.arrays.array import Array
 from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import symbol
 from onnxport.opset_maps.to_onnx.sklearn.arrays.sparse_rows import gathered
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
-from onnxport.opset_maps.to_onnx.sklearn.text.cutting import blank, encoded
 from onnxport.opset_maps.to_onnx.sklearn.text.letters import characters_of_text, characters_of_words, known_characters
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule, token_rule

@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings.cutting import Cells, blank, changed_if_any, encoded, inside_of
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Table, matrix
 from onnxport.opset_maps.to_onnx.sklearn.text.characters import SOMETHING, alphabet, cut_at_separators, prepared
-from onnxport.opset_maps.to_onnx.sklearn.text.cutting import Cells, blank, changed_if_any, encoded, inside_of
 from onnxport.opset_maps.to_onnx.sklearn.text.preparation import preparation
 from onnxport.opset_maps.to_onnx.sklearn.text.token_patterns import TokenRule
 

@@ -1,0 +1,148 @@
+"""Strings replaced, trimmed and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.cases import Case, case
+from onnxport.opset_maps.lowerings import strings
+from onnxport.opset_maps.lowerings.patterns import pattern_of
+from onnxport.opset_maps.lowerings.scatter import scatter_elements
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
+
+_TEXTS = np.array(
+    [["To be, or  not!", "<br />a<br/>b<br />"], ["", "\u00e9t\u00e9 [2]\t\n"], ["<br /><br />", "..x.."]], object
+)
+_PUNCTUATION = r"[!\"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~']"
+_INT = ir.DataType.INT64
+
+
+def _replacing(expression: str, text: str) -> Case:
+    return case(lambda x: tf.strings.regex_replace(x, expression, text), _TEXTS)
+
+
+@tensorflow.lower(
+    "StaticRegexReplace",
+    "RegexReplace",
+    min_opset=20,
+    cases=[
+        _replacing(_PUNCTUATION, ""),
+        _replacing("<br />", " "),
+        _replacing(r"\s+", "_"),
+        _replacing("[a-z]", "xy"),
+        _replacing("[^a-zA-Z ]", ""),
+        _replacing(r"[^\w]+", "-"),
+        _replacing("[[:punct:]]+", "."),
+        case(lambda x: tf.raw_ops.RegexReplace(input=x, pattern="o", rewrite="0"), _TEXTS),
+    ],
+)
+def regex_replace(op: OpBuilder, input: ir.Value, *given: ir.Value, **attributes: Any) -> ir.Value:
+    """Matches of the simpler expressions, by cutting the strings at them."""
+    known = [op.constant(item) for item in given]
+    if any(item is None for item in known):
+        raise UnsupportedOperator("RegexReplace: the expression or the new text is computed when the model runs")
+    expression, text = [str(item.reshape(())) for item in known if item is not None] or [
+        attributes["pattern"],
+        attributes["rewrite"],
+    ]
+    if not attributes.get("replace_global", True):
+        raise UnsupportedOperator("RegexReplace: replace_global=False has no entry")
+    if "\\" in text:
+        raise UnsupportedOperator(f"RegexReplace: the new text {text!r} refers to parts of the match")
+    pattern = pattern_of(expression)
+    return strings.each(op, input, lambda x: strings.substituted(op, x, pattern, text))
+
+
+@tensorflow.lower(
+    "StringStrip",
+    min_opset=20,
+    cases=[case(lambda x: tf.strings.strip(x), np.array([["  To be ", "\t\n"], ["a \t b\r\n", ""]], object))],
+)
+def string_strip(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """Without the spaces at both ends, those of C's isspace."""
+    return strings.each(op, input, lambda x: strings.without_ends(op, x))
+
+
+_WORDS = np.array([["a", "b", "c"], ["d", "", "f"]], object)
+
+
+@tensorflow.lower(
+    "ReduceJoin",
+    min_opset=20,
+    cases=[
+        case(lambda x: tf.strings.reduce_join(x, 1, separator="-"), _WORDS, dynamic=True),
+        case(lambda x: tf.strings.reduce_join(x, 0, keepdims=True), _WORDS, dynamic=True),
+        case(lambda x: tf.strings.reduce_join(x, [1, 0], keepdims=True, separator=" "), _WORDS),
+    ],
+)
+def reduce_join(
+    op: OpBuilder, inputs: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool = False, separator: str = ""
+) -> ir.Value:
+    """Joined along one axis after the other, in the order that the axes are named in."""
+    axes = op.constant(reduction_indices)
+    if axes is None:
+        raise UnsupportedOperator("ReduceJoin: the axes are computed when the model runs")
+    places = [int(axis) % rank(inputs) for axis in axes.reshape(-1)]
+    for axis in places:
+        inputs = strings.all_joined(op, inputs, axis, separator, keepdims=True)
+    return inputs if keep_dims else op.Squeeze(inputs, op.axes(*sorted(places))) if places else inputs
+
+
+def _grams(width: Any, **options: Any) -> Case:
+    def run(x: Any) -> Any:
+        rows = tf.RaggedTensor.from_row_splits(x, tf.constant([0, 3, 3, 4, 6], tf.int64))
+        result = tf.strings.ngrams(rows, width, **options)
+        return result.values, result.row_splits
+
+    return case(run, np.array(["a", "b", "c", "d", "e", "f"], object))
+
+
+@tensorflow.lower("StringNGrams", min_opset=20, cases=[_grams(2), _grams((1, 3), separator="-"), _grams((2, 1))])
+def string_ngrams(
+    op: OpBuilder,
+    data: ir.Value,
+    data_splits: ir.Value,
+    *,
+    separator: str,
+    ngram_widths: Sequence[int],
+    left_pad: str = "",
+    right_pad: str = "",
+    pad_width: int = 0,
+    preserve_short_sequences: bool = False,
+) -> tuple[ir.Value, ir.Value]:
+    """Terms of several words of ragged rows, in each row those of the first width, then those of the next."""
+    if pad_width or preserve_short_sequences:
+        raise UnsupportedOperator("StringNGrams: rows that are padded, and short rows that are kept, have no entry")
+    splits = int64(op, data_splits)
+    starts, ends = op.Slice(splits, [0], [-1], [0]), op.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
+    total = op.shape(data)
+    places = op.Range(0, op.Squeeze(total, op.axes(0)), 1)
+    passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(places, [1]))
+    rows = op.reduce("ReduceSum", op.cast(passed, _INT), [1], keepdims=False)
+    lengths = op.Sub(ends, starts)
+    counts = [op.Max(op.Sub(lengths, width - 1), 0) for width in ngram_widths]
+    whole = reduce(op.Add, counts)
+    row_ends = op.CumSum(whole, op.const(np.int64(0)))
+    offsets, found, targets = op.Sub(row_ends, whole), [], []
+    within = op.Sub(places, op.Gather(starts, rows, axis=0))
+    for width, count in zip(ngram_widths, counts, strict=True):
+        term = data
+        for step in range(1, width):
+            following = op.Gather(data, op.Min(op.Add(places, step), op.Sub(total, 1)), axis=0)
+            term = op.StringConcat(op.StringConcat(term, op.const(np.array(separator, object))), following)
+        whole_term = op.Less(within, op.Gather(count, rows, axis=0))
+        found.append(op.Compress(term, whole_term, axis=0))
+        targets.append(op.Compress(op.Add(op.Gather(offsets, rows, axis=0), within), whole_term, axis=0))
+        offsets = op.Add(offsets, count)
+    terms, order = (op.Concat(*items, axis=0) if len(items) > 1 else items[0] for items in (found, targets))
+    result = scatter_elements(op, op.Expand(op.const(np.array("", object)), op.shape(order)), order, terms, 0)
+    return result, op.cast_like(op.Concat(op.const([0]), row_ends, axis=0), data_splits)
