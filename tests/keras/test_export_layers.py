@@ -223,7 +223,6 @@ ROWS = [
 REFUSED = {
     "Hashing": "StringToHashBucketFast",
     "HashedCrossing": "SparseCross",
-    "TextVectorization": "StaticRegexReplace",
 }
 
 NO_ROW = {

@@ -318,7 +318,7 @@ def test_complex_numbers_enter_and_leave_as_pairs():
     assert shapes(model.model.graph.outputs)["output"] == ["batch", 3, 2]
     want = x * 2j
     np.testing.assert_allclose(model(np.stack([x.real, x.imag], -1)), np.stack([want.real, want.imag], -1))
-    report = onnxport.convert(lambda x: x * tf.constant(2j, tf.complex64), inputs=(x,)).report
+    report = onnxport.convert(lambda x: x * tf.constant(2j, tf.complex64), inputs=(tf.constant(x),)).report
     assert report.verdict == "passed"
 
 
