@@ -16,6 +16,7 @@ from onnxport.validation.comparison import RANDOM, STOPPED, OutputReport, as_pai
 from onnxport.validation.evidence import Evidence, Pair, budget, gather, jumps, shaped_like, with_more_moves, with_twins
 from onnxport.validation.input_sets.base import InputSet
 from onnxport.validation.input_sets.certain import has_certain_sets
+from onnxport.validation.numerics import random_outputs
 from onnxport.validation.parties import Comparison
 from onnxport.validation.runners import Outputs
 from onnxport.validation.runners.base import travelled
@@ -135,14 +136,13 @@ class Trial:
         """The report, but for values that the source draws anew each time: those are unproved."""
         if self.item.certain or not self._is_random(pair, report):
             return report
-        if has_certain_sets(self.parties.chances) and (gap := self._gap_of_means(pair)) > _DEVIATIONS:
-            reason = f"random, and the sums of {_RUNS} runs differ: by {gap:.0f} standard errors"
+        if has_certain_sets(self.parties.chances) and (reason := self._differs_over_runs(pair)):
             return OutputReport(pair.name, "fail", reason, report.dtype, report.shape)
         return OutputReport(pair.name, "unproved", RANDOM, report.dtype, report.shape)
 
     def _is_random(self, pair: Pair, report: OutputReport) -> bool:
         """Whether the source draws an output anew each time, so that agreement and difference are chance alike."""
-        named = pair.name in self.parties.source.numerics.random
+        named = self._drawn_by_name(pair)
         if named and _is_open(report):
             return True
         again = self._again if named or _is_open(report) else None
@@ -151,20 +151,36 @@ class Trial:
         same = _comparable(self.parties, replace(pair, expected=again[pair.index][1]), self.same_dtype)
         return _is_open(self.verdict(replace(pair, result=same)))
 
-    def _gap_of_means(self, pair: Pair) -> float:
-        """How far the sums of a random output lie apart over many runs, in standard errors (Welch's t).
+    def _drawn_by_name(self, pair: Pair) -> bool:
+        """Whether an output depends on a random operator: of the source's graph, else of that which it became."""
+        if self.parties.source.graph is not None:
+            return pair.name in self.parties.source.numerics.random
+        graph = self.parties.graph if has_certain_sets(self.parties.chances) else None
+        if graph is None or pair.converted_index >= len(graph.graph.outputs):
+            return False
+        return graph.graph.outputs[pair.converted_index] in random_outputs(graph)
 
-        0 where a seed gives the source the same numbers on every run: its mean is not known.
+    def _differs_over_runs(self, pair: Pair) -> str | None:
+        """How the sums of a random output differ over many runs, beyond chance (Welch's t); None where they don't.
+
+        A source of another framework that never changes is random all the same where its value is the converted model's
+        usual one (a draw with a probability near 0 or 1). An ONNX source that never changes has a seed: its mean is
+        not known.
         """
         runs = [(self.parties.source.run(self.own), self.parties.converted.run(self.item.leaves)) for _ in range(_RUNS)]
         ours = [float(np.sum(source[pair.index][1])) for source, _ in runs]
         theirs = [float(np.sum(converted[pair.converted_index][1])) for _, converted in runs]
         if not np.var(ours):
-            return 0.0
+            usual = self.parties.source.graph is not None or 2 * theirs.count(ours[0]) >= _RUNS
+            return None if usual else f"random, and the source gave the same numbers on {_RUNS} runs"
         if not np.var(theirs):
-            return float("inf")
-        error = np.sqrt((np.var(ours) + np.var(theirs)) / _RUNS)
-        return float(abs(np.mean(ours) - np.mean(theirs)) / error)
+            gap = float("inf")
+        else:
+            error = np.sqrt((np.var(ours) + np.var(theirs)) / _RUNS)
+            gap = float(abs(np.mean(ours) - np.mean(theirs)) / error)
+        return (
+            f"random, and the sums of {_RUNS} runs differ: by {gap:.0f} standard errors" if gap > _DEVIATIONS else None
+        )
 
     @cached_property
     def _again(self) -> Outputs | None:

@@ -34,7 +34,6 @@ def of_model(model: ir.Model) -> Numerics:
     length = 1
     direct: list[bool] = []
     coarse: set[float] = set()
-    tainted: set[ir.Value] = set()
     for node in model.graph.all_nodes():
         length = max(length, length_of(node))
         if node.op_type.startswith("TreeEnsemble"):
@@ -42,14 +41,20 @@ def of_model(model: ir.Model) -> Numerics:
         for value in node.outputs:
             if value.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
                 coarse.add(epsilon(value.dtype.numpy()))
+    names = frozenset(value.name or "" for value in random_outputs(model))
+    return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
+
+
+def random_outputs(model: ir.Model) -> list[ir.Value]:
+    """The outputs that depend on a random operator, of the graph or of a body in it."""
+    tainted: set[ir.Value] = set()
     for node in model.graph:
         inner = bodies(node)
         inputs = [*node.inputs, *(value for body in inner for inside in body.all_nodes() for value in inside.inputs)]
         random = is_random(node) or any(is_random(inside) for body in inner for inside in body.all_nodes())
         if random or any(value in tainted for value in inputs if value is not None):
             tainted.update(node.outputs)
-    names = frozenset(value.name or "" for value in model.graph.outputs if value in tainted)
-    return Numerics(length, max(coarse, default=None), bool(direct), bool(direct) and all(direct), names)
+    return [value for value in model.graph.outputs if value in tainted]
 
 
 # Operators that hand values on without arithmetic.

@@ -1,5 +1,7 @@
 """Random outputs: proved by value where some inputs leave nothing to chance and the means agree elsewhere, else unproved."""
 
+import itertools
+
 import onnx.parser
 import pytest
 
@@ -53,6 +55,31 @@ def test_a_mask_drawn_in_pytorch_is_proved():
             return torch.bernoulli(p)
 
     assert onnxport.convert(Mask(), inputs=(torch.rand(3, 4),)).report.verdict == "passed"
+
+
+@pytest.mark.pytorch
+def test_a_draw_that_gives_the_same_a_few_times_is_proved():
+    """As chance has it now and then: here the source's runs are equal in groups of sixteen, the converted model's are not."""
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    runs = itertools.count()
+
+    class Mask(torch.nn.Module):
+        def forward(self, p):
+            return torch.bernoulli(p, generator=torch.Generator().manual_seed(next(runs) // 16))
+
+    given = torch.tensor([[0.0, 1.0, 0.5, 0.1, 0.9]])
+    assert onnxport.validate(Mask(), model(DRAW), inputs=(given,)).verdict == "passed"
+
+
+@pytest.mark.pytorch
+def test_a_source_that_draws_nothing_is_told_from_one_that_seldom_does():
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+    class Fixed(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(x > 0.5, torch.ones_like(x), torch.zeros_like(x))
+
+    assert onnxport.validate(Fixed(), model(DRAW), inputs=(torch.rand(3, 5),)).verdict == "failed"
 
 
 @pytest.mark.pytorch
