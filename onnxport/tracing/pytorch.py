@@ -18,10 +18,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.export.pt2_archive._package import load_pt2  # torch.export.load falls back to pickles; this does not
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.graph.names import positional
-from onnxport.tracing import dimensions, pytorch_classes, pytorch_fakes, pytorch_inputs
+from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
 from onnxport.tracing.pytorch_inputs import Call, Dims, is_dynamic
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
@@ -133,7 +134,13 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
         raise InvalidInputError(
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )
-    return _spelled_out(pytorch_inputs.bind(as_module(model), inputs, kwargs))
+    call = pytorch_inputs.bind(as_module(model), inputs, kwargs)
+    counted = pytorch_caches.refuse_counts(pytree.tree_structure((call.args, call.kwargs)))
+    if counted is not None:
+        raise InvalidInputError(
+            f"{counted}: that number would be fixed in the graph. Give a cache that holds all its tokens"
+        )
+    return _spelled_out(call)
 
 
 Attempt = tuple[Call, Any, str]
@@ -306,7 +313,7 @@ def _classes_registered(call: Call) -> bool:
             result = call.module(*call.args, **call.kwargs)
     except Exception:  # the model fails by itself; tracing has said so already
         return new
-    return pytorch_classes.register(result) or new
+    return pytorch_classes.register_results(result) or new
 
 
 def _spelled_out(call: Call) -> Call:
@@ -378,7 +385,7 @@ def _with_names(
 ) -> Traced:
     inputs = _tensor_inputs(program, paths)
     symbols = pytorch_inputs.symbol_names([(path, value) for _, path, value in inputs], dims)
-    outputs = tuple(pytorch_inputs.output_paths(program.call_spec.out_spec))
+    outputs = tuple(pytorch_inputs.output_paths(program.call_spec.out_spec, [path for _, path, _ in inputs]))
     return Traced(program, tuple((name, path) for name, path, _ in inputs), outputs, symbols, notes)
 
 

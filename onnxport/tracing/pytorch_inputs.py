@@ -13,8 +13,10 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxport.errors import InvalidInputError
+from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
+from onnxport.tracing.pytorch_caches import Spare, of_cache
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ def leaf_paths(spec: pytree.TreeSpec, prefix: str = "") -> list[str]:
     if spec.is_leaf():
         return [prefix]
     named = zip(_child_keys(spec), spec.children(), strict=True)
-    return [path for key, child in named for path in leaf_paths(child, f"{prefix}.{key}" if prefix else key)]
+    paths = [path for key, child in named for path in leaf_paths(child, f"{prefix}.{key}" if prefix else key)]
+    return [tensor_path(path) for path in paths] if is_cache(spec.type) else paths
 
 
 def _child_keys(spec: pytree.TreeSpec) -> list[str]:
@@ -138,13 +141,31 @@ def input_paths(spec: pytree.TreeSpec, names: Sequence[str]) -> list[str]:
     return [path for name, child in named for path in leaf_paths(child, name)]
 
 
-def output_paths(spec: pytree.TreeSpec) -> list[str]:
-    """Names of a result's leaves: ``output`` for a bare tensor, ``output_0`` for a tuple's, else paths."""
+def output_paths(spec: pytree.TreeSpec, inputs: Sequence[str]) -> list[str]:
+    """Names of a result's leaves: ``output`` for a bare tensor, ``output_0`` for a tuple's, else paths.
+
+    What repeats the path of an input, and every tensor of a cache, is ``present``: ``past.0.key`` comes out as
+    ``present.0.key``, ``state`` as ``present.state``.
+    """
     if spec.is_leaf():
         return ["output"]
     if isinstance(spec.type, type) and issubclass(spec.type, (tuple, list)) and not hasattr(spec.context, "_fields"):
-        return [path for i, child in enumerate(spec.children()) for path in leaf_paths(child, f"output_{i}")]
-    return leaf_paths(spec)
+        named = [(f"output_{i}", child) for i, child in enumerate(spec.children())]
+    else:
+        named = [("", spec)] if is_cache(spec.type) else list(zip(_child_keys(spec), spec.children(), strict=True))
+    caches = sum(is_cache(child.type) for _, child in named)
+    paths: list[str] = []
+    for name, child in named:
+        if is_cache(child.type):
+            paths += leaf_paths(child, "present" if caches == 1 else f"present.{name}")
+        else:
+            paths += leaf_paths(child, name)
+    return [_present(path) if path in inputs else path for path in paths]
+
+
+def _present(path: str) -> str:
+    root, _, rest = path.partition(".")
+    return f"present.{rest}" if rest and root.startswith("past") else f"present.{path}"
 
 
 @dataclass(frozen=True)
@@ -175,14 +196,21 @@ def default_dims(call: Call) -> Dims:
 def given_dims(call: Call, notation: object, input_names: Sequence[str] | None) -> Dims:
     """The dynamic dimensions that the user gave in torch.export's notation; a plain string names a dimension.
 
-    The notation is positional, or by parameter or by one of the user's names of the graph's inputs.
+    The notation is positional, or by parameter or by one of the user's names of the graph's inputs. What it says of a cache
+    holds for each of its tensors.
 
     Raises:
         InvalidInputError: it names a parameter or an axis that is not there, or contradicts the example inputs.
     """
     tensors = call.tensors
     described = dimensions.by_path(notation, list(call.combined))
-    given = {_tensor_path(path, call, tensors, input_names): item for path, item in described.items()}
+    given: dict[str, Any] = {}
+    for path, item in described.items():
+        if is_cache(type(call.combined.get(path))) and isinstance(item, Mapping):
+            below = [name for name in tensors if name.startswith(f"{path}.")]
+            given |= {name: of_cache(name, item, tensors[name].dim()) for name in below}
+        else:
+            given[_tensor_path(path, call, tensors, input_names)] = item
     names: dict[tuple[str, int], str] = {}
 
     def leaf_spec(path: str, leaf: torch.Tensor) -> Any:
@@ -257,13 +285,13 @@ def _spec_tree(call: Call, leaf_spec: Callable[[str, torch.Tensor], Any]) -> Any
     A registered container of the user's stands as the list of its children, as torch.export wants it.
     """
 
-    def walk(path: str, item: object) -> Any:
+    def walk(path: str, item: object, cached: bool = False) -> Any:
         if isinstance(item, torch.Tensor):
-            return leaf_spec(path, item)
+            return leaf_spec(tensor_path(path) if cached else path, item)
         children = _entries(item)
         if children is None:
             return None  # a constant of the trace
-        specs = [walk(f"{path}.{key}", child) for key, child in children]
+        specs = [walk(f"{path}.{key}", child, cached or is_cache(type(item))) for key, child in children]
         plain = type(item) in pytree.SUPPORTED_NODES and not hasattr(type(item), "__dataclass_fields__")
         if isinstance(item, dict) and plain:
             return dict(zip(item, specs, strict=True))
@@ -344,6 +372,7 @@ def check_apart(placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[
     seen: dict[str, str] = {}
     for path, axis, expression in _dynamic_sizes(placeholders):
         name = dims.get((path, axis))
+        name = None if isinstance(name, Spare) else name
         other = seen.setdefault(expression, name) if name is not None else None
         if other != name:
             raise InvalidInputError(
@@ -372,8 +401,9 @@ def symbol_names(
     for path, axis, symbol in _dynamic_sizes(placeholders):
         if not symbol.isidentifier():
             continue
-        if (path, axis) in dims:
-            names.setdefault(symbol, dims[path, axis])
+        name = dims.get((path, axis))
+        if name is not None and not isinstance(name, Spare):
+            names.setdefault(symbol, name)
         else:
-            unnamed.setdefault(symbol, f"{path}_dim_{axis}")
+            unnamed.setdefault(symbol, name or f"{path}_dim_{axis}")
     return {**unnamed, **names}

@@ -12,10 +12,14 @@ from onnxport.tracing import pytorch_classes
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Gives the random generators back as they were, and takes back the classes that tracing registered in the block."""
+    """Gives the random generators back as they were, and takes back the classes that are registered in the block.
+
+    Caches are registered at once, others by tracing.
+    """
     host = torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     classes = pytorch_classes.count()
+    pytorch_classes.register_caches()
     try:
         yield
     finally:

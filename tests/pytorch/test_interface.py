@@ -101,7 +101,7 @@ PAST = [{"key": Y.clone(), "value": Y * 3}]
 NAMES = [
     (bare, (X,), ["x"], ["output"]),
     (two, (X, Y), ["x", "y"], ["output_0", "output_1"]),
-    (nested, (X, PAST), ["ids", "past.0.key", "past.0.value"], ["logits", "past.0.key_1", "past.0.value_1"]),
+    (nested, (X, PAST), ["ids", "past.0.key", "past.0.value"], ["logits", "present.0.key", "present.0.value"]),
     (named, (Pair(X, Y),), ["pair.left", "pair.right"], ["left", "right"]),
     (as_dataclass, (X,), ["x"], ["score", "extra"]),
     (cached, (X, Cache(X, Y)), ["x", "cache.key", "cache.value"], ["key", "value"]),
@@ -349,3 +349,17 @@ ERRORS = [
 def test_errors_say_what_is_wrong(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_a_dict_of_the_users_keeps_its_own_names() -> None:
+    """Names as transformers has them in its caches mean nothing in a user's dict."""
+
+    def grown(x: torch.Tensor, cache: dict[str, list[torch.Tensor]]) -> dict[str, Any]:
+        return {"cache": {name: [torch.cat([item, x]) for item in items] for name, items in cache.items()}}
+
+    made = exported(grown, X, {"key_cache": [X, X + 1], "value_cache": [X, X * 2]})
+    paths = [f"cache.{what}_cache.{place}" for what in ("key", "value") for place in (0, 1)]
+    assert made.input_names == ["x", *paths]
+    assert made.output_names == [f"present.{path}" for path in paths]
+    report = onnxport.validate(grown, made, inputs=(X, {"key_cache": [X, X + 1], "value_cache": [X, X * 2]}))
+    assert report.verdict == "passed", report

@@ -21,8 +21,8 @@ from onnxport.tracing.pytorch import Traced, trace, trace_static
 def export(model: Any, request: Request) -> OnnxModel:
     """`model` as ONNX, not validated.
 
-    Inputs that the model writes to come out as further outputs, ``<input>.updated``; buffers that it writes to are
-    refused by name, since an ONNX graph has no state.
+    Inputs that the model writes to come out as further outputs, ``<input>.updated``, unless it returns them as ``present``;
+    buffers that it writes to are refused by name, since an ONNX graph has no state.
 
     Raises:
         TracingError: torch.export can't trace the model.
@@ -89,7 +89,10 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             lowering.refuse_buffer(str(spec.target))
     lowering.refused.raise_all()
+    repeated = {id(value) for value, i in zip(values, kept, strict=True) if leaves[i].startswith("present.")}
     for name, value in updated:
+        if id(value) in repeated:  # a cache that is written to and returned
+            continue
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")

@@ -19,7 +19,7 @@ from onnxport.validation.input_sets.certain import certain_sets
 from onnxport.validation.input_sets.domains import defined_on_nan, takes_empty
 from onnxport.validation.input_sets.drawn import DrawnInputs
 from onnxport.validation.input_sets.given import GivenInputs
-from onnxport.validation.input_sets.sizes import labelled, plans
+from onnxport.validation.input_sets.sizes import alone, labelled, plans
 from onnxport.validation.input_sets.tables import table_sets
 from onnxport.validation.input_sets.tree_rows import rows_at_thresholds
 from onnxport.validation.parties import Comparison
@@ -152,9 +152,9 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     looked_up = lookups.tables(parties.graph) if parties.graph is not None else {}
     if not looked_up:
         return
-    alone = dict.fromkeys(inputs.sizes, 1)
-    several = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
-    for one in (alone, several) if alone != several else (alone,):
+    rows = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
+    short = rows | alone(rows, [name for name in rows if name not in inputs.batch])
+    for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)
         for item in _at_plan(inputs, "every row of tables", (sizes,), "ordinary", seed):

@@ -36,11 +36,11 @@ def labelled(words: str, sizes: Mapping[str, int]) -> str:
 
 def resized(leaf: Any, spec: InputSpec, plan: Mapping[str, int], sizes: Mapping[str, int]) -> Any:
     """The leaf at the sizes of a plan, its elements repeated in order; as it is where its shape is not the declared one."""
-    if spec.dims is None or not isinstance(leaf, np.ndarray) or leaf.ndim != len(spec.dims) or 0 in leaf.shape:
+    if spec.dims is None or not isinstance(leaf, np.ndarray) or leaf.ndim != len(spec.dims):
         return leaf
     for axis, dim in enumerate(spec.dims):
         size = dimension(dim, plan)
-        if size is None or dimension(dim, sizes) != leaf.shape[axis] or size < 0:
+        if size is None or dimension(dim, sizes) != leaf.shape[axis] or size < 0 or leaf.shape[axis] == 0:
             continue
         leaf = np.take(leaf, np.arange(size) % leaf.shape[axis], axis=axis)
     return leaf
@@ -116,7 +116,7 @@ def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
     many = MANY_ROWS if rows != MANY_ROWS else MANY_ROWS - 1
     shorter = [_scaled(sizes, lengths, _shorter, parted) for parted in (True, False)]
     longer = [_scaled(sizes, lengths, _times(factor), parted) for factor, parted in ((3, True), (3, False), (2, False))]
-    unit = [dict.fromkeys(lengths, 1)]
+    unit = [alone(sizes, lengths)]
     given = [{name: sizes[name] for name in lengths}]
     for words, count, choices in (
         ("many rows, shorter", many, [*shorter, *given]),
@@ -131,6 +131,15 @@ def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
                 distinct.append(plan)
         if distinct:
             yield Plan(words, tuple(distinct))
+
+
+def alone(sizes: Mapping[str, int], lengths: Sequence[str]) -> dict[str, int]:
+    """The lengths at 1, but for one that is the sum of two others.
+
+    >>> alone({"new": 3, "past": 5, "total": 8}, ["new", "past", "total"])
+    {'new': 1, 'past': 1, 'total': 2}
+    """
+    return _scaled(sizes, lengths, lambda size, place: 1, parted=False)
 
 
 def _shorter(size: int, place: int) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.validation import tolerance
 from onnxport.validation.numerics import Numerics
 from onnxport.validation.runners import base
@@ -77,7 +78,7 @@ class PytorchRunner(Runner):
         """The types of all tensors that the operators give; none where that can't be seen."""
         dtypes: set[torch.dtype] = set()
 
-        def seen(operator: Any, result: Any) -> Any:
+        def seen(operator: Any, args: Any, result: Any) -> Any:
             dtypes.update(leaf.dtype for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor))
             return result
 
@@ -147,41 +148,52 @@ class PytorchRunner(Runner):
             results = [(path, leaf) for path, leaf in leaves_of(result) if isinstance(leaf, _RESULTS)]
             outputs = [(".".join(path), to_numpy(leaf)) for path, leaf in results]
         names = self.example.names if self.example is not None else [f"input_{i}" for i in range(len(tensors))]
+        returned = {(".".join(path[1:]), id(leaf)) for path, leaf in results}  # below their roots: a cache comes back
         written = [
             (f"{name}.updated", to_numpy(tensor))
             for name, tensor, state in zip(names, tensors, before, strict=True)
             if isinstance(tensor, torch.Tensor) and _written(tensor, state)
+            if "." not in name or (name.partition(".")[2], id(tensor)) not in returned
         ]
         return outputs + written
 
 
 # Operators that add: what a large sum loses in a difference shows only where it moves itself.
 _SUMS = frozenset("add addmm baddbmm bmm convolution cumsum mean mm rsub sub sum".split())
+# Operators whose small results are sums with 1 in runtimes, log(1 + exp(x)) and 1 / (1 + exp(-x)); and such factors of x.
+_BESIDE_ONE = frozenset("log_sigmoid_forward sigmoid softplus".split())
+_FACTORS_BESIDE_ONE = frozenset("gelu mish silu".split())
 
 
 class _Each(TorchDispatchMode):
-    """Hands the result of each operator through a function of the operator and its result."""
+    """Hands the result of each operator through a function of the operator, its arguments and its result."""
 
-    def __init__(self, through: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, through: Callable[[Any, Any, Any], Any]) -> None:
         super().__init__()
         self._through = through
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._through(func, func(*args, **(kwargs or {})))
+        return self._through(func, args, func(*args, **(kwargs or {})))
 
 
 def _noise(seed: int) -> _Each:
-    """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph."""
+    """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph.
+
+    What stands beside 1 in a sum moves by a unit of 1.
+    """
     draw = torch.Generator().manual_seed(seed)
 
-    def moved(operator: Any, result: Any) -> Any:
+    def moved(operator: Any, args: Any, result: Any) -> Any:
         rounded = isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64)
-        if not rounded or operator.overloadpacket.__name__ not in _SUMS or result.device.type != "cpu":
+        name = operator.overloadpacket.__name__
+        beside_one = name in _BESIDE_ONE or name in _FACTORS_BESIDE_ONE
+        if not rounded or not (beside_one or name in _SUMS) or result.device.type != "cpu":
             return result
         unit = torch.finfo(result.dtype).eps
         signs = 2.0 * torch.randint(0, 2, result.shape, generator=draw).to(result.dtype) - 1.0
         exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
-        return torch.where(exact, result, result * (1.0 + unit * signs))
+        scale = result if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
+        return torch.where(exact, result, result + scale * unit * signs)
 
     return _Each(moved)
 
@@ -196,7 +208,7 @@ class Arguments:
         pairs, self._spec = pytree.tree_flatten_with_path((args, ordered))
         self._flat = [leaf for _, leaf in pairs]
         self._positions = [i for i, leaf in enumerate(self._flat) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-        names = tuple(_argument_name(pairs[i][0], parameters) for i in self._positions)
+        names = tuple(_argument_name(pairs[i][0], parameters, args, ordered) for i in self._positions)
         self.example = Example(names, tuple(to_numpy(self._flat[i]) for i in self._positions))
 
     def rebuilt(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -271,14 +283,18 @@ def _fields(leaf: object) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _argument_name(path: tuple[Any, ...], parameters: Sequence[str]) -> str:
+def _argument_name(
+    path: tuple[Any, ...], parameters: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
+) -> str:
     """``x``, ``past.0.key``: the path of an argument, a positional one under its parameter's name."""
     kind, first, *rest = path
     index = getattr(first, "idx", None)
     root = _key(first)
     if kind.idx == 0 and index is not None:
         root = parameters[index] if index < len(parameters) else f"input_{index}"
-    return ".".join((root, *(_key(part) for part in rest)))
+    name = ".".join((root, *(_key(part) for part in rest)))
+    argument = args[index] if kind.idx == 0 and index is not None else kwargs[_key(first)]
+    return tensor_path(name) if is_cache(type(argument)) else name
 
 
 def _key(part: object) -> str:

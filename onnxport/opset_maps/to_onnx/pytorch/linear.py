@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F
@@ -144,3 +145,45 @@ def bilinear(op: OpBuilder, x: ir.Value, y: ir.Value, weight: ir.Value, bias: ir
     """x A y + b for every output's matrix A."""
     product = op.Einsum(x, weight, y, equation="...i,oij,...j->...o")
     return product if bias is None else op.Add(product, bias)
+
+
+def _experts(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """torch traces its own operator in bfloat16 alone, of rows of whole 16 bytes."""
+    return torch._grouped_mm(x.bfloat16(), weight.bfloat16(), ends.to(torch.int32)).float()
+
+
+@aten.lower(
+    "aten::_grouped_mm",
+    "transformers::grouped_mm_fallback",
+    cases=[
+        case(_experts, f32(6, 8), f32(3, 8, 16), np.array([2, 2, 6])),
+        case(lambda x, w: torch._grouped_mm(x.bfloat16(), w.bfloat16()).float(), f32(3, 2, 8), f32(3, 8, 16)),
+    ],
+)
+def grouped_mm(
+    op: OpBuilder,
+    x: ir.Value,
+    weight: ir.Value,
+    offs: ir.Value | None = None,
+    bias: ir.Value | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> ir.Value:
+    """The rows of x [rows, in], sorted by group, times the matrix of their group, weight [groups, in, out].
+
+    Group i ends before row offs[i]; rows behind the last group become 0, where torch leaves them undefined. One MatMul a group,
+    of its own rows, so that no expert of a mixture computes for a token that does not reach it.
+    """
+    if bias is not None or out_dtype is not None:
+        raise UnsupportedOperator("a grouped product with a bias or an element type of its own")
+    if offs is None:
+        return matmul(op, x, weight)
+    groups = weight.shape[0] if weight.shape is not None else None
+    if x.dtype is None or rank(x) != 2 or rank(weight) != 3 or not isinstance(groups, int):
+        raise UnsupportedOperator("a grouped product of other than [rows, in] and [groups, in, out]")
+    ends = op.cast(offs, ir.DataType.INT64)
+    starts = op.Concat(op.const([0]), ends, axis=0)
+    lengths = op.Sub(op.Concat(ends, op.shape_vector([op.dim(x, 0)]), axis=0), starts)
+    *parts, rest = op.Split(x, lengths, axis=0, outputs=groups + 1)
+    own = [matmul(op, part, op.Gather(weight, op.const(i), axis=0)) for i, part in enumerate(parts)]
+    behind = op.Expand(to_dtype(op, 0, x.dtype), op.shape_vector([op.dim(rest, 0), op.dim(weight, 2)]))
+    return op.Concat(*own, behind, axis=0)
