@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import boolean, case, f32, i32
+from onnxport.opset_maps.cases import boolean, case, f32, i32, i64
 from onnxport.opset_maps.lowerings.order import distinct_by_appearance
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.lowerings.scatter import Reduction, scatter_slices
@@ -317,12 +317,63 @@ def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.
 
 
 @tensorflow.lower(
+    "UniqueWithCountsV2",
+    cases=[
+        case(lambda x: tf.raw_ops.UniqueWithCountsV2(x=x, axis=[0]), i32(9, 1, low=0, high=3)),
+        case(lambda x: tf.raw_ops.UniqueWithCountsV2(x=x, axis=tf.constant([], tf.int32)), i32(9)),
+    ],
+)
+def unique_with_counts_v2(
+    op: OpBuilder, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
+) -> Sequence[ir.Value]:
+    """ONNX Unique along an axis with its counts."""
+    axes = static_ints(op, axis, "UniqueWithCountsV2: the axis")
+    y, inverse, counts = _unique(op, x, axes[0] if axes else None, 4)
+    return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
+
+
+@tensorflow.lower(
     "Bucketize", cases=[case(lambda x: tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, 0.5, 0.5, 2.0]), f32(3, 4))]
 )
 def bucketize(op: OpBuilder, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
     """How many boundaries are at most the element."""
     bounds = op.const(np.asarray(boundaries, np.float32).astype(np.float64))
     return insertion(op, bounds, op.cast(input, ir.DataType.DOUBLE), right=True, dtype=ir.DataType.INT32)
+
+
+@tensorflow.lower(
+    "RaggedRange",
+    cases=[
+        case(lambda a, b: tf.raw_ops.RaggedRange(starts=a, limits=b, deltas=2), i32(5, low=-4, high=2), i32(5)),
+        case(lambda a: tf.raw_ops.RaggedRange(starts=a, limits=-2, deltas=-1), i64(4)),
+    ],
+)
+def ragged_range(
+    op: OpBuilder,
+    starts: ir.Value,
+    limits: ir.Value,
+    deltas: ir.Value,
+    *,
+    Tsplits: ir.DataType = ir.DataType.INT64,
+) -> Sequence[ir.Value]:
+    """The bounds of the rows, and the numbers of all of them: row i goes from starts[i] to limits[i] in steps of deltas[i]."""
+    dtype = starts.dtype
+    if dtype is None or not dtype.is_integer():
+        raise UnsupportedOperator("RaggedRange of floating-point numbers")  # TensorFlow adds one step after the other
+    start, limit, step = (op.cast(item, ir.DataType.INT64) for item in (starts, limits, deltas))
+    # ceil((limit - start) / step) where a division is cut towards zero
+    forward = op.Sub(op.Sub(limit, start), op.Sign(step))
+    steps = op.Add(op.Div(forward, step), op.const(1))
+    towards = op.Greater(op.Mul(op.Sub(limit, start), op.Sign(step)), op.const(0))
+    lengths = op.Reshape(op.Where(towards, steps, op.const(0)), [-1])
+    ends = op.CumSum(lengths, op.const(0))
+    splits = op.Concat(op.const([0]), ends, axis=0)
+    places = op.Range(op.const(0), op.Gather(splits, op.const(-1)), op.const(1))
+    row = insertion(op, ends, places, right=True, dtype=ir.DataType.INT64)
+    rows = op.shape(lengths)
+    first, by = (op.Gather(op.Expand(item, rows), row) for item in (start, step))
+    values = op.Add(first, op.Mul(op.Sub(places, op.Gather(splits, row)), by))
+    return op.cast(splits, Tsplits), op.cast(values, dtype)
 
 
 @tensorflow.lower(

@@ -88,8 +88,9 @@ def squeeze(op: OpBuilder, input: ir.Value, *, squeeze_dims: Sequence[int] = ())
 
 
 @tensorflow.lower(
-    "Transpose",
+    "Transpose ConjugateTranspose",
     cases=[
+        case(lambda x: tf.raw_ops.ConjugateTranspose(x=x, perm=[1, 0]), f32(2, 3)),
         case(lambda x: tf.transpose(x, [2, 0, 1]), f32(2, 3, 4), dynamic=True),
         case(lambda x: tf.transpose(x), f32(2, 3, 4), dynamic=True),
     ],

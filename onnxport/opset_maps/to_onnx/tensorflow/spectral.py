@@ -200,6 +200,16 @@ def transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
     return op.Transpose(x, perm=[*(item % len(order) for item in order), len(order)])
 
 
+@tensorflow.lower(
+    "ConjugateTranspose",
+    accepts_complex=True,
+    cases=[case(lambda x, y: _split(tf.transpose(tf.complex(x, y), [1, 0], conjugate=True)), f32(2, 3), f32(2, 3))],
+)
+def conjugate_transpose(op: OpBuilder, x: ir.Value, perm: ir.Value) -> ir.Value:
+    """The conjugate, its axes permuted."""
+    return transpose(op, conjugate(op, x), perm)
+
+
 def _transformed(op: OpBuilder, x: ir.Value, axes: Sequence[int], *, inverse: bool) -> ir.Value:
     for axis in axes:
         x = transform(op, x, axis, inverse=inverse)
