@@ -193,7 +193,12 @@ def _noise(seed: int) -> _Each:
         signs = 2.0 * torch.randint(0, 2, result.shape, generator=draw).to(result.dtype) - 1.0
         exact = (result == torch.floor(result)) & (torch.abs(result) < 1.0 / unit)
         scale = result if name in _SUMS else args[0] if name in _FACTORS_BESIDE_ONE else 1.0
-        return torch.where(exact, result, result + scale * unit * signs)
+        move = scale * unit * signs
+        kept = exact | (result + move == 0)
+        turned = torch.sign(result + move) != torch.sign(
+            result
+        )  # no probability below 0, whose root or logarithm is NaN
+        return torch.where(kept, result, torch.where(turned, result - move, result + move))
 
     return _Each(moved)
 

@@ -1,0 +1,33 @@
+"""PyTorch's runs with noise: what their operators lose in a runtime shows in them, and nothing else."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+from onnxport.validation.runners import pytorch as runners  # noqa: E402
+from onnxport.validation.runners.base import Binding  # noqa: E402
+
+pytestmark = pytest.mark.pytorch
+FAR = torch.linspace(-16, -12, 64)
+
+
+def moved(call, x):
+    runner = runners.bind(call, Binding((x,), None))
+    plain = runner.run([x.numpy()])[0][1]
+    return plain, [runner.run_moved([x.numpy()], 1, seed)[0][1] for seed in range(4)]
+
+
+@pytest.mark.parametrize("call", [torch.sigmoid, torch.nn.functional.softplus, torch.nn.functional.silu])
+def test_a_small_value_beside_1_moves_by_a_unit_of_1(call):
+    plain, runs = moved(call, FAR)
+    unit = np.finfo(np.float32).eps * (1 if call is not torch.nn.functional.silu else 16)
+    assert all(0.1 * unit < np.abs(run - plain).max() < 1.1 * unit for run in runs)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: torch.sqrt(torch.nn.functional.softplus(x - 4)), lambda x: torch.log(torch.sigmoid(x - 4))]
+)
+def test_no_probability_moves_below_0(call):
+    _, runs = moved(call, FAR)
+    assert all(np.isfinite(run).all() for run in runs)
