@@ -135,7 +135,7 @@ def _call(model: object, inputs: object, kwargs: Mapping[str, Any] | None) -> Ca
             "a PyTorch model carries no signature: pass inputs=(...), example tensors to trace it with"
         )
     call = pytorch_inputs.bind(as_module(model), inputs, kwargs)
-    counted = pytorch_caches.refuse_counts(pytree.tree_structure((call.args, call.kwargs)))
+    counted = pytorch_caches.fixed_count(pytree.tree_structure((call.args, call.kwargs)))
     if counted is not None:
         raise InvalidInputError(
             f"{counted}: that number would be fixed in the graph. Give a cache that holds all its tokens"

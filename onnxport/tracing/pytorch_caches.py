@@ -88,14 +88,14 @@ class _Rest:
 
     def __eq__(self, other: object) -> bool:
         """Whether the other stands for the same; classes and flags are compared, not tensors and streams."""
-        return isinstance(other, _Rest) and self._told == other._told
+        return isinstance(other, _Rest) and self._compared == other._compared
 
     def __hash__(self) -> int:
         """The hash of what is compared."""
-        return hash(self._told)
+        return hash(self._compared)
 
     @property
-    def _told(self) -> Any:
+    def _compared(self) -> Any:
         if isinstance(self.value, torch.Tensor):
             return torch.Tensor
         plain = (bool, int, float, str, type, type(None), torch.dtype, torch.device)
@@ -110,13 +110,13 @@ class Count:
     value: int
 
 
-def refuse_counts(spec: pytree.TreeSpec) -> str | None:
+def fixed_count(spec: pytree.TreeSpec) -> str | None:
     """What a cache among inputs counts in a Python number that no graph input gives; None where there is nothing."""
     if isinstance(spec.context, _Context):
-        found = next(_counts(spec.context.skeleton), None)
-        if found is not None:
-            return f"{spec.type.__qualname__}: {found.name} is {found.value}, and the cache holds fewer tokens"
-    return next(filter(None, (refuse_counts(child) for child in spec.children())), None)
+        count = next(_counts(spec.context.skeleton), None)
+        if count is not None:
+            return f"{spec.type.__qualname__}: {count.name} is {count.value}, and the cache holds fewer tokens"
+    return next(filter(None, (fixed_count(child) for child in spec.children())), None)
 
 
 def _counts(node: object) -> Iterator[Count]:
@@ -143,13 +143,13 @@ class _Context(tuple[Any, ...]):
 
 
 def _flatten(item: object) -> tuple[list[torch.Tensor], _Context]:
-    found: list[tuple[tuple[str, ...], torch.Tensor]] = []
-    skeleton = _without_tensors(item, (), found)
-    paths = [parts_of(path, [other for other, _ in found]) for path, _ in found]
-    order = sorted(range(len(found)), key=lambda i: _place(paths[i]))
+    tensors: list[tuple[tuple[str, ...], torch.Tensor]] = []
+    skeleton = _without_tensors(item, (), tensors)
+    paths = [parts_of(path, [other for other, _ in tensors]) for path, _ in tensors]
+    order = sorted(range(len(tensors)), key=lambda i: _place(paths[i]))
     new = {old: place for place, old in enumerate(order)}
     names = tuple(".".join(paths[i]) for i in order)
-    return [found[i][1] for i in order], _Context((names, _renumbered(skeleton, new)))
+    return [tensors[i][1] for i in order], _Context((names, _renumbered(skeleton, new)))
 
 
 def _flatten_with_keys(item: object) -> tuple[list[tuple[pytree.KeyEntry, torch.Tensor]], _Context]:
@@ -162,29 +162,29 @@ def _unflatten(children: Any, context: _Context) -> Any:
     return _filled(context[1], list(children))
 
 
-def _without_tensors(item: object, path: tuple[str, ...], found: list[tuple[tuple[str, ...], torch.Tensor]]) -> Any:
-    """The value with places for its tensors, which are appended to `found` with their paths."""
+def _without_tensors(item: object, path: tuple[str, ...], tensors: list[tuple[tuple[str, ...], torch.Tensor]]) -> Any:
+    """The value with places for its tensors, which are appended to `tensors` with their paths."""
     if isinstance(item, torch.Tensor):
         if path[-1].startswith("_"):  # an object's own constant
             return _Rest(item)
-        found.append((path, item))
-        return _Tensor(len(found) - 1)
+        tensors.append((path, item))
+        return _Tensor(len(tensors) - 1)
     if isinstance(item, (list, tuple)):
         keys: Sequence[Any] = range(len(item))
         return _Box(
-            type(item), tuple(keys), tuple(_without_tensors(x, (*path, str(i)), found) for i, x in enumerate(item))
+            type(item), tuple(keys), tuple(_without_tensors(x, (*path, str(i)), tensors) for i, x in enumerate(item))
         )
     if isinstance(item, dict):
-        inside = tuple(_without_tensors(x, (*path, str(key)), found) for key, x in item.items())
+        inside = tuple(_without_tensors(x, (*path, str(key)), tensors) for key, x in item.items())
         return _Box(type(item), tuple(item), inside)
     if isinstance(item, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return _Rest(None)
     if path and not _is_part(item, path):
         return _Rest(item)
-    start, attributes = len(found), dict(vars(item))
+    start, attributes = len(tensors), dict(vars(item))
     counts = {name: attributes.pop(name) for name in _COUNTS if isinstance(attributes.get(name), (int, torch.SymInt))}
-    own = [_without_tensors(x, (*path, name), found) for name, x in attributes.items()]
-    held = [_counted(name, count, found[start:], start) for name, count in counts.items()]
+    own = [_without_tensors(x, (*path, name), tensors) for name, x in attributes.items()]
+    held = [_counted(name, count, tensors[start:], start) for name, count in counts.items()]
     return _Box(type(item), (*attributes, *counts), (*own, *held))
 
 
@@ -231,9 +231,9 @@ def _filled(node: Any, children: Sequence[Any]) -> Any:
         return whole
     if issubclass(node.kind, (list, tuple)):
         return node.kind(*items) if hasattr(node.kind, "_fields") else node.kind(items)
-    made = node.kind.__new__(node.kind)
-    vars(made).update(zip(node.keys, items, strict=True))
-    return made
+    rebuilt = node.kind.__new__(node.kind)
+    vars(rebuilt).update(zip(node.keys, items, strict=True))
+    return rebuilt
 
 
 class Spare(str):

@@ -11,27 +11,32 @@ GUIDE = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
 BLOCKS = re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+FRAMEWORKS = {
+    "from_pytorch": ["pytorch"],
+    "from_tensorflow": ["tensorflow"],
+    "from_keras": ["keras", "pytorch"],
+    "from_sklearn": ["sklearn"],
+    "from_transformers": ["pytorch"],
+}
+"""The frameworks that each example needs."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("from_pytorch", marks=pytest.mark.pytorch),
-        pytest.param("from_tensorflow", marks=pytest.mark.tensorflow),
-        pytest.param("from_keras", marks=[pytest.mark.keras, pytest.mark.pytorch]),
-        pytest.param("from_sklearn", marks=pytest.mark.sklearn),
+        pytest.param(name, marks=[getattr(pytest.mark, framework) for framework in needed])
+        for name, needed in FRAMEWORKS.items()
     ],
 )
 def test_example(name, tmp_path, monkeypatch, capsys):
+    if name == "from_transformers":
+        pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
 def test_every_example_is_listed():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
-        "from_pytorch",
-        "from_tensorflow",
-        "from_keras",
-        "from_sklearn",
-    }
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(FRAMEWORKS)
 
 
 @pytest.mark.sklearn

@@ -56,9 +56,9 @@ FOUND = {
         classes=4,
         dtype="float32",
         features=2,
-        scale=10000.0,
-        offset=1000.0,
         repeated=True,
+        offset=1000.0,
+        scale=10000.0,
     ),
     "stacked labels of several columns": Drawn(
         part(

@@ -23,11 +23,11 @@ def batch_normalized(
     x: ir.Value,
     scale: ir.Value | None,
     shift: ir.Value | None,
-    mean: ir.Value | None,
-    variance: ir.Value | None,
+    statistics: tuple[ir.Value | None, ir.Value | None],
     eps: float,
 ) -> ir.Value:
-    """BatchNormalization, channels on axis 1; by the statistics of the batch itself where `mean` or `variance` is None."""
+    """BatchNormalization, channels on axis 1; by those of the batch itself where the mean or the variance is None."""
+    mean, variance = statistics
     if mean is None or variance is None:
         return affine(op, standardized(op, x, [0, *range(2, rank(x))], eps), scale, shift)
     if x.dtype == ir.DataType.DOUBLE and float(np.float32(eps)) != eps:  # the attribute has float32's digits

@@ -27,7 +27,7 @@ from onnxport.opset_maps.from_onnx.semantics.normalization import (
     LayerNormAttributes,
     batch_trains,
 )
-from onnxport.opset_maps.from_onnx.semantics.windows import TransposedAttributes, transposed_windows
+from onnxport.opset_maps.from_onnx.semantics.windows import TransposedLayout, transposed_windows
 from onnxport.opset_maps.from_onnx.values import Host, Known, all_known, known
 from onnxport.opset_maps.from_onnx.windows import PoolAttributes
 from onnxport.opset_maps.maps import pytorch_native
@@ -148,16 +148,12 @@ def gemm(
 
 @pytorch_native.op("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(
-    xp: TorchNamespace,
-    x: TorchTensor,
-    w: TorchTensor,
-    b: TorchTensor | None = None,
-    **window: Unpack[TransposedAttributes],
+    xp: TorchNamespace, x: TorchTensor, w: TorchTensor, b: TorchTensor | None = None, **form: Unpack[TransposedLayout]
 ) -> TorchTensor:
     """torch's transposed convolution, where the padding is the same on both sides but for the output padding."""
-    if window.get("auto_pad", "NOTSET") != "NOTSET" or window.get("output_shape"):
+    if form.get("auto_pad", "NOTSET") != "NOTSET" or form.get("output_shape"):
         return NotImplemented
-    moves, cuts = transposed_windows(xp, x, w, window)
+    moves, cuts = transposed_windows(xp, x, w, form)
     rank = len(cuts)
     padding = [before for before, _ in cuts if known(before)]
     output = [before - after for before, after in cuts if known(before) and known(after)]

@@ -50,7 +50,7 @@ def conv(xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **form: U
     return xp.conv(x, w, b, strides=moves.strides, pads=moves.pads, dilations=moves.dilations, groups=groups)
 
 
-class TransposedAttributes(ConvAttributes, total=False):
+class TransposedLayout(ConvAttributes, total=False):
     """Attributes of a transposed convolution."""
 
     output_padding: Ints | None
@@ -58,7 +58,7 @@ class TransposedAttributes(ConvAttributes, total=False):
 
 
 def transposed_windows(
-    xp: Namespace, x: Tensor, w: Tensor, form: TransposedAttributes
+    xp: Namespace, x: Tensor, w: Tensor, form: TransposedLayout
 ) -> tuple[GroupedStrides, list[tuple[Int, Int]]]:
     """The windows of a transposed convolution of x with w, and what is cut off the full convolution.
 
@@ -94,7 +94,7 @@ def transposed_windows(
 
 @onnx.op("ConvTranspose", versions=(1, 11, 22))
 def conv_transpose(
-    xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **window: Unpack[TransposedAttributes]
+    xp: Namespace, x: Tensor, w: Tensor, b: Tensor | None = None, **window: Unpack[TransposedLayout]
 ) -> Tensor:
     """Transposed convolution: in full, then cut by the pads."""
     moves, cuts = transposed_windows(xp, x, w, window)

@@ -52,7 +52,7 @@ def batch_norm(
     if training and "instance_norm" in op.name:
         return op.InstanceNormalization(x, *ones_and_zeros(op, x, weight, bias), epsilon=eps)
     mean = None if training else running_mean
-    return batch_normalized(op, x, weight, bias, mean, running_var, eps)
+    return batch_normalized(op, x, weight, bias, (mean, running_var), eps)
 
 
 @aten.lower(

@@ -264,12 +264,7 @@ def unique(
     cases=[case(lambda x: torch.unique(x, dim=1, return_inverse=True, return_counts=True), i64(2, 9, low=0, high=2))],
 )
 def unique_dim(
-    op: OpBuilder,
-    x: ir.Value,
-    dim: int,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
+    op: OpBuilder, x: ir.Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Unique along an axis."""
     return _unique(op, x, dim % rank(x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +17,7 @@ from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.image import linear_map
 from onnxport.opset_maps.to_onnx.tensorflow.operands import channels_as, channels_first, int64, static_ints
-from onnxport.opset_maps.to_onnx.tensorflow.slicing import strided_slice
+from onnxport.opset_maps.to_onnx.tensorflow.slicing import Masks, strided_slice
 
 Gradient = Callable[[OpBuilder, ir.Value, ir.Value], ir.Value]
 
@@ -231,21 +231,14 @@ def strided_slice_grad(
     end: ir.Value,
     strides: ir.Value,
     dy: ir.Value,
-    *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
+    **masks: Unpack[Masks],
 ) -> ir.Value:
     """Zeros with the gradient at the elements of the slice: their places are the slice of a tensor of places."""
     sizes = int64(op, shape)
     count = op.reduce("ReduceProd", sizes, [0], keepdims=True)
     places = op.Reshape(op.Range(0, op.Squeeze(count, [0]), 1), sizes)
     places = op.typed(places, shape=None if op.result.shape is None else [None] * len(op.result.shape))
-    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    sliced = strided_slice(op, places, begin, end, strides, **dict(zip(names, masks, strict=True)))
+    sliced = strided_slice(op, places, begin, end, strides, **masks)
     zeros = op.Expand(op.const(0, dy.dtype), count)
     flat = scatter_elements(op, zeros, op.Reshape(sliced, [-1]), op.Reshape(dy, [-1]), 0)
     return op.Reshape(flat, sizes)

@@ -286,18 +286,25 @@ def _unique(op: OpBuilder, x: ir.Value, axis: int | None, outputs: int) -> tuple
     return values, *places
 
 
-@tensorflow.lower("Unique", cases=[case(lambda x: tf.unique(x), i32(9))])
+@tensorflow.lower(
+    "Unique UniqueWithCounts",
+    cases=[case(lambda x: tf.unique(x), i32(9)), case(lambda x: tf.unique_with_counts(x), i32(9))],
+)
 def unique(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
     """ONNX Unique in order of first appearance."""
-    y, inverse = _unique(op, x, None, 3)
-    return y, op.cast(inverse, out_idx)
+    y, *others = _unique(op, x, None, len(op.results) + 1)
+    return [y, *(op.cast(item, out_idx) for item in others)]
 
 
 @tensorflow.lower(
-    "UniqueV2",
+    "UniqueV2 UniqueWithCountsV2",
     cases=[
-        case(lambda x: tf.raw_ops.UniqueV2(x=x, axis=[0]), i32(9, 1, low=0, high=3)),
-        case(lambda x: tf.raw_ops.UniqueV2(x=x, axis=tf.constant([], tf.int32)), i32(9)),
+        case(call, *inputs)
+        for raw in (tf.raw_ops.UniqueV2, tf.raw_ops.UniqueWithCountsV2)
+        for call, inputs in (
+            (lambda x, raw=raw: raw(x=x, axis=[0]), [i32(9, 1, low=0, high=3)]),
+            (lambda x, raw=raw: raw(x=x, axis=tf.constant([], tf.int32)), [i32(9)]),
+        )
     ],
 )
 def unique_v2(
@@ -305,31 +312,8 @@ def unique_v2(
 ) -> Sequence[ir.Value]:
     """ONNX Unique along an axis, in order of first appearance."""
     axes = static_ints(op, axis, "UniqueV2: the axis")
-    y, inverse = _unique(op, x, axes[0] if axes else None, 3)
-    return y, op.cast(inverse, out_idx)
-
-
-@tensorflow.lower("UniqueWithCounts", cases=[case(lambda x: tf.unique_with_counts(x), i32(9))])
-def unique_with_counts(op: OpBuilder, x: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32) -> Sequence[ir.Value]:
-    """ONNX Unique with its counts."""
-    y, inverse, counts = _unique(op, x, None, 4)
-    return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
-
-
-@tensorflow.lower(
-    "UniqueWithCountsV2",
-    cases=[
-        case(lambda x: tf.raw_ops.UniqueWithCountsV2(x=x, axis=[0]), i32(9, 1, low=0, high=3)),
-        case(lambda x: tf.raw_ops.UniqueWithCountsV2(x=x, axis=tf.constant([], tf.int32)), i32(9)),
-    ],
-)
-def unique_with_counts_v2(
-    op: OpBuilder, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType = ir.DataType.INT32
-) -> Sequence[ir.Value]:
-    """ONNX Unique along an axis with its counts."""
-    axes = static_ints(op, axis, "UniqueWithCountsV2: the axis")
-    y, inverse, counts = _unique(op, x, axes[0] if axes else None, 4)
-    return y, op.cast(inverse, out_idx), op.cast(counts, out_idx)
+    y, *others = _unique(op, x, axes[0] if axes else None, len(op.results) + 1)
+    return [y, *(op.cast(item, out_idx) for item in others)]
 
 
 @tensorflow.lower(

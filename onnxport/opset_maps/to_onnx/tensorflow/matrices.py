@@ -171,12 +171,7 @@ def _three_diagonals(op: OpBuilder, above: ir.Value, main: ir.Value, below: ir.V
     ],
 )
 def tridiagonal_solve(
-    op: OpBuilder,
-    diagonals: ir.Value,
-    rhs: ir.Value,
-    *,
-    partial_pivoting: bool = True,
-    perturb_singular: bool = False,
+    op: OpBuilder, diagonals: ir.Value, rhs: ir.Value, *, partial_pivoting: bool = True, perturb_singular: bool = False
 ) -> ir.Value:
     """Elimination with row exchange of the whole matrix."""
     if perturb_singular:

@@ -54,7 +54,7 @@ def fused_batch_norm(
     """ONNX BatchNormalization; in training mode by the batch's own statistics, which are results for the gradient too."""
     centre, spread = (None, None) if is_training else (mean, variance)
     features = channels_first(op, x, data_format)
-    y = channels_as(op, batch_normalized(op, features, scale, offset, centre, spread, epsilon), data_format)
+    y = channels_as(op, batch_normalized(op, features, scale, offset, (centre, spread), epsilon), data_format)
     unused = [op.const(0.0, scale.dtype)] * (len(op.results) - 5)  # what CuDNN alone uses
     if not is_training:  # TensorFlow leaves the reserved results as memory happens to be
         return [y, mean, variance, None, None, *unused]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -59,6 +60,16 @@ def _plan(n: int, count: int, ellipsis_mask: int, new_axis_mask: int, shrink_axi
     return plan
 
 
+class Masks(TypedDict, total=False):
+    """What the bits of StridedSlice's masks say of each range: it is open, an ellipsis, a new axis, a single element."""
+
+    begin_mask: int
+    end_mask: int
+    ellipsis_mask: int
+    new_axis_mask: int
+    shrink_axis_mask: int
+
+
 @tensorflow.lower(
     "StridedSlice",
     cases=[
@@ -80,14 +91,12 @@ def strided_slice(
     begin: ir.Value,
     end: ir.Value,
     strides: ir.Value,
-    *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
+    **masks: Unpack[Masks],
 ) -> ir.Value:
     """ONNX Slice for the ranges, Gather for the single elements, Unsqueeze for the new axes."""
+    begin_mask, end_mask = masks.get("begin_mask", 0), masks.get("end_mask", 0)
+    ellipsis_mask, new_axis_mask = masks.get("ellipsis_mask", 0), masks.get("new_axis_mask", 0)
+    shrink_axis_mask = masks.get("shrink_axis_mask", 0)
     count = begin.shape[0] if begin.shape is not None else None
     if not isinstance(count, int):
         raise UnsupportedOperator("StridedSlice: how many axes it slices is only known when the model runs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -72,6 +73,13 @@ def sparse_to_dense(
     return scatter_slices(op, dense, places, sparse_values)
 
 
+class Adjoint(TypedDict, total=False):
+    """Which factors of a product are transposed first."""
+
+    adjoint_a: bool
+    adjoint_b: bool
+
+
 @tensorflow.lower(
     "SparseTensorDenseMatMul",
     cases=[
@@ -80,18 +88,13 @@ def sparse_to_dense(
     ],
 )
 def sparse_dense_matmul(
-    op: OpBuilder,
-    a_indices: ir.Value,
-    a_values: ir.Value,
-    a_shape: ir.Value,
-    b: ir.Value,
-    *,
-    adjoint_a: bool = False,
-    adjoint_b: bool = False,
+    op: OpBuilder, a_indices: ir.Value, a_values: ir.Value, a_shape: ir.Value, b: ir.Value, **flags: Unpack[Adjoint]
 ) -> ir.Value:
     """The product of the dense matrix."""
     a = _dense(op, a_indices, a_values, a_shape)
-    return matmul(op, transposed(op, a) if adjoint_a else a, transposed(op, b) if adjoint_b else b)
+    return matmul(
+        op, transposed(op, a) if flags.get("adjoint_a") else a, transposed(op, b) if flags.get("adjoint_b") else b
+    )
 
 
 @tensorflow.lower(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, Required, Unpack
 
 import numpy as np
 import onnx_ir as ir
@@ -47,6 +47,12 @@ def _pool_cases(pools: Sequence[tuple[Callable[..., Any], Any]], min_opset: int 
         for pool, image in pools
         for row in ((2, 2, "VALID"), (3, 2, "SAME"), (3, 1, "SAME"), (2, 3, "VALID"))
     ]
+
+
+class Pool(Layout, total=False):
+    """Attributes of a pool: its windows' sizes beside their layout."""
+
+    ksize: Required[Sequence[int]]
 
 
 def _pool_windows(ksize: Sequence[int], layout: Layout) -> Windows:
@@ -114,16 +120,10 @@ def _added_at(op: OpBuilder, shape: ir.Value, places: ir.Value, updates: ir.Valu
 
 @tensorflow.lower("MaxPoolGrad", min_opset=16, cases=_pool_cases([(tf.nn.max_pool2d, _IMAGE)], 16))
 def max_pool_grad(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    *,
-    ksize: Sequence[int],
-    **layout: Unpack[Layout],
+    op: OpBuilder, orig_input: ir.Value, orig_output: ir.Value, grad: ir.Value, **pool: Unpack[Pool]
 ) -> ir.Value:
     """Each gradient added where the first maximum of its window stands, which ONNX MaxPool gives."""
-    windows = _pool_windows(ksize, layout)
+    windows = _pool_windows(pool["ksize"], pool)
     x, dy = (channels_first(op, item, windows.data_format) for item in (orig_input, grad))
     dx = _added_at(op, op.shape(x), _greatest_places(op, x, windows), dy)
     return channels_as(op, dx, windows.data_format)
@@ -161,16 +161,10 @@ def _second_order(x: Any, dy: Any) -> Any:
 
 @tensorflow.lower("MaxPoolGradGrad", cases=[case(_second_order, _IMAGE, _IMAGE)])
 def max_pool_grad_grad(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    *,
-    ksize: Sequence[int],
-    **layout: Unpack[Layout],
+    op: OpBuilder, orig_input: ir.Value, orig_output: ir.Value, grad: ir.Value, **pool: Unpack[Pool]
 ) -> ir.Value:
     """The elements of `grad` where the first maximum of each window stands."""
-    windows = _pool_windows(ksize, layout)
+    windows = _pool_windows(pool["ksize"], pool)
     x, dy = (channels_first(op, item, windows.data_format) for item in (orig_input, grad))
     taken = op.Gather(op.Reshape(dy, [-1]), _greatest_places(op, x, windows), axis=0)
     y = channels_first(op, orig_output, windows.data_format)
@@ -231,19 +225,13 @@ def max_pool_grad_with_argmax(
     ],
 )
 def max_pool3d_grad(
-    op: OpBuilder,
-    orig_input: ir.Value,
-    orig_output: ir.Value,
-    grad: ir.Value,
-    *,
-    ksize: Sequence[int],
-    **layout: Unpack[Layout],
+    op: OpBuilder, orig_input: ir.Value, orig_output: ir.Value, grad: ir.Value, **pool: Unpack[Pool]
 ) -> ir.Value:
     """The sum of the gradients of the windows whose maximum an element is: of all equal ones, unlike MaxPoolGrad.
 
     A convolution with an identity matrix gives the elements of each window as channels, the transposed one puts them back.
     """
-    windows = _pool_windows(ksize, layout)
+    windows = _pool_windows(pool["ksize"], pool)
     x, y, dy = (channels_first(op, item, windows.data_format) for item in (orig_input, orig_output, grad))
     count, first = int(np.prod(windows.kernel)), [-1, 1]
     identity = op.const(np.eye(count).reshape(count, 1, *windows.kernel), x.dtype)
