@@ -20,6 +20,7 @@ from onnxport.graph.model_state import ModelState
 from onnxport.graph.names import CONSTANT, NameAuthority
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Dim, Expected, refined_shape, set_types_from_bodies
+from onnxport.graph.widening import NARROW, WIDE, lacking, narrow_outputs
 
 # What an entry may pass as an operand: a value, or Python and NumPy constants, promoted to the operands' type.
 Operand = ir.Value | Constant | None
@@ -84,6 +85,9 @@ class OpBuilder:
             return self._custom_node(op_type, inputs, domain, outputs or 1, name, attributes)
         schema = schemas.require_schema(domain, op_type, version)
         operands = self._operands(schema, inputs)
+        if not domain and (widened := lacking(schema, operands)):
+            wide = [self.cast(item, WIDE) if i in widened else item for i, item in enumerate(operands)]  # type: ignore[arg-type]
+            return self._narrowed(self.node(op_type, *wide, outputs=outputs, name=name, **attributes), schema, widened)
         attrs = [schemas.attribute(schema, key, item) for key, item in attributes.items() if item is not None]
         if not domain and any(item is not None and item.dtype == ir.DataType.DOUBLE for item in operands):
             require_double(op_type, attrs)
@@ -104,6 +108,12 @@ class OpBuilder:
             set_types_from_bodies(node)
         self.nodes.append(node)
         return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
+
+    def _narrowed(self, result: Result, schema: onnx.defs.OpSchema, widened: frozenset[int]) -> Result:
+        values = result if isinstance(result, tuple) else (result,)
+        narrow = narrow_outputs(schema, widened, len(values))
+        done = tuple(self.cast(item, NARROW) if flag else item for item, flag in zip(values, narrow, strict=True))
+        return done if isinstance(result, tuple) else done[0]
 
     def _operand(self, item: Operand) -> Operand:
         """An operand; an object with `as_operand`, as a table of columns, gives the value that stands for it."""

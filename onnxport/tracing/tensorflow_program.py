@@ -66,6 +66,12 @@ class Program:
         """Whether the library holds a function of this name."""
         return self.graph._get_function(name) is not None
 
+    def argument_types(self, name: str) -> list[tf.DType]:
+        """The element types of a library function's arguments."""
+        atomic = self.graph._get_function(name)
+        definition = atomic.cached_definition if hasattr(atomic, "cached_definition") else atomic.definition
+        return [tf.as_dtype(item.type) for item in definition.signature.input_arg]
+
     def function(self, name: str, shapes: Sequence[Any] | None = None) -> Any:
         """The graph of a library function; the `shapes` of its arguments are for one that was loaded without them."""
         atomic = self.graph._get_function(name)

@@ -123,7 +123,8 @@ class _Lowering:
         Raises:
             UnsupportedOperator: a result was refused; what and why is noted already.
         """
-        shapes = [_tf_shape(item) for item in arguments]
+        types = self.program.argument_types(function.name)
+        shapes = [_tf_shape(item, dtype) for item, dtype in zip(arguments, types, strict=True)]
         graph = self.program.function(function.name, shapes)
         bound = {tensor.name: item for tensor, item in zip(graph.inputs, arguments, strict=True)}
         before = len(self.refused)
@@ -266,7 +267,7 @@ class _Lowering:
 def _parameter(op: OpBuilder, variable: Variable) -> ir.Value:
     """The variable's present value as an initializer, on the variable's own storage."""
     array = array_of(variable.read())
-    if variable.dtype == ir.DataType.STRING:
+    if variable.dtype == ir.DataType.STRING or variable.dtype in PART_TYPES:
         return constant(op, array, variable.name)
     return op.initializer(variable.name, ir.Tensor(array, dtype=variable.dtype))
 
@@ -282,9 +283,11 @@ def _expected(tensor: Any) -> Expected | None:
     return Expected(dtype, shape)
 
 
-def _tf_shape(value: Any) -> Any:
+def _tf_shape(value: Any, dtype: Any) -> Any:
+    """The shape of an argument, without the parts of a complex one."""
     from tensorflow import TensorShape
 
     if not isinstance(value, ir.Value) or value.shape is None:
         return TensorShape([]) if not isinstance(value, ir.Value) else TensorShape(None)
-    return TensorShape([dim if isinstance(dim, int) else None for dim in value.shape])
+    sizes = [dim if isinstance(dim, int) else None for dim in value.shape]
+    return TensorShape(sizes[:-1] if dtype.is_complex else sizes)

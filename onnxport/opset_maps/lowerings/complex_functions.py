@@ -231,3 +231,9 @@ def power(op: OpBuilder, x: Parts, y: Parts) -> Parts:
     undefined = op.And(zero, op.And(op.Not(none), op.Not(op.Greater(y[0], 0.0))))
     real = op.Where(undefined, _number(op, math.nan), op.Where(zero, of_zero, real))
     return real, op.Where(undefined, _number(op, math.nan), op.Where(zero, _number(op, 0.0), imaginary))
+
+
+def whole_product(op: OpBuilder, x: Parts, total: Callable[[ir.Value], ir.Value]) -> Parts:
+    """The exponential of sums of logarithms, where `total` gives a sum: minus infinity, that of 0, stays so in every sum."""
+    real, angle = log(op, *x)
+    return exp(op, total(real), total(angle))

@@ -12,6 +12,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import rank, transposed
 from onnxport.opset_maps.lowerings.complex_numbers import conjugate, joined, parts_of
+from onnxport.opset_maps.lowerings.linear_algebra import identity_like
 
 _END = 2**31
 
@@ -69,6 +70,13 @@ def by_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
     *batch, m, n = list(half.shape) if half.shape is not None else [None] * rank(half)
     sizes = [_sizes(op, half, 0, -1), op.const([-1, 2])]
     return conjugate(op, _reshaped(op, half, sizes, [*batch, m, n // 2 if isinstance(n, int) else None, 2]))
+
+
+def hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
+    """The real matrix of `z` with a real diagonal, as a Hermitian matrix has it, whatever stands there."""
+    real, imaginary = parts_of(op, z)
+    imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(identity_like(op, real), real)))
+    return embedded(op, joined(op, real, imaginary))
 
 
 def once(op: OpBuilder, values: ir.Value) -> ir.Value:

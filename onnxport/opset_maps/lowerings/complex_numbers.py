@@ -46,15 +46,16 @@ def joined(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
     if real.shape is None or imaginary.shape is None or list(real.shape) != list(imaginary.shape):
         shape = op.shape(op.Add(real, imaginary))
         real, imaginary = op.Expand(real, shape), op.Expand(imaginary, shape)
-    return _side_by_side(op, real, imaginary)
+    return paired(op, real, imaginary)
 
 
 def from_real(op: OpBuilder, x: ir.Value) -> ir.Value:
     """The pair of a real number and 0: not of 0 x, which is NaN of an infinity."""
-    return _side_by_side(op, x, op.Expand(op.const(0, x.dtype), op.shape(x)))
+    return paired(op, x, op.Expand(op.const(0, x.dtype), op.shape(x)))
 
 
-def _side_by_side(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
+def paired(op: OpBuilder, real: ir.Value, imaginary: ir.Value) -> ir.Value:
+    """The pair of two parts of one shape."""
     return op.Concat(op.Unsqueeze(real, op.axes(-1)), op.Unsqueeze(imaginary, op.axes(-1)), axis=-1)
 
 

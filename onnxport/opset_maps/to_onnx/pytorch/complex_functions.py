@@ -98,9 +98,7 @@ def logaddexp(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
 
 
 def _product(op: OpBuilder, x: ir.Value, total: Callable[[ir.Value], ir.Value]) -> ir.Value:
-    """The exponential of sums of logarithms: minus infinity, that of 0, stays so in every sum."""
-    real, angle = functions.log(op, *_wide(op, x))
-    return _narrow(op, functions.exp(op, total(real), total(angle)))
+    return _narrow(op, functions.whole_product(op, _wide(op, x), total))
 
 
 @aten.lower(

@@ -9,7 +9,7 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
 from onnxport.opset_maps.lowerings.axes import size, transposed
-from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, once
+from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, hermitian, once
 from onnxport.opset_maps.lowerings.complex_numbers import joined, parts_of
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
@@ -160,13 +160,6 @@ def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tupl
     return VECTORS, op.cast_like(once(op, eigen.singular_values(op, embedded(op, A))), A), VECTORS
 
 
-def _hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
-    """The real matrix of `z` with a real diagonal, as a Hermitian matrix has it, whatever stands there."""
-    real, imaginary = parts_of(op, z)
-    imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(linear_algebra.identity_like(op, real), real)))
-    return embedded(op, joined(op, real, imaginary))
-
-
 @aten.lower(
     "aten::linalg_eigh",
     "aten::_linalg_eigh",
@@ -179,7 +172,7 @@ def _hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Every second eigenvalue of the real matrix, which the given triangle makes."""
-    values, _ = eigen.symmetric_of(op, _hermitian(op, A), upper=UPLO.upper() == "U")
+    values, _ = eigen.symmetric_of(op, hermitian(op, A), upper=UPLO.upper() == "U")
     return op.cast_like(once(op, values), A), VECTORS
 
 
@@ -199,7 +192,7 @@ def pinv(
     """The pseudo-inverse of the real matrix."""
     if rcond is None and op.name.startswith("aten::pinverse"):
         rcond = 1e-15
-    wide = op.cast_like((_hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
+    wide = op.cast_like((hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
     rtol = rtol if rcond is None else rcond
     result, *_ = pseudo_inverse(op, wide, rtol, hermitian, atol, max(eigen.static_sizes(wide)) // 2)
     return _like(op, result, x)

@@ -73,6 +73,12 @@ def _as_tensor(op: OpBuilder, item: Any) -> ir.Value:
     return stacked(op, item) if isinstance(item, TensorList) else item
 
 
+def _complex_branches(x: tf.Tensor) -> Any:
+    z = tf.complex(x, x + 1.0)
+    return tf.abs(tf.cond(tf.reduce_sum(x) > 0, lambda: z * z, lambda: z * 2.0))
+
+
+@tensorflow.lower("If StatelessIf", accepts_complex=True, cases=[case(_complex_branches, f32(2, 3))])
 @tensorflow.lower(
     "If",
     "StatelessIf",
@@ -88,6 +94,17 @@ def if_(
     return branched(op, _truth(op, cond), lambda b: b.call(then_branch, input), lambda b: b.call(else_branch, input))
 
 
+@tensorflow.lower(
+    "Case StatelessCase",
+    accepts_complex=True,
+    cases=[
+        case(
+            lambda x, i: tf.abs(tf.switch_case(i[0], [lambda: tf.complex(x, x), lambda: tf.complex(x, -x) * 2.0])),
+            f32(2, 3),
+            np.array([1], np.int32),
+        )
+    ],
+)
 @tensorflow.lower(
     "Case",
     "StatelessCase",
@@ -164,6 +181,11 @@ def _growing(x: tf.Tensor, n: tf.Tensor) -> Any:
     )[1]
 
 
+def _complex_powers(x: tf.Tensor) -> Any:
+    return tf.abs(tf.while_loop(lambda k, z: k < 3, lambda k, z: (k + 1, z * z), (0, tf.complex(x, x / 2)))[1])
+
+
+@tensorflow.lower("While StatelessWhile", accepts_complex=True, cases=[case(_complex_powers, f32(2, 3))])
 @tensorflow.lower(
     "While",
     "StatelessWhile",

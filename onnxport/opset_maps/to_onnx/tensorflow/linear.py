@@ -67,12 +67,12 @@ def batch_matmul(
 )
 def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
     """ONNX Einsum, or MatMul where one operand's trailing axes meet the other's leading ones."""
-    if len(inputs) == 2 and (result := _as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
+    if len(inputs) == 2 and (result := as_matmul(op, inputs[0], inputs[1], equation.replace(" ", ""))) is not None:
         return result
     return op.Einsum(*inputs, equation=equation)
 
 
-def _as_matmul(op: OpBuilder, x: ir.Value, y: ir.Value, equation: str) -> ir.Value | None:
+def as_matmul(op: OpBuilder, x: ir.Value, y: ir.Value, equation: str) -> ir.Value | None:
     """``ab..c,cd->ab..d`` as MatMul, which runtimes have faster kernels for than Einsum."""
     operands, arrow, result = equation.partition("->")
     left, _, right = operands.partition(",")

@@ -9,7 +9,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
-from onnxport.opset_maps.lowerings import eigen, linear_algebra
+from onnxport.opset_maps.lowerings import eigen, linear_algebra, matrix_functions
 from onnxport.opset_maps.lowerings.axes import positions, transposed
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.registry import Undefined
@@ -220,3 +220,9 @@ def banded_triangular_solve(
         whole = op.Where(op.Equal(distance, shift), elements, whole)
     whole = transposed(op, whole) if adjoint else whole
     return op.cast_like(linear_algebra.solve_triangular(op, whole, rhs, upper=lower == adjoint), matrix)
+
+
+@tensorflow.lower("MatrixSquareRoot", cases=[case(lambda x: tf.linalg.sqrtm(x), SQUARE)])
+def matrix_square_root(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The principal root, by Denman and Beavers' iteration."""
+    return op.cast_like(matrix_functions.square_root(op, input), input)

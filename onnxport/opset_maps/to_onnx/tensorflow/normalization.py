@@ -35,6 +35,13 @@ _STATISTICS = (f32(3), f32(3), f32(3), f32(3, low=0.1))
     cases=[
         case(_run(3, is_training=False), f32(2, 4, 5, 3), *_STATISTICS),
         case(_run(5), f32(2, 4, 5, 3), *_STATISTICS, name="training"),
+        case(
+            lambda x: tf.raw_ops.FusedBatchNormV3(
+                x=tf.cast(x, tf.float16), scale=[1.0, 2.0], offset=[0.0, 1.0], mean=[], variance=[]
+            )[:2],
+            f32(2, 3, 3, 2),
+            name="training in float16",
+        ),
         case(_run(5, exponential_avg_factor=0.3), f32(2, 4, 5, 3), *_STATISTICS, name="running"),
     ],
 )
@@ -54,11 +61,13 @@ def fused_batch_norm(
     """ONNX BatchNormalization; in training mode by the batch's own statistics, which are results for the gradient too."""
     centre, spread = (None, None) if is_training else (mean, variance)
     features = channels_first(op, x, data_format)
-    y = channels_as(op, batch_normalized(op, features, scale, offset, (centre, spread), epsilon), data_format)
+    wide = features if centre is not None else op.cast_like(features, scale)
+    y = channels_as(op, batch_normalized(op, wide, scale, offset, (centre, spread), epsilon), data_format)
+    y = op.cast_like(y, x)
     unused = [op.const(0.0, scale.dtype)] * (len(op.results) - 5)  # what CuDNN alone uses
     if not is_training:  # TensorFlow leaves the reserved results as memory happens to be
         return [y, mean, variance, None, None, *unused]
-    own_mean, own_variance, unbiased = _statistics_of(op, op.cast_like(features, scale))
+    own_mean, own_variance, unbiased = _statistics_of(op, wide)
     moved = (own_mean, unbiased)
     if exponential_avg_factor != 1.0:
         old, new = 1.0 - exponential_avg_factor, exponential_avg_factor

@@ -62,6 +62,11 @@ def _with_call() -> Any:
     return tf.function(lambda x: inner(inner(x)[0])[1])
 
 
+def _with_complex_call() -> Any:
+    inner = tf.function(lambda z: (z * 2j, tf.shape(z)), autograph=False)
+    return tf.function(lambda x: (tf.abs(inner(tf.complex(x, x))[0]), inner(tf.complex(x, x))[1]))
+
+
 @tensorflow.lower("Const", cases=[case(lambda x: x + tf.range(100, dtype=tf.float32), f32(2, 100))])
 @tensorflow.lower(
     "Const",
@@ -73,6 +78,13 @@ def const(op: OpBuilder, *, value: np.ndarray) -> ir.Value:
     return constant(op, value, op.source.name if op.source else "const")
 
 
+def _with_complex_variable() -> Any:
+    module = tf.Module()
+    module.w = tf.Variable(np.array([1 + 2j, 3j, 2], np.complex64), name="w")
+    return tf.function(lambda x: tf.math.real(module.w * tf.cast(x, tf.complex64)))
+
+
+@tensorflow.lower("ReadVariableOp", accepts_complex=True, cases=[built(_with_complex_variable, f32(2, 3))])
 @tensorflow.lower("ReadVariableOp", cases=[built(_of_variable(lambda v, x: v + x), f32(2, 3))])
 def read_variable(op: OpBuilder, resource: VariableHandle) -> ir.Value:
     """The variable's initializer."""
@@ -133,6 +145,11 @@ def identity(op: OpBuilder, input: Any, **_: Any) -> Any:
 
 
 @tensorflow.lower(
+    "IdentityN",
+    accepts_complex=True,
+    cases=[case(lambda x, y: tf.abs(tf.identity_n([tf.complex(x, y), y])[0]), f32(2), f32(2))],
+)
+@tensorflow.lower(
     "IdentityN", "XlaOptimizationBarrier", cases=[case(lambda x, y: tf.identity_n([x, y]), f32(2), i32(3))]
 )
 def identity_n(op: OpBuilder, input: list[Any]) -> list[Any]:
@@ -140,6 +157,9 @@ def identity_n(op: OpBuilder, input: list[Any]) -> list[Any]:
     return input
 
 
+@tensorflow.lower(
+    "PartitionedCall StatefulPartitionedCall", accepts_complex=True, cases=[built(_with_complex_call, f32(2, 3))]
+)
 @tensorflow.lower(
     "PartitionedCall",
     "StatefulPartitionedCall",

@@ -159,12 +159,11 @@ def cast(op: OpBuilder, x: ir.Value, *, SrcT: ir.DataType, DstT: ir.DataType) ->
 
 
 @tensorflow.lower(
-    "Identity",
-    "StopGradient",
+    "Identity StopGradient PreventGradient Snapshot EnsureShape PlaceholderWithDefault DeepCopy",
     accepts_complex=True,
     cases=[case(lambda x, y: _split(tf.identity(tf.complex(x, y))), f32(2), f32(2))],
 )
-def identity(op: OpBuilder, input: ir.Value) -> ir.Value:
+def identity(op: OpBuilder, input: ir.Value, **_: object) -> ir.Value:
     """The operand itself."""
     return input
 

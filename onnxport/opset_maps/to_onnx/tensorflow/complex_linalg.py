@@ -1,0 +1,244 @@
+"""Products, factors and systems of complex matrices; most by real ones of twice the size (`lowerings/complex_matrices.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import tensorflow as tf
+
+from onnxport.errors import UnsupportedOperator
+from onnxport.graph.builder import OpBuilder
+from onnxport.opset_maps.lowerings import complex_elimination, eigen, linear_algebra, matrix_functions
+from onnxport.opset_maps.lowerings.axes import size, transposed
+from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, hermitian, once
+from onnxport.opset_maps.lowerings.complex_numbers import conjugate, from_real, joined, parts_of, product
+from onnxport.opset_maps.lowerings.products import matmul
+from onnxport.opset_maps.maps import tensorflow
+from onnxport.opset_maps.registry import Undefined
+from onnxport.opset_maps.to_onnx.tensorflow.complex_moves import complex_case
+from onnxport.opset_maps.to_onnx.tensorflow.linear import as_matmul
+from onnxport.opset_maps.to_onnx.tensorflow.matrices import VECTORS
+from onnxport.opset_maps.to_onnx.tensorflow.operands import rank
+
+
+def _like(op: OpBuilder, x: ir.Value, like: ir.Value) -> ir.Value:
+    return op.cast_like(by_columns(op, x), like)
+
+
+def _turned(op: OpBuilder, z: ir.Value, *, adjoint: bool) -> ir.Value:
+    """The last two axes of numbers exchanged, and (`adjoint`) the conjugate."""
+    n = rank(z)
+    z = op.Transpose(z, perm=[*range(n - 3), n - 2, n - 3, n - 1])
+    return conjugate(op, z) if adjoint else z
+
+
+def _multiplied(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return product(op, parts_of(op, x), parts_of(op, y), lambda a, b: matmul(op, a, b))
+
+
+@tensorflow.lower(
+    "MatMul",
+    accepts_complex=True,
+    cases=[
+        complex_case(tf.matmul, (2, 3), (3, 4)),
+        complex_case(lambda z, w: tf.matmul(z, w, transpose_a=True, adjoint_b=True), (3, 2), (4, 3)),
+    ],
+)
+def mat_mul(
+    op: OpBuilder, a: ir.Value, b: ir.Value, *, transpose_a: bool = False, transpose_b: bool = False
+) -> ir.Value:
+    """Four products of the parts."""
+    a = _turned(op, a, adjoint=False) if transpose_a else a
+    return _multiplied(op, a, _turned(op, b, adjoint=False) if transpose_b else b)
+
+
+@tensorflow.lower(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3",
+    accepts_complex=True,
+    cases=[
+        complex_case(lambda z, w: tf.matmul(z, w, adjoint_b=True), (5, 1, 2, 3), (6, 4, 3)),
+        complex_case(lambda z, w: tf.linalg.matvec(z, w), (5, 2, 3), (5, 3)),
+    ],
+)
+def batch_mat_mul(op: OpBuilder, x: ir.Value, y: ir.Value, *, adj_x: bool = False, adj_y: bool = False) -> ir.Value:
+    """Four products of the parts."""
+    x = _turned(op, x, adjoint=True) if adj_x else x
+    return _multiplied(op, x, _turned(op, y, adjoint=True) if adj_y else y)
+
+
+@tensorflow.lower(
+    "Einsum",
+    accepts_complex=True,
+    cases=[
+        complex_case(lambda z, w: tf.einsum("bij,bkj->bik", z, w), (2, 3, 4), (2, 5, 4)),
+        complex_case(lambda z, w: tf.einsum("ij,jk->ik", z, w), (3, 4), (4, 2)),
+        complex_case(lambda z: tf.einsum("ij->ji", z), (3, 4)),
+    ],
+)
+def einsum(op: OpBuilder, inputs: list[ir.Value], *, equation: str) -> ir.Value:
+    """Of one operand part by part; of two the four products of the parts."""
+
+    def write(*parts: ir.Value) -> ir.Value:
+        result = as_matmul(op, *parts, equation.replace(" ", "")) if len(parts) == 2 else None
+        return op.Einsum(*parts, equation=equation) if result is None else result
+
+    if len(inputs) == 1:
+        return joined(op, *(write(part) for part in parts_of(op, inputs[0])))
+    if len(inputs) != 2:
+        raise UnsupportedOperator(f"Einsum: {len(inputs)} complex operands")
+    return product(op, parts_of(op, inputs[0]), parts_of(op, inputs[1]), write)
+
+
+@tensorflow.lower(
+    "MatrixInverse BatchMatrixInverse", accepts_complex=True, cases=[complex_case(tf.linalg.inv, (2, 3, 3))]
+)
+def matrix_inverse(op: OpBuilder, input: ir.Value, *, adjoint: bool = False) -> ir.Value:
+    """The inverse of the real matrix."""
+    wide = embedded(op, input)
+    return _like(op, linear_algebra.inverse(op, transposed(op, wide) if adjoint else wide), input)
+
+
+@tensorflow.lower(
+    "MatrixSolve BatchMatrixSolve",
+    accepts_complex=True,
+    cases=[
+        complex_case(tf.linalg.solve, (2, 3, 3), (2, 3, 2)),
+        complex_case(lambda z, w: tf.linalg.solve(z, w, adjoint=True), (3, 3), (3, 2)),
+    ],
+)
+def matrix_solve(op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool = False) -> ir.Value:
+    """The solution for the real matrix; its transpose stands for the conjugate's."""
+    wide = embedded(op, matrix)
+    return _like(op, linear_algebra.solve(op, transposed(op, wide) if adjoint else wide, embedded(op, rhs)), matrix)
+
+
+@tensorflow.lower(
+    "MatrixTriangularSolve BatchMatrixTriangularSolve",
+    accepts_complex=True,
+    cases=[
+        complex_case(lambda z, w: tf.linalg.triangular_solve(z, w, lower=False), (2, 3, 3), (2, 3, 2), min_opset=14),
+        complex_case(lambda z, w: tf.linalg.triangular_solve(z, w, adjoint=True), (3, 3), (3, 2), min_opset=14),
+    ],
+    min_opset=14,
+)
+def matrix_triangular_solve(
+    op: OpBuilder, matrix: ir.Value, rhs: ir.Value, *, lower: bool = True, adjoint: bool = False
+) -> ir.Value:
+    """The other triangle cut off, then substitution for the real matrix, whose blocks on the diagonal are no triangles."""
+    pair = joined(op, *(op.Trilu(part, upper=int(not lower)) for part in parts_of(op, matrix)))
+    wide = embedded(op, pair)
+    return _like(op, linear_algebra.solve(op, transposed(op, wide) if adjoint else wide, embedded(op, rhs)), matrix)
+
+
+@tensorflow.lower(
+    "Cholesky BatchCholesky",
+    accepts_complex=True,
+    cases=[
+        complex_case(
+            lambda z: tf.linalg.cholesky(tf.matmul(z, z, adjoint_b=True) + tf.eye(3, dtype=z.dtype)), (2, 3, 3)
+        )
+    ],
+)
+def cholesky(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The triangle of the real matrix."""
+    return _like(op, linear_algebra.cholesky(op, embedded(op, input)), input)
+
+
+@tensorflow.lower(
+    "Lu",
+    accepts_complex=True,
+    cases=[
+        complex_case(tf.linalg.lu, (2, 4, 4)),
+        complex_case(lambda z, w: tf.linalg.lu_solve(*tf.linalg.lu(z), w), (3, 3), (3, 1), min_opset=14),
+    ],
+)
+def lu(
+    op: OpBuilder, input: ir.Value, *, output_idx_type: ir.DataType = ir.DataType.INT32
+) -> tuple[ir.Value, ir.Value]:
+    """Elimination of the pairs themselves, since rows are exchanged by moduli."""
+    factors, _, order = complex_elimination.lu(op, input)
+    return op.cast_like(factors, input), op.cast(op.Squeeze(order, op.axes(-1)), output_idx_type)
+
+
+@tensorflow.lower(
+    "MatrixDeterminant BatchMatrixDeterminant", accepts_complex=True, cases=[complex_case(tf.linalg.det, (2, 3, 3))]
+)
+def matrix_determinant(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The product of U's diagonal."""
+    return op.cast_like(joined(op, *complex_elimination.determinant(op, input)[0]), input)
+
+
+@tensorflow.lower("LogMatrixDeterminant", accepts_complex=True, cases=[complex_case(tf.linalg.slogdet, (2, 3, 3))])
+def log_matrix_determinant(op: OpBuilder, input: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The sign and, as a complex number, the logarithm of the modulus."""
+    _, sign, logarithm = complex_elimination.determinant(op, input)
+    return op.cast_like(joined(op, *sign), input), op.cast_like(from_real(op, logarithm), input)
+
+
+@tensorflow.lower(
+    "Qr",
+    accepts_complex=True,
+    cases=[
+        complex_case(tf.linalg.qr, (2, 4, 3)),
+        complex_case(tf.linalg.qr, (3, 4)),
+        complex_case(lambda z: tf.linalg.qr(z, full_matrices=True), (4, 2)),
+    ],
+)
+def qr(op: OpBuilder, input: ir.Value, *, full_matrices: bool = False) -> tuple[ir.Value, ir.Value]:
+    """The reflections of the real matrix; of each pair of columns the first."""
+    wide = embedded(op, input)
+    q, r = linear_algebra.householder(op, wide)
+    if not full_matrices:
+        smaller = op.Reshape(op.Min(size(op, wide, -2), size(op, wide, -1)), [1])
+        q, r = op.Slice(q, [0], smaller, [-1]), op.Slice(r, [0], smaller, [-2])
+    return _like(op, q, input), op.cast_like(by_rows(op, r), input)
+
+
+@tensorflow.lower(
+    "Svd BatchSvd",
+    accepts_complex=True,
+    cases=[complex_case(lambda z: tf.linalg.svd(z, compute_uv=False), (2, 4, 3))],
+)
+def svd(
+    op: OpBuilder, input: ir.Value, *, compute_uv: bool = True, full_matrices: bool = False
+) -> tuple[ir.Value, ir.Value | Undefined, ir.Value | Undefined]:
+    """Every second singular value of the real matrix, as complex numbers."""
+    empty = op.const(np.zeros((0, 2)), input.dtype)
+    rest = (VECTORS, VECTORS) if compute_uv else (empty, empty)
+    values = once(op, eigen.singular_values(op, embedded(op, input)))
+    return op.cast_like(from_real(op, values), input), *rest
+
+
+@tensorflow.lower(
+    "SelfAdjointEigV2 BatchSelfAdjointEigV2",
+    accepts_complex=True,
+    cases=[complex_case(lambda z: tf.linalg.eigvalsh(tf.matmul(z, z, adjoint_b=True)), (2, 3, 3), min_opset=14)],
+    min_opset=14,
+)
+def self_adjoint_eig(
+    op: OpBuilder, input: ir.Value, *, compute_v: bool = True
+) -> tuple[ir.Value, ir.Value | Undefined]:
+    """Every second eigenvalue of the real matrix, as complex numbers."""
+    values, _ = eigen.symmetric_of(op, hermitian(op, input))
+    rest = VECTORS if compute_v else op.const(np.zeros((0, 2)), input.dtype)
+    return op.cast_like(from_real(op, once(op, values)), input), rest
+
+
+@tensorflow.lower(
+    "MatrixLogarithm",
+    accepts_complex=True,
+    cases=[complex_case(lambda z: tf.linalg.logm(tf.linalg.eye(3, dtype=z.dtype) * 4 + z), (3, 3), low=-1.0)],
+)
+def matrix_logarithm(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The logarithm of the real matrix."""
+    return _like(op, matrix_functions.logarithm(op, embedded(op, input)), input)
+
+
+@tensorflow.lower(
+    "MatrixSquareRoot",
+    accepts_complex=True,
+    cases=[complex_case(lambda z: tf.linalg.sqrtm(tf.linalg.eye(3, dtype=z.dtype) * 4 + z), (3, 3), low=-1.0)],
+)
+def matrix_square_root(op: OpBuilder, input: ir.Value) -> ir.Value:
+    """The root of the real matrix."""
+    return _like(op, matrix_functions.square_root(op, embedded(op, input)), input)
