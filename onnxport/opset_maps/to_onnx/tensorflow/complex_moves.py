@@ -58,7 +58,6 @@ def _part(op: OpBuilder, item: Any, index: int) -> Any:
 
 def lifted(name: str, places: tuple[int, ...]) -> Callable[..., Any]:
     """The real entry of `name` applied to both parts of the operands at `places`: it is linear, or only moves elements."""
-
     entry = tensorflow.find(name)
     if entry is None:
         raise MapEntryError(f"{name} has no mapping")
