@@ -72,7 +72,7 @@ def by_rows(op: OpBuilder, x: ir.Value) -> ir.Value:
     return conjugate(op, _reshaped(op, half, sizes, [*batch, m, n // 2 if isinstance(n, int) else None, 2]))
 
 
-def hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
+def of_hermitian(op: OpBuilder, z: ir.Value) -> ir.Value:
     """The real matrix of `z` with a real diagonal, as a Hermitian matrix has it, whatever stands there."""
     real, imaginary = parts_of(op, z)
     imaginary = op.Sub(imaginary, op.Mul(imaginary, op.cast_like(identity_like(op, real), real)))

@@ -9,7 +9,7 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
 from onnxport.opset_maps.lowerings.axes import size, transposed
-from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, hermitian, once
+from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, of_hermitian, once
 from onnxport.opset_maps.lowerings.complex_numbers import joined, parts_of
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
@@ -172,7 +172,7 @@ def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tupl
 )
 def eigh(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> tuple[ir.Value, Undefined]:
     """Every second eigenvalue of the real matrix, which the given triangle makes."""
-    values, _ = eigen.symmetric_of(op, hermitian(op, A), upper=UPLO.upper() == "U")
+    values, _ = eigen.symmetric_of(op, of_hermitian(op, A), upper=UPLO.upper() == "U")
     return op.cast_like(once(op, values), A), VECTORS
 
 
@@ -192,7 +192,7 @@ def pinv(
     """The pseudo-inverse of the real matrix."""
     if rcond is None and op.name.startswith("aten::pinverse"):
         rcond = 1e-15
-    wide = op.cast_like((hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
+    wide = op.cast_like((of_hermitian if hermitian else embedded)(op, x), x)  # its type tells the default tolerance
     rtol = rtol if rcond is None else rcond
     result, *_ = pseudo_inverse(op, wide, rtol, hermitian, atol, max(eigen.static_sizes(wide)) // 2)
     return _like(op, result, x)

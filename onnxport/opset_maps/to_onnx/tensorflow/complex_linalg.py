@@ -10,7 +10,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings import complex_elimination, eigen, linear_algebra, matrix_functions
 from onnxport.opset_maps.lowerings.axes import size, transposed
-from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, hermitian, once
+from onnxport.opset_maps.lowerings.complex_matrices import by_columns, by_rows, embedded, of_hermitian, once
 from onnxport.opset_maps.lowerings.complex_numbers import conjugate, from_real, joined, parts_of, product
 from onnxport.opset_maps.lowerings.products import matmul
 from onnxport.opset_maps.maps import tensorflow
@@ -219,7 +219,7 @@ def self_adjoint_eig(
     op: OpBuilder, input: ir.Value, *, compute_v: bool = True
 ) -> tuple[ir.Value, ir.Value | Undefined]:
     """Every second eigenvalue of the real matrix, as complex numbers."""
-    values, _ = eigen.symmetric_of(op, hermitian(op, input))
+    values, _ = eigen.symmetric_of(op, of_hermitian(op, input))
     rest = VECTORS if compute_v else op.const(np.zeros((0, 2)), input.dtype)
     return op.cast_like(from_real(op, once(op, values)), input), rest
 
