@@ -51,12 +51,14 @@ class UnsupportedOperator(OnnxportError):
     """One or more operators have no equivalent on the other side; `operators` lists all of them at once.
 
     A map entry raises it with a plain message; the driver collects what all entries refused and raises one error
-    (`UnsupportedOperator.of`) for the whole model.
+    (`UnsupportedOperator.of`) for the whole model. With `final` no other form of the operator is tried, such as the
+    framework's own decomposition, whose numbers differ.
     """
 
-    def __init__(self, message: str, operators: Iterable[Unsupported] = ()) -> None:
+    def __init__(self, message: str, operators: Iterable[Unsupported] = (), *, final: bool = False) -> None:
         super().__init__(message)
         self.operators: tuple[Unsupported, ...] = tuple(operators)
+        self.final = final
 
     @classmethod
     def of(cls, operators: Sequence[Unsupported], *, way_out: str) -> UnsupportedOperator:

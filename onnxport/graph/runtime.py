@@ -206,7 +206,8 @@ def _run_bits(session: Any, feeds: Mapping[str, Any], names: Sequence[str], type
         if bits is None:
             given[name] = ort.OrtValue.ortvalue_from_numpy(array)
         else:
-            raw = np.ascontiguousarray(array).view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)
+            bare = np.ascontiguousarray(array).reshape(array.shape)  # the former makes a vector of a scalar
+            raw = bare.view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)
             given[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, bits.value)
     results = []
     for name, value in zip(names, session.run_with_ort_values(list(names), given), strict=True):

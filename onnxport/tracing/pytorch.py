@@ -23,10 +23,10 @@ from torch.utils import _pytree as pytree
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
-from onnxport.tracing.pytorch_inputs import Call, Dims, is_dynamic
+from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
-from onnxport.tracing.pytorch_nodes import recorded, recorded_inputs
+from onnxport.tracing.pytorch_nodes import is_dynamic, recorded, recorded_inputs
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, without_values

@@ -17,6 +17,7 @@ from onnxport.graph.cache_names import is_cache, tensor_path
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions
 from onnxport.tracing.pytorch_caches import Spare, of_cache
+from onnxport.tracing.pytorch_nodes import is_dynamic
 
 
 @dataclass(frozen=True)
@@ -356,11 +357,6 @@ def has_ones(call: Call, dims: Dims) -> bool:
     """Some varying dimension has the example size 1."""
     tensors = call.tensors
     return any(tensors[path].shape[axis] == 1 for path, axis in dims.names)
-
-
-def is_dynamic(size: object) -> bool:
-    """Whether a traced size varies; tracing may have fixed a symbol to a number."""
-    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
 
 def check_apart(placeholders: Iterable[tuple[str, torch.Tensor]], dims: Mapping[tuple[str, int], str]) -> None:

@@ -13,6 +13,11 @@ def recorded(node: torch.fx.Node) -> Any:
     return node.meta.get("val")
 
 
+def is_dynamic(size: object) -> bool:
+    """Whether a traced size varies; tracing may have fixed a symbol to a number."""
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
+
+
 def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
     """The tracer's inputs by the names of their nodes; parameters and buffers are among them."""
     return {node.name: recorded(node) for node in program.graph.nodes if node.op == "placeholder"}
@@ -21,7 +26,7 @@ def recorded_inputs(program: ExportedProgram) -> dict[str, Any]:
 def lies_in_order(node: object) -> bool:
     """Whether the elements of a node's tensor lie in memory in their order, and nothing else lies there."""
     tensor = recorded(node) if isinstance(node, torch.fx.Node) else node
-    if not isinstance(tensor, torch.Tensor) or not all(isinstance(size, int) for size in tensor.shape):
+    if not isinstance(tensor, torch.Tensor) or any(is_dynamic(size) for size in tensor.shape):
         return False
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
     return tensor.is_contiguous() and tensor.storage_offset() == 0 and bool(whole)

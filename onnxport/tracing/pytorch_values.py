@@ -77,6 +77,16 @@ def _combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> 
     return input[torch.tensor(chosen, dtype=torch.int64).reshape(-1, r)]
 
 
+def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Where no number of classes is given, as many as the largest needs."""
+    if num_classes != -1:
+        return F.one_hot(tensor, num_classes)
+    count = (tensor.max() + 1).item()
+    torch._check(count >= 1)
+    classes: Tensor = torch.arange(count, dtype=tensor.dtype)
+    return (tensor.unsqueeze(-1) == classes).to(torch.int64)
+
+
 def _within(index: Tensor, size: int) -> Tensor:
     """An index from 0 to `size`; below 0 it counts from the end."""
     return torch.where(index < 0, index + size, index).clamp(0, size)
@@ -173,6 +183,7 @@ _FORMS: dict[Any, Callable[..., Any]] = {
     for function in _of(name)
 } | {
     F.ctc_loss: _ctc_loss,
+    F.one_hot: _one_hot,
     F.gaussian_nll_loss: _gaussian_nll_loss,
     getattr(F, "linear_cross_entropy", None): _linear_cross_entropy,  # torch has it from 2.12 on
 }

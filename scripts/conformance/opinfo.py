@@ -41,12 +41,19 @@ from onnxport.graph.runtime import Session
 from onnxport.opset_maps.maps import aten
 from onnxport.request import Request
 from onnxport.validation import tolerance
-from onnxport.validation.comparison import judge
+from onnxport.validation.comparison import is_floating, judge
 from onnxport.validation.evidence import shaped_like
 from onnxport.validation.numerics import of_model
+from onnxport.validation.runners.pytorch import to_numpy, to_tensor
 
-# How many samples of each element type are tried.
-DTYPES = {torch.float32: 1.0, torch.int64: 0.5, torch.bool: 0.5, torch.float64: 0.25, torch.complex64: 0.25}
+# The part of the samples that each element type gets: all that the OpInfo lists, but complex halves, which NumPy lacks.
+_FEW = (torch.float64, torch.complex64, torch.complex128, torch.int8, torch.int16, torch.int32, torch.uint8)
+DTYPES = {torch.float32: 1.0, torch.float16: 0.375, torch.bfloat16: 0.375, torch.int64: 0.375, torch.bool: 0.375}
+DTYPES |= dict.fromkeys(_FEW, 0.25)
+WIDE = {
+    torch.complex64: torch.complex128,
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+}
 SECONDS_PER_SAMPLE = 20
 # Runtimes compute sigmoid, erf and their like to a few units of float32 at 1, their range, however small the result is.
 KERNEL_ULPS = 4
@@ -86,8 +93,7 @@ def fresh(items: Sequence[Any], dtype: torch.dtype | None = None) -> tuple[Any, 
     """Copies of the tensors, which an operator may write to; floating-point ones widened on request."""
     made = [item.clone() for item in items]
     if dtype is not None:
-        wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
-        made = [item.to(wide.get(item.dtype, item.dtype)) for item in made]
+        made = [item.to(WIDE.get(item.dtype, item.dtype)) for item in made]
     return tuple(made)
 
 
@@ -96,7 +102,7 @@ def arrays(value: Any) -> list[Any]:
     found = []
     for item in pytree.tree_leaves(value):
         if isinstance(item, torch.Tensor):
-            found.append(item.detach().resolve_conj().resolve_neg().contiguous().numpy())
+            found.append(to_numpy(item))
         elif isinstance(item, (bool, int, float)):
             found.append(np.asarray(item))
     return found
@@ -119,20 +125,21 @@ def check(info: Any, sample: Any) -> tuple[str, str]:
         return "defect", f"{type(error).__name__}: {_line(error)}"
     try:
         names = [value.name for value in model.model.graph.inputs]
-        feeds = dict(zip(names, [_fed(item) for item in call.inputs], strict=True))
+        feeds = dict(zip(names, [to_numpy(item) for item in call.inputs], strict=True))
+        feeds = {name: model.session.prepare(name, item) for name, item in feeds.items()}
         results = model.session.run(feeds)
     except (OnnxportError, ValueError, RuntimeError, TypeError, IndexError) as error:
         return "defect", f"{model.session.backend if 'session' in model.__dict__ else 'load'}: {_line(error)}"
     again = arrays(call(*fresh(call.inputs)))
     random = of_model(model.model).random or any(
-        not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(expected, again)
+        not np.array_equal(a, b, equal_nan=is_floating(a.dtype)) for a, b in zip(expected, again)
     )
     random = random or info.name in UNINITIALISED
     verdict = compare(model, call, expected, results[: len(expected)], random=random)
     if (
         verdict[0] == "wrong"
         and info.name in AMBIGUOUS
-        and _name_equal_elements(call.inputs[0].numpy(), expected, results)
+        and _name_equal_elements(to_numpy(call.inputs[0]), expected, results)
     ):
         return "right", "another of several equal elements"
     if verdict[0] == "wrong" and any(item.dtype == torch.float64 for item in call.inputs):
@@ -163,8 +170,8 @@ def _nudged(inputs: Sequence[torch.Tensor], rng: np.random.Generator) -> tuple[A
     """The inputs, floating-point ones moved by one unit in the last place."""
     made = []
     for item in inputs:
-        if item.dtype in (torch.float32, torch.float64):
-            item = torch.from_numpy(np.asarray(tolerance.nudge(item.resolve_neg().numpy().copy(), 1, rng)))
+        if item.dtype.is_floating_point:
+            item = to_tensor(tolerance.nudge(to_numpy(item), 1, rng))
         made.append(item.clone())
     return tuple(made)
 
@@ -188,13 +195,13 @@ def compare(model: Any, call: Call, expected: list[Any], results: list[Any], *, 
     nudged = [arrays_of(call, _nudged(call.inputs, rng)) for _ in range(2)]
     length = max([of_model(model.model).length, *(int(item.numel()) for item in call.inputs)])
     for index, (a, b) in enumerate(zip(expected, results)):
-        eps = tolerance.epsilon(a.dtype) if a.dtype.kind in "fc" else 0.0
+        eps = tolerance.epsilon(a.dtype) if is_floating(a.dtype) else 0.0
         wide = truth[index] if index < len(truth) else None
         if a.dtype.kind == "c":  # judged as the pairs that the graph gives, the budget too
             a, wide = shaped_like(a, b), None if wide is None else shaped_like(wide, b)
-        if a.dtype.kind not in "fc":
+        if not is_floating(a.dtype):
             budget = tolerance.EXACT
-        elif wide is not None and wide.shape == a.shape and wide.dtype != a.dtype and wide.dtype.kind in "fc":
+        elif wide is not None and wide.shape == a.shape and wide.dtype != a.dtype and is_floating(wide.dtype):
             budget = tolerance.derived(a, eps=eps, length=length, truth=wide, moved=_shaped(nudged, index, a))
         else:
             budget = tolerance.derived(a, eps=eps, length=length, moved=_shaped(nudged, index, a))
@@ -231,20 +238,15 @@ def _name_equal_elements(x: np.ndarray, expected: Sequence[Any], results: Sequen
     return True
 
 
-def _fed(item: torch.Tensor) -> Any:
-    item = item.resolve_conj().resolve_neg()
-    return (torch.view_as_real(item) if item.is_complex() else item).contiguous().numpy()
-
-
 def _line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]
 
 
-def samples(info: Any, count: int) -> Iterator[tuple[torch.dtype, int, Any]]:
+def samples(info: Any, count: int, only: Sequence[str] = ()) -> Iterator[tuple[torch.dtype, int, Any]]:
     """Up to `count` samples of each element type that the operator takes, drawn from a fixed seed."""
     for dtype, share in DTYPES.items():
-        if dtype not in info.supported_dtypes("cpu"):
+        if dtype not in info.supported_dtypes("cpu") or (only and _short(dtype) not in only):
             continue
         torch.manual_seed(0)
         np.random.seed(0)
@@ -255,14 +257,18 @@ def samples(info: Any, count: int) -> Iterator[tuple[torch.dtype, int, Any]]:
             continue
 
 
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _late(*_: Any) -> None:
     raise TimeoutError
 
 
-def run(info: Any, count: int, emit: Any) -> None:
+def run(info: Any, count: int, only: Sequence[str], emit: Any) -> None:
     """Checks an operator's samples; `emit` takes each finding."""
     signal.signal(signal.SIGALRM, _late)
-    for dtype, index, sample in samples(info, count):
+    for dtype, index, sample in samples(info, count, only):
         signal.alarm(SECONDS_PER_SAMPLE)
         try:
             verdict, reason = check(info, sample)
@@ -272,17 +278,17 @@ def run(info: Any, count: int, emit: Any) -> None:
             verdict, reason = "defect", f"{type(error).__name__}: {_line(error)}"
         finally:
             signal.alarm(0)
-        emit([str(dtype).removeprefix("torch."), index, verdict, reason])
+        emit([_short(dtype), index, verdict, reason])
 
 
-def in_child(info: Any, count: int, seconds: float) -> list[list[Any]]:
+def in_child(info: Any, count: int, only: Sequence[str], seconds: float) -> list[list[Any]]:
     """The findings of an operator, from a process that may crash or hang."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
         with os.fdopen(writer, "w") as stream:
-            run(info, count, lambda item: print(json.dumps(item), file=stream, flush=True))
+            run(info, count, only, lambda item: print(json.dumps(item), file=stream, flush=True))
         os._exit(0)
     os.close(writer)
     text, deadline = b"", time.monotonic() + seconds
@@ -382,6 +388,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=8, help="samples of float32; the other types get a part of it")
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--ops", default="", help="only these operators, comma-separated; run again if done")
+    parser.add_argument("--dtypes", default="", help="only these element types, comma-separated")
     parser.add_argument("--again", default="", help="run again the operators with these verdicts, comma-separated")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit for one operator")
     parser.add_argument("--budget", type=float, default=3600.0, help="start no operator after so many seconds")
@@ -413,7 +420,7 @@ def main() -> None:
             continue
         if time.monotonic() - start > options.budget:
             break
-        found = in_child(info, options.samples, options.seconds)
+        found = in_child(info, options.samples, tuple(filter(None, options.dtypes.split(","))), options.seconds)
         with options.results.open("a") as stream:
             print(json.dumps([name, found]), file=stream)
         verdict = verdict_of(found)

@@ -21,6 +21,7 @@ from onnxport.converters.to_onnx.pytorch_decompose import decompose
 from onnxport.converters.to_onnx.pytorch_places import operator_name, source_of
 from onnxport.converters.to_onnx.pytorch_types import Types, holds_complex, stored, typed
 from onnxport.converters.to_onnx.refusals import Refusals
+from onnxport.converters.to_onnx.wider import holds_halves, in_single
 from onnxport.errors import MapEntryError, OnnxportError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.provenance import Source
@@ -28,7 +29,7 @@ from onnxport.graph.result_types import Expected
 from onnxport.opset_maps.lowerings.complex_numbers import PART_TYPES, mark_complex
 from onnxport.opset_maps.lowerings.normalization import moved_statistics
 from onnxport.opset_maps.maps import aten
-from onnxport.opset_maps.registry import Undefined
+from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.tracing.pytorch import Traced
 from onnxport.tracing.pytorch_nodes import lies_in_order, recorded
 
@@ -41,7 +42,9 @@ _DROPPED = frozenset(
     "aten::sym_constrain_range_for_size.default".split()
 )
 # They go by where elements lie in memory.
-_STRIDED = frozenset(("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize"))
+_STRIDED = frozenset(
+    ("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize", "aten::resize_as")
+)
 
 Env = dict[torch.fx.Node, Any]  # what stands for the nodes of a graph that are lowered
 
@@ -243,13 +246,14 @@ class Lowering:
                 if name.partition(".")[0] in _STRIDED and not lies_in_order(node.args[0]):
                     raise UnsupportedOperator("its operand is a view of other memory, or of a dynamic size")
                 with op.at(source, results), _defects_placed(name, source):
-                    result = entry.function(op, *args, **kwargs)
+                    result = _entered(op, entry, args, kwargs, results)
                     if isinstance(result, tuple):
                         result = tuple(_placed(item, name, source) for item in result)
                     return _checked(op, name, result, results, value, source)
             except UnsupportedOperator as error:
                 refusal = error
-        result, inner = self._decomposed(op, node, name, args, kwargs)
+        final = refusal is not None and refusal.final
+        result, inner = (None, "") if final else self._decomposed(op, node, name, args, kwargs)
         if result is not None:
             items = result if isinstance(value, (list, tuple)) else result[0]
             with op.at(source, results):
@@ -310,6 +314,18 @@ class Lowering:
                 mark_complex(stand_in)
             result.append(stand_in)
         return tuple(result) if isinstance(value, (list, tuple)) else result[0] if result else None
+
+
+def _entered(
+    op: OpBuilder, entry: Entry, args: list[Any], kwargs: dict[str, Any], results: Sequence[Expected | None]
+) -> Any:
+    """What an entry writes; in float32 where ONNX has no form in the operands' 16-bit type."""
+    try:
+        return entry.function(op, *args, **kwargs)
+    except UnsupportedOperator as error:
+        if error.final or not holds_halves(args, kwargs):
+            raise
+        return in_single(op, entry.function, args, kwargs, results)
 
 
 def _owned(result: Any) -> Any:

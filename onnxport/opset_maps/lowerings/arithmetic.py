@@ -123,6 +123,21 @@ def not_equal(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return op.Not(op.Equal(a, b))
 
 
+def integer_power(op: OpBuilder, base: ir.Value, exponent: ir.Value, bits: int) -> ir.Value:
+    """The power of integers by squaring, modulo 2^32; `bits` has the exponent. Below 0 only that of 1 or -1 is not 0."""
+    x, e = op.cast(base, ir.DataType.INT32), op.cast(exponent, ir.DataType.INT32)
+    odd = op.Equal(op.Mod(op.Abs(e), 2), 1)
+    size, result = op.Max(e, 0), op.const(1, ir.DataType.INT32)
+    factor = x
+    for _ in range(bits):
+        half = op.Div(size, 2)
+        result = op.Mul(result, op.Where(op.Equal(size, op.Mul(half, 2)), op.const(1, ir.DataType.INT32), factor))
+        factor, size = op.Mul(factor, factor), half
+    below = op.Where(op.Or(op.Equal(x, 1), op.And(op.Equal(x, -1), op.Not(odd))), op.const(1, ir.DataType.INT32), 0)
+    below = op.Where(op.And(op.Equal(x, -1), odd), op.const(-1, ir.DataType.INT32), below)
+    return op.Where(op.Less(e, 0), below, result)
+
+
 def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """a / b of floating-point operands."""
     return op.Div(a, b)

@@ -19,6 +19,7 @@ COMPOSITIONS: dict[str, Callable[..., ir.Value]] = {
     row.onnx: next(vars(home)[row.onnx] for home in _HOMES if row.onnx in vars(home)) for row in ROWS if not row.since
 }
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+_UNSIGNED = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
 
 # What floating-point operators do to integers and booleans, which ONNX's forms do not take.
 _OF_INTEGERS: dict[str, Callable[..., ir.Value]] = {
@@ -61,6 +62,8 @@ def lower_row(row: Row) -> Callable[..., ir.Value]:
             return op.node(arithmetic.OF_BOOLEANS[row.onnx], *values)
         if dtype == ir.DataType.BOOL and row.onnx == "Sign":
             return values[0]
+        if row.onnx == "Neg" and dtype in _UNSIGNED:
+            return op.Sub(op.const(0, dtype), *values)
         allowed = schema.allowed_dtypes("", row.onnx, op.opset)
         if dtype in _HALVES and dtype not in allowed and ir.DataType.FLOAT in allowed:
             result = op.node(row.onnx, *(op.cast(item, ir.DataType.FLOAT) for item in values))

@@ -26,6 +26,21 @@ def _filled(op: OpBuilder, kind: str, size: ir.Value, dtype: ir.DataType, **attr
     return op.cast(result, dtype)
 
 
+def is_drawn(x: ir.Value) -> bool:
+    """Whether `x` depends on random numbers."""
+    seen, waiting = {x}, [x]
+    while waiting:
+        node = waiting.pop().producer()
+        if node is None:
+            continue
+        if node.op_type.startswith("Random"):
+            return True
+        new = [item for item in node.inputs if item is not None and item not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
 def uniform(
     op: OpBuilder, size: ir.Value, dtype: ir.DataType = _FLOAT, low: float = 0.0, high: float = 1.0
 ) -> ir.Value:

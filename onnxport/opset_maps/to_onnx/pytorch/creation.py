@@ -32,6 +32,12 @@ def filled(op: OpBuilder, size: Extent, value: Operand) -> ir.Value:
     return op.Expand(number, shape) if isinstance(size, ir.Value) or size else number
 
 
+def _constant(op: OpBuilder, values: torch.Tensor) -> ir.Value:
+    """A constant of the result's type, bfloat16 too, which NumPy lacks."""
+    array = values.float().numpy() if values.dtype == torch.bfloat16 else values.numpy()
+    return op.const(array, op.result.dtype)
+
+
 @aten.lower(
     "aten::full aten::full_like aten::fill",
     cases=[
@@ -114,19 +120,25 @@ def arange(op: OpBuilder, *bounds: Operand, **_: object) -> ir.Value:
     dtype = op.result.dtype
     plain = [item for item in (start, end, step) if not isinstance(item, ir.Value)]
     if len(plain) == 3:
-        return op.const(torch.arange(start, end, step, dtype=to_torch_dtype(dtype)).numpy())
+        return _constant(op, torch.arange(start, end, step, dtype=to_torch_dtype(dtype)))
     if any(isinstance(item, float) for item in plain):
         raise UnsupportedOperator("arange with a fractional step or start and a dynamic end")
     whole = [to_dtype(op, item, ir.DataType.INT64) for item in (start, end, step)]
     return op.cast(op.Range(*whole), dtype)
 
 
-@aten.lower("aten::linspace", cases=[case(lambda x: torch.linspace(0, 1, 5) + x, f32(5))])
+@aten.lower(
+    "aten::linspace",
+    cases=[
+        case(lambda x: torch.linspace(0, 1, 5) + x, f32(5)),
+        case(lambda x: torch.linspace(-3, 1, 7, dtype=torch.bfloat16).float() + x, f32(7)),
+    ],
+)
 def linspace(op: OpBuilder, start: Operand, end: Operand, steps: int, **_: object) -> ir.Value:
     """Evenly spaced numbers."""
     if any(isinstance(item, ir.Value) for item in (start, end, steps)):
         raise UnsupportedOperator("linspace with bounds that depend on the input")
-    return op.const(torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)).numpy())
+    return _constant(op, torch.linspace(start, end, steps, dtype=to_torch_dtype(op.result.dtype)))
 
 
 @aten.lower("aten::eye", cases=[case(lambda x: torch.eye(3) + x, f32(3)), case(lambda x: torch.eye(2, 3) + x, f32(3))])

@@ -6,11 +6,14 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
 from onnxport.opset_maps.lowerings import eigen, linear_algebra
 from onnxport.opset_maps.lowerings.axes import rank as rank_of
 from onnxport.opset_maps.lowerings.axes import size, transposed
+from onnxport.opset_maps.lowerings.complex_numbers import from_real, is_complex
+from onnxport.opset_maps.lowerings.random import is_drawn
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Undefined
 from onnxport.opset_maps.to_onnx.pytorch.linalg import Values, identities, of_nothing, positive
@@ -95,9 +98,26 @@ def ormqr(
         case(lambda a: torch.linalg.svd(a).S, f32(2, 4, 3)),
     ],
 )
-def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tuple[Undefined, ir.Value, Undefined]:
-    """Singular values by Hestenes' rotations; LAPACK's signs of the vectors follow from its rounding."""
-    return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
+def svd(
+    op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None
+) -> tuple[ir.Value | Undefined, ir.Value, ir.Value | Undefined]:
+    """Singular values by Hestenes' rotations; LAPACK's signs of the vectors follow from its rounding.
+
+    Vectors that depend on random numbers, as in `torch.svd_lowrank`, have random signs anyway.
+    """
+    if not is_drawn(A):
+        return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
+    return tuple(op.cast_like(item, A) for item in _random_vectors(op, A))
+
+
+def _random_vectors(op: OpBuilder, a: ir.Value) -> Values:
+    """U, S, and V' (of `aten::svd` V), of as many columns as the source gives."""
+    u, s, v = eigen.reduced_singular(op, a)
+    right = v if op.name.startswith("aten::svd") else transposed(op, v)
+    wanted = op.results[0].shape if op.results and op.results[0] is not None else None
+    if wanted is not None and u.shape is not None and wanted[-1] != u.shape[-1]:
+        raise UnsupportedOperator("full_matrices=True of a matrix that depends on random numbers")
+    return u, s, right
 
 
 @aten.lower(
@@ -227,3 +247,26 @@ def _residuals(
 def pinverse(op: OpBuilder, x: ir.Value, rcond: float = 1e-15) -> ir.Value:
     """The pseudo-inverse with a tolerance relative to the largest singular value."""
     return pinv(op, x, rcond)
+
+
+@aten.lower(
+    "aten::linalg_eig",
+    "aten::linalg_eigvals",
+    "aten::_linalg_eigvals",
+    accepts_complex=True,
+    cases=[
+        case(lambda a: torch.view_as_real(torch.linalg.eigvals(a)), f32(3, 1, 1), dynamic=True),
+        case(lambda a: [torch.view_as_real(item) for item in torch.linalg.eig(a)], f32(1, 1)),
+    ],
+)
+def eig(op: OpBuilder, x: ir.Value) -> ir.Value | tuple[ir.Value, ir.Value]:
+    """Of matrices of one element alone: which eigenvalue comes first follows from LAPACK's rounding."""
+    matrix = x if is_complex(x) else from_real(op, x)
+    if matrix.shape is None or list(matrix.shape)[-3:-1] != [1, 1]:
+        raise UnsupportedOperator(
+            "the order of a general matrix' eigenvalues is LAPACK's choice; eigvalsh of a symmetric matrix converts",
+            final=True,
+        )
+    values = op.Squeeze(matrix, op.axes(-2))
+    one = op.const(np.array([1.0, 0.0]), matrix.dtype)
+    return values if len(op.results) == 1 else (values, op.Expand(one, op.shape(matrix)))

@@ -399,4 +399,6 @@ def cholesky_inverse(op: OpBuilder, x: ir.Value, upper: bool = False) -> ir.Valu
 )
 def matrix_exp(op: OpBuilder, x: ir.Value) -> ir.Value:
     """Scaling and squaring."""
+    if x.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        raise UnsupportedOperator("PyTorch's own result is NaN in this type; convert it in float32", final=True)
     return op.cast_like(linear_algebra.exponential(op, x), x) if x.shape is not None and 0 not in x.shape else x

@@ -14,7 +14,10 @@ from onnxport.opset_maps.cases import built, case, f32, i64
 from onnxport.opset_maps.lowerings import products
 from onnxport.opset_maps.lowerings.axes import rank
 from onnxport.opset_maps.lowerings.dtypes import to_dtype
+from onnxport.opset_maps.lowerings.reductions import reduced
 from onnxport.opset_maps.maps import aten
+
+_BYTES = np.arange(18, dtype=np.int8).reshape(2, 3, 3)
 
 
 @aten.lower(
@@ -102,11 +105,14 @@ def baddbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float
 
 @aten.lower(
     "aten::addbmm",
-    cases=[case(lambda c, a, b: torch.addbmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(2, 3, 4), f32(2, 4, 5))],
+    cases=[
+        case(lambda c, a, b: torch.addbmm(c, a, b, beta=0.5, alpha=2), f32(3, 5), f32(2, 3, 4), f32(2, 4, 5)),
+        case(torch.addbmm, _BYTES[0], _BYTES, _BYTES),
+    ],
 )
 def addbmm(op: OpBuilder, x: ir.Value, a: ir.Value, b: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
     """beta x + alpha times the sum of the batch of products."""
-    return _added(op, x, op.reduce("ReduceSum", matmul(op, a, b), [0], keepdims=False), beta, alpha)
+    return _added(op, x, reduced(op, "ReduceSum", matmul(op, a, b), [0], keepdims=False), beta, alpha)
 
 
 @aten.lower("aten::addr", cases=[case(lambda c, a, b: torch.addr(c, a, b, alpha=2), f32(3, 4), f32(3), f32(4))])

@@ -8,10 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.compositions import log1p
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings import ctc
+from onnxport.opset_maps.lowerings.reductions import reduced
 from onnxport.opset_maps.maps import aten
 
+_HALVES = np.array([-9, -3.5, 0.25, 2, 8], np.float16)
 _LENGTHS = np.array([4, 0, 2], np.int64)
 
 
@@ -42,3 +45,25 @@ def ctc_losses(
     """The forward variables step by step."""
     labels = op.cast(targets, ir.DataType.INT64)
     return op.cast_like(ctc.losses(op, log_probs, labels, input_lengths, target_lengths, blank), log_probs)
+
+
+@aten.lower(
+    "aten::soft_margin_loss",
+    cases=[
+        case(F.soft_margin_loss, f32(2, 3), f32(2, 3), dynamic=True),
+        case(lambda x, y: F.soft_margin_loss(x, y, reduction="none"), _HALVES, _HALVES[::-1].copy()),
+        case(lambda x, y: F.soft_margin_loss(x, y, reduction="sum"), f32(5, low=-99.0), f32(5)),
+    ],
+)
+def soft_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reduction: int = 1) -> ir.Value:
+    """log(1 + exp(-x y)), step by step in the operands' type as torch does: infinite where the exponential overflows."""
+    exponent = op.Mul(op.Neg(x), target)
+    halves = x.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    exponential = op.Exp(op.cast(exponent, ir.DataType.FLOAT) if halves else exponent)
+    if x.dtype == ir.DataType.FLOAT16:  # onnxruntime drops the casts between float32 and float16, and its overflow
+        infinite = op.GreaterOrEqual(exponential, 65520.0)
+        exponential = op.Where(infinite, op.const(np.inf, ir.DataType.FLOAT), exponential)
+    loss = op.cast_like(log1p(op, exponential), x)
+    if reduction == 0:
+        return loss
+    return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", loss, None, keepdims=False)

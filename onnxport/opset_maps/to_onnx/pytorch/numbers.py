@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -11,6 +13,7 @@ from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.lowerings.arithmetic import floor_div, is_negative, isinf
 from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.reduction import axes_of
 
 _INT64 = ir.DataType.INT64
 _DOUBLE = ir.DataType.DOUBLE
@@ -132,6 +135,46 @@ def frexp(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     step = op.Sub(op.cast(above, _DOUBLE), op.cast(below, _DOUBLE))
     exponent = op.Where(special, op.const(0.0, _DOUBLE), op.Add(exponent, step))
     return op.cast_like(op.Where(special, wide, mantissa), x), op.cast(exponent, ir.DataType.INT32)
+
+
+def _bits_of_double(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The 64 bits of doubles as INT64 (IEEE 754, binary64): sign, exponent from 1023 on, mantissa without its first bit."""
+    mantissa, exponent = frexp(op, x)
+    special = op.Or(op.Equal(x, 0.0), op.Or(op.IsNaN(x), isinf(op, x)))
+    tiny = op.And(op.Less(op.Abs(x), 2.0**-1022), op.Not(special))
+    fraction = op.cast(op.Mul(op.Sub(op.Abs(mantissa), 0.5), 2.0**53), _INT64)
+    normal = op.Add(op.Mul(op.Add(op.cast(exponent, _INT64), 1022), 1 << 52), fraction)
+    subnormal = op.cast(op.Mul(op.Mul(op.Abs(op.Where(tiny, x, op.const(0.0, _DOUBLE))), 2.0**537), 2.0**537), _INT64)
+    no_number = op.Where(op.IsNaN(x), op.const(0x7FF8 << 48, _INT64), op.const(0x7FF0 << 48, _INT64))
+    size = op.Where(special, no_number, op.Where(tiny, subnormal, normal))
+    size = op.Where(op.Equal(x, 0.0), op.const(0, _INT64), size)
+    return op.Where(op.And(is_negative(op, x), op.Not(op.IsNaN(x))), op.Add(size, -(1 << 63)), size)
+
+
+@aten.lower(
+    "aten::hash_tensor",
+    cases=[
+        case(torch.hash_tensor, f32(3, 4), min_opset=18),
+        case(lambda x: torch.hash_tensor(x, 1, keepdim=True), f64(3, 4), min_opset=18),
+        case(lambda x: torch.hash_tensor(x, (0, 2)), i64(2, 3, 4), min_opset=18),
+        case(torch.hash_tensor, np.array([np.inf, -0.0, 5e-324, -1e-310, 2.0], np.float64), min_opset=18),
+    ],
+    min_opset=18,
+)
+def hash_tensor(
+    op: OpBuilder, x: ir.Value, dim: Sequence[int] = (), *, keepdim: bool = False, mode: int = 0
+) -> ir.Value:
+    """The bits that an odd number of elements have, as doubles or as INT64."""
+    floating = x.dtype is not None and x.dtype.is_floating_point()
+    bits = _bits_of_double(op, op.cast(x, _DOUBLE)) if floating else op.cast(x, _INT64)
+    unsigned, places = ir.DataType.UINT64, op.const(np.arange(64, dtype=np.uint64))
+    spread = op.Unsqueeze(op.cast(bits, unsigned), op.axes(-1))
+    single = op.cast(op.BitwiseAnd(op.BitShift(spread, places, direction="RIGHT"), op.const(1, unsigned)), _INT64)
+    count = op.reduce("ReduceSum", single, axes_of(x, list(dim)), keepdims=keepdim)
+    odd = op.Mul(
+        op.Mod(count, 2), op.const(np.asarray([1 << k if k < 63 else -(1 << 63) for k in range(64)], np.int64))
+    )
+    return op.cast(op.reduce("ReduceSum", odd, [-1], keepdims=False), unsigned)
 
 
 @aten.lower(

@@ -12,8 +12,10 @@ import torch
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, i64
 from onnxport.opset_maps.lowerings import random
+from onnxport.opset_maps.lowerings.complex_numbers import is_complex, part_type
 from onnxport.opset_maps.lowerings.dtypes import Operand, Size, to_dtype
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.complex import complex_case
 from onnxport.opset_maps.to_onnx.pytorch.creation import Extent, extent
 
 _FLOAT = ir.DataType.FLOAT
@@ -49,6 +51,29 @@ def rand(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
 def randn(op: OpBuilder, size: Extent, **_: object) -> ir.Value:
     """RandomNormal."""
     return random.normal(op, extent(op, size), op.result.dtype)
+
+
+@aten.lower(
+    "aten::rand aten::rand_like aten::randn aten::randn_like aten::uniform",
+    "aten::normal.default aten::normal_functional",
+    accepts_complex=True,
+    cases=[
+        case(lambda x: torch.view_as_real(torch.randn(2, 3, dtype=torch.complex64)) * 0 + x, f32(2)),
+        complex_case(lambda z: torch.rand_like(z) * 0 + z, (2, 3), dynamic=True),
+        complex_case(lambda z: z.clone().normal_(2.0, 1.0) * 0 + z, (2, 3)),
+    ],
+)
+def complex_random(op: OpBuilder, size: Extent, *numbers: float, **_: object) -> ir.Value:
+    """Both parts drawn; normal numbers have half of the variance in each."""
+    dtype = part_type(op.result.dtype)
+    shape = op.shape(size) if isinstance(size, ir.Value) else op.shape_vector([*size, 2])
+    if isinstance(size, ir.Value) and not is_complex(size):
+        shape = op.Concat(shape, op.const([2]), axis=0)
+    base = op.name.removeprefix("aten::").partition(".")[0]
+    first, second = (float(item) for item in (*numbers, *(0.0, 1.0)[len(numbers) :]))
+    if base in ("rand", "rand_like", "uniform"):
+        return random.uniform(op, shape, dtype, low=first, high=second)
+    return op.Add(op.Mul(random.normal(op, shape, dtype), second * math.sqrt(0.5)), first)
 
 
 def _integers(op: OpBuilder, size: ir.Value, low: Operand, high: Operand) -> ir.Value:

@@ -131,7 +131,8 @@ def smooth(
     """Resize, linear or cubic by the operator's name; with "_aa" (opset 18) low frequencies only, as Pillow filters them."""
     if not is_floating(x):
         raise UnsupportedOperator(
-            "resampling of whole numbers: torch's rounding depends on the processor; resample x.float() and round it"
+            "resampling of whole numbers: torch's rounding depends on the processor; resample x.float() and round it",
+            final=True,
         )
     cubic, antialias = "bicubic" in op.name, "_aa" in op.name
     by_factors = output_size is not None and any(_factors(scales) or ())

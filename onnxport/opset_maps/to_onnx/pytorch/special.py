@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -23,11 +25,19 @@ from onnxport.opset_maps.maps import aten
             for n in range(4)
         ),
         case(lambda x: torch.special.polygamma(2, x), f64(20, low=0.1)),
+        case(lambda x: torch.polygamma(1, x), i64(9, low=-9, high=3), name="trigamma-poles"),
     ],
 )
 def polygamma(op: OpBuilder, n: int, x: ir.Value) -> ir.Value:
     """The n-th derivative of digamma."""
-    return special.polygamma(op, n, op.cast(x, op.result.dtype))
+    value = op.cast(x, op.result.dtype)
+    result = special.polygamma(op, n, value)
+    if n != 1 or value.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+        return result
+    # At trigamma's poles torch's numbers are what the sine of pi x, rounded, leaves of infinity.
+    sine = op.Sin(op.Mul(value, math.pi))
+    at_pole = op.And(op.Equal(op.Floor(value), value), op.Less(value, 0.5))
+    return op.Where(at_pole, op.Div(op.const(math.pi**2, value.dtype), op.Mul(sine, sine)), result)
 
 
 @aten.lower(

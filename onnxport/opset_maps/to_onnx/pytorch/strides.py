@@ -75,3 +75,17 @@ def resize(op: OpBuilder, x: ir.Value, size: Sequence[Size], **_: object) -> ir.
     if math.prod(wanted) > math.prod(given):
         raise UnsupportedOperator("more elements than there are: what the others hold is not defined")
     return op.Reshape(op.Slice(op.Reshape(x, [-1]), [0], [math.prod(wanted)], [0]), wanted)
+
+
+@aten.lower(
+    "aten::resize_as",
+    "aten::resize_as_",
+    cases=[case(lambda x, y: x.clone().resize_as_(y), f32(4, 5), f32(2, 3), dynamic=False)],
+)
+def resize_as(op: OpBuilder, x: ir.Value, the_template: ir.Value, **_: object) -> ir.Value:
+    """The first elements, in the shape of another operand."""
+    shape = list(the_template.shape) if the_template.shape is not None else [None]
+    sizes = [item for item in shape if isinstance(item, int)]
+    if len(sizes) != len(shape):
+        raise UnsupportedOperator("sizes that are known at run time alone")
+    return resize(op, x, sizes)
