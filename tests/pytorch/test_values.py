@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 import torch.nn.functional as F  # noqa: E402
 
-from onnxport.errors import TracingError  # noqa: E402
+from onnxport.errors import TracingError, UnsupportedOperator  # noqa: E402
+from onnxport.validation.runners.pytorch import to_numpy  # noqa: E402
 from tests.pytorch.exporting import exported, run_both  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
@@ -40,6 +41,7 @@ ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("combinations, repeated", lambda x: torch.combinations(x, with_replacement=True), (X[0].clone(),)),
     ("gaussian_nll_loss", lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=True), (X, X + 1, X.abs())),
     ("its class", torch.nn.GaussianNLLLoss(reduction="none"), (X, X + 1, X[:, 0].abs())),
+    ("one_hot", lambda x: F.one_hot(x), (COUNTS,)),
     ("narrow", lambda x, k: x.narrow(1, k, 2), (X, torch.tensor(-5))),
     ("narrow, written to", lambda x, k: (x.clone().narrow(0, k, 2).zero_() + 1, x), (X, torch.tensor(1))),
     ("tensor_split", lambda x, k: x.tensor_split(k, 1), (X, torch.tensor([1, 1, 4]))),
@@ -52,6 +54,34 @@ ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 def test_is_torchs_own(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
     model = exported(function, *inputs)
     run_both(model, function, *inputs)
+
+
+# Their numbers in torch are not those of its own decomposition, which must not be taken instead.
+REFUSED: list[tuple[Callable[..., Any], torch.Tensor, str]] = [
+    (lambda x: F.interpolate(x, size=(5, 4), mode="bilinear"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8), "processor"),
+    (torch.matrix_exp, torch.eye(3, dtype=torch.float16), "float32"),
+    (torch.linalg.eigvals, torch.eye(3), "eigvalsh"),
+    (lambda x: torch.nextafter(x, x + 1), torch.ones(3, dtype=torch.bfloat16), "BFLOAT16"),
+]
+
+
+@pytest.mark.parametrize("function, x, reason", REFUSED)
+def test_what_has_no_other_form_is_refused(function: Callable[..., Any], x: torch.Tensor, reason: str) -> None:
+    with pytest.raises(UnsupportedOperator, match=reason):
+        exported(function, x)
+
+
+def test_bfloat16_goes_in_and_comes_out() -> None:
+    """Scalars stay scalars, and what ONNX resizes in no bfloat16 is computed in float32."""
+
+    def function(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2, mode="bilinear") * factor
+
+    x, factor = numbers(1, 2, 3, 3).bfloat16(), torch.tensor(2.0, dtype=torch.bfloat16)
+    found = exported(function, x, factor)(to_numpy(x), to_numpy(factor))
+    wanted = to_numpy(function(x, factor))
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found.astype(np.float32), wanted.astype(np.float32), rtol=2**-7)
 
 
 def test_the_forms_follow_the_values() -> None:

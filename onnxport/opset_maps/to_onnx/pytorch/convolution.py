@@ -47,6 +47,7 @@ def _in_double(op: OpBuilder, lower: Callable[..., ir.Value], *operands: ir.Valu
         built(lambda: nn.Conv3d(2, 4, (1, 2, 3)), f32(1, 2, 4, 5, 6)),
         built(lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), f32(1, 3, 6, 6)),
         case(lambda x, w: F.conv1d(x, w), i64(2, 3, 7), i64(4, 3, 2)),
+        case(lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()).float(), i64(2, 3, 7, 6), i64(4, 3, 2, 2)),
     ],
 )
 def conv(

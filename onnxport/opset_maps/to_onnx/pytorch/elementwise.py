@@ -368,5 +368,5 @@ def logit(op: OpBuilder, x: ir.Value, eps: float | None = None) -> ir.Value:
 def nextafter(op: OpBuilder, x: ir.Value, other: ir.Value) -> ir.Value:
     """The next float32 number towards another, by rounding of a double beside it."""
     if op.result.dtype != ir.DataType.FLOAT:
-        raise UnsupportedOperator(f"nextafter of {op.result.dtype.name}: float32 alone is written")
+        raise UnsupportedOperator(f"nextafter of {op.result.dtype.name}: float32 alone is written", final=True)
     return arithmetic.next_single(op, x, other)
