@@ -107,10 +107,11 @@ def svd(
     """
     if not is_drawn(A):
         return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
-    return tuple(op.cast_like(item, A) for item in _random_vectors(op, A))
+    u, s, right = _random_vectors(op, A)
+    return op.cast_like(u, A), op.cast_like(s, A), op.cast_like(right, A)
 
 
-def _random_vectors(op: OpBuilder, a: ir.Value) -> Values:
+def _random_vectors(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """U, S, and V' (of `aten::svd` V), of as many columns as the source gives."""
     u, s, v = eigen.reduced_singular(op, a)
     right = v if op.name.startswith("aten::svd") else transposed(op, v)
