@@ -129,7 +129,8 @@ def _proto(model: ir.Model, places: Mapping[str, tuple[str, int, int]]) -> onnx.
     for name, (location, offset, length) in places.items():
         tensor = initializers[name].const_value
         shape = ir.Shape(tensor.shape.numpy())
-        stub = ir.ExternalTensor(location, offset, length, tensor.dtype, shape=shape, name=name)
+        props = dict(tensor.metadata_props)
+        stub = ir.ExternalTensor(location, offset, length, tensor.dtype, shape=shape, name=name, metadata_props=props)
         initializers[name] = _Outline(initializers[name], {"const_value": stub, "shape": None, "type": None})
     graph = _Outline(model.graph, {"initializers": initializers})
     return to_proto(cast(ir.Model, _Outline(model, {"graph": graph})))
@@ -171,6 +172,8 @@ def _streams(tensor: ir.TensorProtocol) -> bool:
 def _tensor_header(name: str, tensor: ir.TensorProtocol) -> bytes:
     """All fields of the TensorProto but the bytes of raw_data, whose tag and length close the header."""
     header = onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
+    for key, text in tensor.metadata_props.items():
+        header.metadata_props.add(key=key, value=text)
     return header.SerializeToString(deterministic=True) + _tag(_TENSOR_RAW_DATA, _nbytes(tensor))
 
 

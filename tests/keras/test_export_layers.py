@@ -12,6 +12,7 @@ from keras import layers
 from onnxport.converters.to_onnx.keras import export
 from onnxport.errors import UnsupportedOperator
 from onnxport.request import Request
+from tests.graph.written import moved_constants
 
 pytestmark = pytest.mark.keras
 
@@ -274,6 +275,7 @@ def flat(structure):
 def check(layer, inputs, opset=21):
     model = export(layer, Request(inputs=inputs, target_opset=opset))
     onnx.checker.check_model(model.proto, full_check=True)
+    assert moved_constants(model.model) == []
     got = model(*flat(inputs))
     want = flat(layer(*inputs, training=False))
     got = got if isinstance(got, tuple) else (got,)

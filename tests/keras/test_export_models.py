@@ -13,9 +13,11 @@ from keras import layers
 from onnxport.converters.to_onnx.keras import export
 from onnxport.converters.to_onnx.tensorflow import export as export_tensorflow
 from onnxport.errors import InvalidInputError, InvalidModelError, UntrustedFileError
+from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.request import Request
 from onnxport.tracing.keras import load
 from onnxport.tracing.tensorflow import load as load_saved_model
+from tests.graph.written import moved_constants
 
 pytestmark = pytest.mark.keras
 
@@ -150,6 +152,7 @@ def test_architectures(name, opset):
     source = randomized(build())
     model = export(source, Request(target_opset=opset))
     onnx.checker.check_model(model.proto, full_check=True)
+    assert moved_constants(model.model) == []
     assert model.opset == opset
     compare(model, source, inputs)
     wider = [np.concatenate([item, item[:1]]) for item in inputs]
@@ -160,15 +163,15 @@ def test_architectures(name, opset):
 
 def test_weights_have_their_own_names_and_values():
     source = cnn()
-    model = export(source, Request())
-    initializers = model.model.graph.initializers
+    model = with_source_weights(export(source, Request()).model)
+    initializers = model.graph.initializers
     for variable in source.weights:
         np.testing.assert_array_equal(initializers[variable.path].const_value.numpy(), np.asarray(variable))
-    assert {node.op_type for node in model.model.graph} >= {"BatchNormalization", "Conv"}
+    assert {node.op_type for node in model.graph} >= {"BatchNormalization", "Conv"}
     assert (
         len(
             list(
-                model.model.graph.initializers[
+                model.graph.initializers[
                     "sequential/first/kernel" if "sequential/first/kernel" in initializers else source.weights[0].path
                 ].uses()
             )

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.opset_maps.cases import Case  # noqa: E402
 from onnxport.opset_maps.maps import aten  # noqa: E402
+from tests.graph.written import moved_constants  # noqa: E402
 from tests.pytorch.exporting import exported, run_both  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
@@ -67,6 +68,7 @@ def run(case: Case, opset: int) -> None:
     model = case.call() if case.factory else case.call
     inputs = case.draw()
     made = exported(model, *tensors(inputs), target_opset=opset)
+    assert moved_constants(made.model) == []
     run_both(made, model, *tensors(inputs))
     if case.dynamic:
         run_both(made, model, *tensors(grown(inputs)))

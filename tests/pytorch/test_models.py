@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402
+from tests.graph.written import moved_constants  # noqa: E402
 from tests.pytorch.exporting import arrays, compare  # noqa: E402
 from tests.pytorch.models import GPT, Encoder, LSTMClassifier, MobileNet, ResNet, ViT  # noqa: E402
 
@@ -44,6 +45,7 @@ def test_architecture(
     model = kind().eval()
     made = export(model, Request(inputs=inputs, dynamic_shapes=dynamic_shapes, target_opset=opset))
     onnx.checker.check_model(made.proto, full_check=True)
+    assert moved_constants(made.model) == []
     for given in (inputs, others):
         with torch.no_grad():
             wanted = model(*given)

@@ -14,6 +14,7 @@ from onnxport.graph.rows import padded  # noqa: E402
 from onnxport.opset_maps.maps import sklearn as table  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 from onnxport.validation.runners.sklearn_outputs import call  # noqa: E402
+from tests.graph.written import moved_constants  # noqa: E402
 
 OPSETS = (13, 17, 21, 26)
 ROWS = [
@@ -78,6 +79,7 @@ def test_case(name, method, case, opset):
         return
     converted = export(model, request)
     onnx.checker.check_model(converted.proto, full_check=True)
+    assert moved_constants(converted.model) == []
     compare(model, method, rows, converted)
     compare(
         model, method, [*rows, *rows[:1]] if isinstance(rows, list) else np.concatenate([rows, rows[:1]]), converted

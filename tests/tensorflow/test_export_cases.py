@@ -8,6 +8,7 @@ import tensorflow as tf
 from onnxport.converters.to_onnx.tensorflow import export
 from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.request import Request
+from tests.graph.written import moved_constants
 
 pytestmark = pytest.mark.tensorflow
 
@@ -38,6 +39,7 @@ def check(function, inputs, opset, dynamic_shapes=None):
     """Converts `function` and compares it on `inputs`; gives the converted model."""
     model = export(function, Request(inputs=inputs, target_opset=opset, dynamic_shapes=dynamic_shapes))
     onnx.checker.check_model(model.proto, full_check=True)
+    assert moved_constants(model.model) == []
     run(model, function, inputs)
     return model
 

@@ -26,6 +26,7 @@ from onnxport.errors import InvalidModelError, OnnxportError, Unsupported, Unsup
 from onnxport.graph import folding, limits
 from onnxport.graph import schema as schemas
 from onnxport.graph.external_data import weight_bytes
+from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.opset_maps import maps
 from onnxport.opset_maps.from_onnx import host
 from onnxport.opset_maps.from_onnx.namespace import Call, Namespace, signature, to_tensor
@@ -75,7 +76,7 @@ class Walk:
     """
 
     def __init__(self, model: ir.Model, xp: Namespace, native: Semantics) -> None:
-        self.model = inferred(model)
+        self.model = inferred(with_source_weights(model))
         self.xp = xp
         self.native = native
         self._unsupported: list[Unsupported] = []

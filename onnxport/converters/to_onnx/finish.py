@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.cleanup import clean
+from onnxport.graph.passes.weight_moves import MergeWeightMovesPass
 from onnxport.graph.runtimes import NEWEST_OPSET, Runtime
 from onnxport.graph.runtimes.fitting import fit
 from onnxport.version import __version__
@@ -40,6 +41,7 @@ def finish(
         rewrite(model)
     model = clean(model)
     said = _fitted(model, op) if runtime == "onnxruntime" else ()
+    MergeWeightMovesPass()(model)
     if notes is not None:
         notes.extend((*said, *_without_rank(model)))
     model.ir_version = lowest_ir_version(model)
