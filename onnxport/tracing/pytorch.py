@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.export import ExportedProgram
@@ -29,6 +29,12 @@ from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import is_dynamic, recorded, recorded_inputs
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
+from onnxport.tracing.pytorch_transforms import (
+    check_plain,
+    failed_in_transform,
+    levels_kept,
+    without_transforms,
+)
 from onnxport.tracing.pytorch_values import asks_values, failed_on_values, without_values
 from onnxport.tracing.streams import kept_back
 from onnxport.tracing.trust.faults import existing_file, reading
@@ -176,7 +182,27 @@ def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[Expor
                     break
                 how = f"traced by torch.export with strict={strict}"
                 return program, (*notes, f"{how}; {note}" if note else how)
+    if failed_in_transform(first):
+        found = _first_plain(attempts)
+        if found is not None:
+            return found
     raise TracingError(_reason(model, first)) from first
+
+
+def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt that is traced with its gradients and vectorised calls written out, with free sizes before fixed ones."""
+    for call, shapes, note in attempts:
+        modes: tuple[Literal["symbolic", "real"], ...] = ("real",) if shapes is None else ("symbolic",)
+        for mode in modes:
+            try:
+                with levels_kept():
+                    plain = without_transforms(call, mode)
+                program, notes = _export(plain, shapes, strict=False, apart_from_user=True)
+            except Exception:  # whatever torch raises: the first error is told
+                continue
+            how = "traced by make_fx, gradients and vectorised calls written out"
+            return program, (*notes, f"{how}; {note}" if note else how)
+    return None
 
 
 def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
@@ -185,6 +211,7 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
     call = pytorch_inputs.apart(call)
     with (
         torch.no_grad(),
+        levels_kept(),
         _no_fastpath(),
         _quiet(),
         warnings.catch_warnings(record=True) as caught,
@@ -193,6 +220,7 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
         modes = [] if strict else _modes(call.module)  # Dynamo has no part in function modes
         try:
             program = _program(call, shapes, strict, apart_from_user, modes)
+            check_plain(program)
             asks = not strict and asks_values(program)
         except Exception as error:  # whatever the user's code or torch raises while tracing
             asks = not strict and failed_on_values(error)

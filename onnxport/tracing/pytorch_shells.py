@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import is_fake
 from torch.export import ExportedProgram
 from torch.nn.parameter import is_lazy
 
@@ -42,7 +43,8 @@ def reaches_past(program: ExportedProgram, root: torch.nn.Module) -> bool:
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    return tensor.layout == torch.strided and tensor.device.type != "meta" and tensor.numel() > 0
+    plain = tensor.layout == torch.strided and tensor.device.type != "meta" and not is_fake(tensor)
+    return plain and tensor.numel() > 0
 
 
 def _moved(value: Any, shells: dict[int, Any], depth: int) -> Any:

@@ -73,7 +73,10 @@ class Boundary:
     def _tensor(self, spec: Any) -> Any:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) and spec.target in self._program.state_dict:
             return self._program.state_dict[spec.target]
-        return self._program.constants[spec.target]
+        constant = self._program.constants[spec.target]
+        if isinstance(constant, torch.Tensor) and constant._is_zerotensor():  # a derivative that is 0 has no memory
+            return torch.zeros(constant.shape, dtype=constant.dtype)
+        return constant
 
     def _initializer(self, name: str, tensor: Any, kind: InputKind) -> Any:
         if not isinstance(tensor, torch.Tensor):

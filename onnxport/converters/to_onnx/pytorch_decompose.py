@@ -27,13 +27,10 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     The arguments carry traced (fake) tensors; `name` is the node's own operator or the functional form of an in-place one.
     None where torch has no decomposition of it.
     """
-    target = _overload(name)
-    if target is None:
-        return None
-    function = _decomposition(target)
+    target, function = _composed(name)
     if function is None:
         return None
-    traced = pytree.tree_map_only(torch.fx.Node, recorded, (list(node.args), dict(node.kwargs)))
+    traced = pytree.tree_map_only(torch.fx.Node, _seen, (list(node.args), dict(node.kwargs)))
     flat, spec = pytree.tree_flatten(traced)
     varying = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
     dynamic = [i for i, item in enumerate(flat) if isinstance(item, varying)]
@@ -49,12 +46,33 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     operands = [flat[i] for i in dynamic]
     before = _fixed(operands)
     # Before dispatch the parts stay whole, but there some composite operators trace as themselves.
-    module = _traced(call, operands, target, pre_dispatch=True) or _traced(call, operands, target, pre_dispatch=False)
+    # What vectorises is written out behind dispatch alone.
+    module = None if "::flex" in name else _traced(call, operands, target, pre_dispatch=True)
+    module = module or _traced(call, operands, target, pre_dispatch=False)
     if module is None or _fixed(operands) != before:  # it holds for one size of a dynamic dimension
         return None
     places, _ = pytree.tree_flatten_with_path((list(node.args), dict(node.kwargs)))
     paths = [places[i][0] for i in dynamic]
     return module, lambda args, kwargs: [pytree.key_get((args, kwargs), path) for path in paths]
+
+
+def _seen(node: torch.fx.Node) -> Any:
+    """What stands for an argument: a graph that the operator calls, or what was traced."""
+    if node.op == "get_attr":
+        item = getattr(node.graph.owning_module, str(node.target), None)
+        if isinstance(item, torch.nn.Module):
+            return item
+    return recorded(node)
+
+
+def _composed(name: str) -> tuple[Any, Callable[..., Any] | None]:
+    """The operator called `name`, and what it is composed of."""
+    if name == "higher_order::flex_attention":
+        from torch._higher_order_ops.flex_attention import flex_attention, math_attention
+
+        return flex_attention, math_attention
+    target = _overload(name)
+    return target, None if target is None else _decomposition(target)
 
 
 def _traced(

@@ -45,6 +45,11 @@ _DROPPED = frozenset(
 _STRIDED = frozenset(
     ("aten::as_strided", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::resize", "aten::resize_as")
 )
+# Parts of PyTorch's decompositions that are ATen's operators, without promotion.
+_SAME_AS_ATEN = frozenset(
+    f"prims::{name}.default"
+    for name in "abs add cos div eq exp ge gt le lt log mul ne neg pow sin sqrt sub tanh where".split()
+)
 
 Env = dict[torch.fx.Node, Any]  # what stands for the nodes of a graph that are lowered
 
@@ -238,7 +243,8 @@ class Lowering:
         if (empty := _without_elements(op, results)) is not None:
             with op.at(source, results):
                 return _checked(op, name, empty, results, value, source)
-        entry = aten.find(name, accepts_complex=complex_valued)
+        known = name.replace("prims::", "aten::") if name in _SAME_AS_ATEN else name
+        entry = aten.find(known, accepts_complex=complex_valued)
         refusal: UnsupportedOperator | None = None
         if entry is not None:
             try:
@@ -267,7 +273,7 @@ class Lowering:
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[list[Any] | None, str]:
         """The node through torch's own decomposition, or None and why not, where torch has none or it is not supported."""
-        if not isinstance(node.target, torch._ops.OpOverload) or self._depth > 8:
+        if self._depth > 8:
             return None, ""
         small = decompose(node, name)
         if small is None:

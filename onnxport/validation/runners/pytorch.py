@@ -41,6 +41,7 @@ class PytorchRunner(Runner):
         self._structured = structured
         self._twin: Callable[..., Any] | None = None
         self._has_twin = True
+        self._needs_gradients = False
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Tensors and numbers in pytree order, then the inputs that the model wrote to, as ``<input>.updated``."""
@@ -138,11 +139,24 @@ class PytorchRunner(Runner):
     def _rebuilt(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return self._arguments.rebuilt(tensors) if self._arguments is not None else (tuple(tensors), {})
 
+    def _result(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What the call gives; with gradients where it asks for one inside."""
+        if not self._needs_gradients:
+            try:
+                return call(*args, **kwargs)
+            except RuntimeError as error:
+                if "does not require grad" not in str(error):
+                    raise
+        with torch.enable_grad():
+            result = call(*args, **kwargs)
+        self._needs_gradients = True
+        return result
+
     def _run(self, call: Callable[..., Any], tensors: list[Any]) -> Outputs:
         args, kwargs = self._rebuilt(tensors)
         before = [_state(tensor) for tensor in tensors]
         with torch.no_grad(), _unchanged(call):
-            result = call(*args, **kwargs)
+            result = self._result(call, args, kwargs)
             if self._structured:
                 return base.top_level(result, to_numpy)
             results = [(path, leaf) for path, leaf in leaves_of(result) if isinstance(leaf, _RESULTS)]
@@ -245,6 +259,8 @@ def to_numpy(value: object) -> Any:
     tensor = value.detach().cpu()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
+    if tensor._is_zerotensor():  # a derivative that is 0 has no memory
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
     narrow = str(tensor.dtype).removeprefix("torch.")
     if narrow.startswith(("bfloat16", "float8")):

@@ -54,7 +54,7 @@ def full(op: OpBuilder, size: Extent, fill_value: Operand, **_: object) -> ir.Va
 
 @aten.lower(
     "aten::zeros aten::zeros_like aten::zero aten::empty.memory_format aten::empty_strided aten::empty_permuted",
-    "aten::empty_like",
+    "aten::empty_like aten::_efficientzerotensor",
     cases=[
         case(lambda x: torch.zeros(x.shape[0], 3) + x, f32(2, 3), dynamic=True),
         case(torch.zeros_like, f32(2, 3), dynamic=True),

@@ -315,11 +315,12 @@ def identity(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
         case(lambda x: x.bool(), f32(2, 3)),
         case(lambda x, y: x.type_as(y), i64(2, 3), f32(1)),
         case(lambda x: x.float(), boolean(3)),
+        case(lambda x: torch.func.vmap(torch.func.grad(lambda z: 0.5 * z.sin()))(x), f32(3)),
     ],
 )
-def to(op: OpBuilder, x: ir.Value, *_: object, **__: object) -> ir.Value:
-    """Cast."""
-    return op.cast(x, op.result.dtype)
+def to(op: OpBuilder, x: ir.Value | float, *_: object, **__: object) -> ir.Value:
+    """Cast; a number in place of a tensor, as gradients hold them, becomes a constant."""
+    return to_dtype(op, x, op.result.dtype)
 
 
 @aten.lower("aten::copy", cases=[case(lambda x, y: x.clone().copy_(y), f32(2, 3), i64(3))])

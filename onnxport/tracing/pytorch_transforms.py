@@ -1,0 +1,119 @@
+"""Models that differentiate or vectorise while they run: `torch.func.grad`, `vmap`, `jacrev`, `torch.autograd.grad`.
+
+torch.export keeps such transforms as calls that nothing else understands, or fails on them. Here the model is traced once more by
+make_fx, behind them: what is left is a graph of plain operators, which stands in for the module's forward.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch.autograd import forward_ad
+from torch.export import ExportedProgram
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from onnxport.tracing.pytorch_inputs import Call
+from onnxport.tracing.pytorch_modules import with_forward
+
+# Where torch's transforms live; a trace that fails there, or holds calls of these, needs this form.
+_FILES = (
+    "_functorch/eager_transforms.py _functorch/vmap.py _functorch/apis.py _functorch/predispatch.py "
+    "torch/autograd/__init__.py autograd/functional.py autograd/forward_ad.py"
+).split()
+_MODULES = ("torch._functorch.predispatch", "torch._functorch.vmap")
+
+
+class HoldsTransforms(Exception):
+    """A traced program calls a transform."""
+
+
+def check_plain(program: ExportedProgram) -> None:
+    """Refuses a traced program that calls a transform.
+
+    Raises:
+        HoldsTransforms: it does.
+    """
+    targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
+    if any(getattr(target, "__module__", None) in _MODULES for target in targets):
+        raise HoldsTransforms("torch.func's transforms can't be written as plain operators")
+
+
+def failed_in_transform(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, comes from torch's transforms."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, HoldsTransforms):
+            return True
+        seen.add(id(error))
+        frame = error.__traceback__
+        while frame is not None:
+            if frame.tb_frame.f_code.co_filename.replace("\\", "/").endswith(tuple(_FILES)):
+                return True
+            frame = frame.tb_next
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def levels_kept() -> Iterator[None]:
+    """Ends the transforms that a failed trace leaves open: every later call of torch would count as one inside of them."""
+    functorch = torch._C._functorch
+    depth, dual = functorch.get_dynamic_layer_stack_depth(), forward_ad._current_level
+    try:
+        yield
+    finally:
+        if dual < 0:
+            _end_forward_mode()
+        if functorch.get_dynamic_layer_stack_depth() > depth:
+            functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+
+
+def _end_forward_mode() -> None:
+    """Leaves the level of forward-mode differentiation, of which there is one at most, if it is still entered."""
+    try:
+        level = torch._C._enter_dual_level()
+    except RuntimeError:  # a trace left it open
+        level = 0
+    torch._C._exit_dual_level(level=level)
+    forward_ad._current_level = -1
+
+
+def without_transforms(call: Call, mode: Literal["symbolic", "real"]) -> Call:
+    """The call of a module of the same parameters that computes by plain operators; `mode` real holds for its sizes alone."""
+    module = call.module
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    flat, spec = pytree.tree_flatten((call.args, call.kwargs))
+    places = [i for i, item in enumerate(flat) if isinstance(item, torch.Tensor)]
+    results: list[Any] = []
+
+    def plain(weights: list[torch.Tensor], tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        leaves = list(flat)
+        for place, tensor in zip(places, tensors, strict=True):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        outcome = functional_call(module, dict(zip(state, weights, strict=True)), args, kwargs)
+        results[:] = pytree.tree_flatten(outcome)
+        return [item.detach() for item in results[0] if isinstance(item, torch.Tensor)]
+
+    weights = [item.detach() for item in state.values()]
+    tensors = [flat[i].detach() for i in places]
+    with torch.enable_grad():
+        graph = make_fx(plain, tracing_mode=mode, _allow_non_fake_inputs=True)(weights, tensors)
+    leaves, result_spec = results
+
+    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        own = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        given = [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)]
+        found = iter(graph([own[name] for name in state], given))
+        filled = [next(found) if isinstance(item, torch.Tensor) else item for item in leaves]
+        return pytree.tree_unflatten(filled, result_spec)
+
+    signature = inspect.signature(module.forward)
+    return Call(with_forward(module, types.MethodType(forward, module), signature), call.args, call.kwargs)

@@ -1,0 +1,90 @@
+"""Models that differentiate, vectorise or attend with functions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+
+from torch import nn  # noqa: E402
+from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
+
+import onnxport  # noqa: E402
+from onnxport.errors import OnnxportError  # noqa: E402
+from tests.pytorch.exporting import exported, run_both  # noqa: E402
+
+pytestmark = pytest.mark.pytorch
+
+
+def energy(q: Any) -> Any:
+    return (0.5 * (q**2).sum(-1) + torch.cos(q).prod(-1)).sum()
+
+
+def force(q: Any) -> Any:
+    return -torch.autograd.grad(energy(q.requires_grad_()), q)[0]
+
+
+X = torch.linspace(-2, 2, 12).reshape(4, 3)
+ROWS: list[tuple[str, Callable[..., Any], Any]] = [
+    ("grad", lambda q: grad(energy)(q), X),
+    ("vmap of grad", lambda q: vmap(grad(energy))(q), X),
+    ("vmap of hessian", lambda q: vmap(hessian(energy))(q), X),
+    ("jacrev", lambda q: jacrev(lambda z: z.sin() * z.sum())(q), X[0].clone()),
+    ("jacfwd", lambda q: jacfwd(lambda z: z.sin() * z.sum())(q), X[0].clone()),
+    ("vmap", lambda q: vmap(torch.dot)(q, q + 1), X),
+]
+
+
+@pytest.mark.parametrize("function, x", [pytest.param(*row[1:], id=row[0]) for row in ROWS])
+def test_transforms_are_written_out(function: Callable[..., Any], x: Any) -> None:
+    run_both(exported(function, x), function, x)
+
+
+def test_gradients_inside_a_model_are_proved() -> None:
+    """The source asks for gradients, which a run without them can't give."""
+    assert onnxport.convert(force, inputs=(X.clone(),)).report.passed
+
+
+class Hamiltonian(nn.Module):
+    """A learnt energy's symplectic gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.energy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: Any) -> Any:
+        q, p = vmap(grad(lambda z: self.energy(z).squeeze(-1)))(x).chunk(2, -1)
+        return torch.cat([p, -q], -1)
+
+
+def test_weights_keep_their_names_and_the_batch_is_free() -> None:
+    model = Hamiltonian().eval()
+    made = exported(model, torch.randn(3, 4))
+    assert set(dict(model.named_parameters())) - {"energy.2.bias"} <= set(made.model.graph.initializers)
+    x = torch.randn(5, 4)
+    run_both(made, model, x)
+
+
+def test_a_transform_that_fails_leaves_nothing_open() -> None:
+    """torch keeps a level for each transform that an error ends: all later traces would stand inside of it."""
+    with pytest.raises(OnnxportError):
+        exported(lambda q: grad(lambda z: z.sum() if z.sum() > 0 else z.prod())(q), X)
+    assert torch._C._functorch.maybe_current_level() is None
+    run_both(exported(torch.sin, X), torch.sin, X)
+    run_both(exported(lambda q: jacfwd(torch.sin)(q), X[0].clone()), lambda q: jacfwd(torch.sin)(q), X[0].clone())
+
+
+def test_flex_attention_is_written_out() -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    query, key, value = torch.randn(3, 2, 2, 8, 4)
+    slopes = torch.tensor([0.5, -0.25])
+    window = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < 5), None, None, 8, 8, device="cpu")
+
+    def attend(q: Any, k: Any, v: Any, slopes: Any) -> Any:
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h] * (j - i), block_mask=window)
+
+    run_both(exported(attend, query, key, value, slopes), attend, query, key, value, slopes)
