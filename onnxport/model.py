@@ -172,6 +172,11 @@ class OnnxModel:
         return f"OnnxModel({inputs} -> {outputs}, opset {self.opset})"
 
 
+def save(model: OnnxModel, path: str | os.PathLike[str]) -> None:
+    """Writes a model to `path`; see `OnnxModel.save`."""
+    model.save(path)
+
+
 def as_onnx_model(model: object) -> OnnxModel:
     """An `OnnxModel` of a path, `onnx.ModelProto`, `onnx_ir.Model` or `OnnxModel`.
 

@@ -28,6 +28,9 @@ OPTIONS = {
     "signature": "only SavedModels and modules of TensorFlow have several",
     "methods": "only estimators of scikit-learn have several inference methods",
     "options": "they say which outputs an estimator of scikit-learn has",
+    "task": "only a model in a Hugging Face folder can be meant for several",
+    "dtype": "its weights keep their types: convert the model itself to another one first",
+    "weights": "it holds its own: load others into the model itself first",
     # Consents: of a framework's files, some can hold what they allow.
     "allow_pickle": "nothing in such a file is a pickle: leave it out",
     "allow_code": "nothing in such a file runs: leave it out",

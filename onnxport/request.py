@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -11,6 +12,7 @@ from onnxport.graph.runtimes import NEWEST_OPSET, RUNTIMES, Runtime
 
 DEFAULT_OPSET = 21
 OPSETS = range(13, 29)
+DTYPES = ("float32", "float16", "bfloat16")
 
 Optimize = Literal["none", "inference"]
 
@@ -40,6 +42,9 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     optimize: Optimize = "none"
     runtime: Runtime = "onnxruntime"
+    task: str | None = None
+    dtype: str | None = None
+    weights: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         opset = self.target_opset
@@ -51,6 +56,8 @@ class Request:
             raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
         if self.runtime not in RUNTIMES:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise InvalidInputError(f"dtype={self.dtype!r}: one of {', '.join(map(repr, DTYPES))}")
         if self.examples and self.dynamic_shapes is not None:
             raise InvalidInputError(
                 "dynamic_shapes= and the several examples in inputs= both say which dimensions vary: give one of them"

@@ -17,7 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES]
 
 FRAMEWORKS = {
-    "torch": ("pytorch",),
+    "torch": ("pytorch", "huggingface"),
+    "transformers": ("huggingface",),
     "tensorflow": ("tensorflow", "keras"),
     "keras": ("keras",),
     "sklearn": ("sklearn",),
@@ -44,7 +45,7 @@ ROOMS = {
     "converters": {"converters", "tracing", "opset_maps", "validation", "graph"},
     "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
 }
-PLAIN = {"errors", "frameworks", "model", "options", "request", "version"}
+PLAIN = {"errors", "frameworks", "model", "model_folder", "options", "request", "version"}
 
 
 def imported(path, type_checking=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -20,7 +21,7 @@ from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 
-_NAMES = [item.name for item in frameworks.registered()]
+_TARGETS = [item.name for item in frameworks.registered() if item.is_hub or item.build is not None]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,15 @@ class Order:
 
     source: shared.SourceArgument
     output: Annotated[Path | None, Option("--output", "-o", help="File or directory to write.")] = None
-    to: Annotated[str | None, Option(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}.")] = None
+    to: Annotated[str | None, Option(help=f"{', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}.")] = None
+    origin: Annotated[str | None, Option("--from", help="Framework that the model has to be of.")] = None
+    task: Annotated[
+        str | None,
+        Option(help="What a model in a Hugging Face folder is for: text-generation-with-past, fill-mask ..."),
+    ] = None
+    dtype: Annotated[
+        str | None, Option(help="Type of a Hugging Face folder's weights: float32, float16 or bfloat16.")
+    ] = None
     opset: shared.Opset = None
     input_names: Annotated[Words, Option(help="Names of the graph's inputs, in order.")] = None
     output_names: Annotated[Words, Option(help="Names of the graph's outputs, in order.")] = None
@@ -71,6 +80,7 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
     types = get_type_hints(Order, include_extras=True)
     route = [None if name is None else frameworks.get(name) for name in (expected, target)]
     kept = [item for item in fields(Order) if item.name not in fixed and shown(item.name, *route)]
+    kept = [item for item in kept if expected is None or item.name != "origin"]
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     defaults = {item.name: empty if item.default is MISSING else item.default for item in kept}
     options = [inspect.Parameter(name, kind, default=value, annotation=types[name]) for name, value in defaults.items()]
@@ -99,18 +109,22 @@ def carry_out(order: Order) -> dict[str, Any]:
     """
     from onnxport.converters.convert import convert as convert_model
 
-    target = _target(order)
+    folder = frameworks.get(frameworks.of_path(order.source)) if os.path.isdir(order.source) else None
+    target = _target(order, folder)
     if order.output is not None:
-        _check_output(order.output, target)
+        _check_output(order.output, target, folder)
     model = resolve(order.source, weights=order.weights, inputs=order.inputs, input_shapes=order.input_shape or ())
-    if order.expected is not None and model.framework.name != order.expected:
-        raise InvalidModelError(f"{order.source!r} is a model of {model.framework.name}, not of {order.expected}")
+    expected = order.expected or (order.origin and frameworks.get(order.origin).name)
+    if expected is not None and model.framework.name != expected:
+        raise InvalidModelError(f"{order.source!r} is a model of {model.framework.name}, not of {expected}")
     if not model.kind.carries_signature and model.inputs is None:
         raise InvalidInputError(
             f"{model.kind.title} carries no signature: give example inputs with --inputs or --input-shape, or let "
             f"{order.source!r} return (model, inputs)"
         )
     arguments = _arguments(order)
+    if order.weights is not None and model.kind.takes("weights"):
+        arguments["weights"] = order.weights
     refuse(arguments, model, target)
     place = order.output or _free_place(model, target)
     started = time.perf_counter()
@@ -129,7 +143,7 @@ def carry_out(order: Order) -> dict[str, Any]:
 
 
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
-_OWN = frozenset("source output to inputs input_shape weights allow_unproved as_json expected".split())
+_OWN = frozenset("source output to origin inputs input_shape weights allow_unproved as_json expected".split())
 _READ: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), words),
     "dynamic": dynamic_shapes,
@@ -145,14 +159,14 @@ def _arguments(order: Order) -> dict[str, Any]:
     return {ARGUMENTS.get(name, name): _READ.get(name, lambda as_is: as_is)(value) for name, value in given.items()}
 
 
-def _target(order: Order) -> Framework:
-    """The framework that --to names, else the one whose files end as --output does, else ONNX."""
+def _target(order: Order, source: Framework | None) -> Framework:
+    """The framework that --to names, else the one whose files end as --output does, else ONNX; `source` is a folder's."""
     if order.to is not None:
         try:
             return frameworks.get(order.to)
         except InvalidInputError as error:
             raise InvalidInputError(f"--to: {error}") from None
-    if order.output is None:
+    if order.output is None or (source is not None and source.hub_folder is not None and not order.output.suffix):
         return frameworks.get(frameworks.HUB)
     suffix = order.output.suffix.lower()
     for framework in (*frameworks.registered(), *frameworks.discover()):
@@ -166,17 +180,19 @@ def _target(order: Order) -> Framework:
     )
 
 
-def _check_output(place: Path, target: Framework) -> None:
+def _check_output(place: Path, target: Framework, source: Framework | None) -> None:
     try:
-        frameworks.check_place(place, target)
+        frameworks.check_place(place, target, source)
     except InvalidInputError as error:
         raise InvalidInputError(f"--output: {error}") from None
 
 
 def _free_place(model: Source, target: Framework) -> Path:
     """A place named after the model; a name that the user did not choose never replaces a file."""
-    folder = target.files.folder
-    endings = (*target.files.writes, *([folder.ending] if folder is not None else []))
+    folder, writes = target.files.folder, target.files.writes
+    if target.is_hub and model.framework.hub_folder is not None:
+        folder, writes = model.framework.hub_folder, ()
+    endings = (*writes, *([folder.ending] if folder is not None else []))
     if not endings:
         raise InvalidInputError(f"results in {target.name} are not written to files")
     place = Path(f"{model.name}{endings[0]}")

@@ -15,7 +15,7 @@ from onnxport.errors import InvalidInputError
 from onnxport.frameworks import Framework
 
 # The frameworks of the package; ONNX's operators stand in each one's table.
-FRAMEWORKS = tuple(item for item in frameworks.BUILT_IN if not item.is_hub)
+FRAMEWORKS = tuple(item for item in frameworks.BUILT_IN if item.to_onnx_map is not None)
 _NAMES = [item.name for item in FRAMEWORKS]
 
 

@@ -17,9 +17,14 @@ from onnxport.options import check, check_sides, check_tolerances, takes
 Words = list[str] | None  # what a repeatable option holds
 
 SourceArgument = Annotated[
-    str, typer.Argument(help="A file, a SavedModel directory, or package.module:factory (a model, or what makes one).")
+    str,
+    typer.Argument(
+        help="A file, a folder (SavedModel, Hugging Face), or package.module:factory (a model, or what makes one)."
+    ),
 ]
-Weights = Annotated[Path | None, typer.Option(help="Weights for a factory: .safetensors, .pt or .weights.h5.")]
+Weights = Annotated[
+    Path | None, typer.Option(help="Weights for a factory or a folder: .safetensors, .pt or .weights.h5.")
+]
 Inputs = Annotated[
     str | None, typer.Option(help="Example inputs: .npz, .npy, .csv, .parquet, .txt, or package.module:name of inputs.")
 ]
@@ -44,8 +49,8 @@ def shown(parameter: str, source: Framework | None, target: Framework | None) ->
     """Whether a command from a framework to another has the parameter; all have it where the source is open."""
     if source is None:
         return True
-    if parameter == "weights":  # they go into what a factory returns; a file holds its own
-        return source.files.load_weights is not None
+    if parameter == "weights":  # they go into what a factory returns; most files hold their own
+        return source.files.load_weights is not None or takes(parameter, source, target)
     return takes(ARGUMENTS.get(parameter, parameter), source, target)
 
 

@@ -55,7 +55,7 @@ def resolve(
     reference = None if os.path.exists(text) else _REFERENCE.fullmatch(text)
     if reference is None:
         framework = frameworks.get(frameworks.of_path(text))
-        if weights is not None:
+        if weights is not None and not framework.kind_of(text).takes("weights"):
             raise InvalidInputError(f"--weights belongs to package.module:factory; {text!r} holds its own")
         return Source(text, framework, _examples(inputs, input_shapes, framework), Path(text).resolve().stem)
     model, examples = _called(_object(reference))

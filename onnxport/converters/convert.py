@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from onnxport import frameworks
@@ -26,6 +27,7 @@ from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
 from onnxport.request import Optimize, Request
 from onnxport.validation import prove
+from onnxport.validation.parties import Tolerance
 from onnxport.validation.runners.base import Binding
 from onnxport.validation.values import leaves_of
 
@@ -54,6 +56,9 @@ def convert(
     allow_code: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
+    task: str | None = None,
+    dtype: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Converts `model` to the framework `to` and, unless `validate` is false, proves the result by running both sides.
 
@@ -89,10 +94,15 @@ def convert(
         allow_code: allow a file to run code of its own: operators that read or write files, functions by name, shared objects.
         rtol: relative tolerance instead of the derived budget.
         atol: absolute tolerance instead of the derived budget.
+        task: what a model in a Hugging Face folder is for: ``"text-generation-with-past"``, ``"fill-mask"``; by default that of
+            its class.
+        dtype: type of the floating-point weights of a Hugging Face folder: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by
+            default the folder's own.
+        weights: a file of weights that stands instead of those of a Hugging Face folder.
 
     Returns:
-        An `OnnxModel`; else a `torch.nn.Module`, `tf.Module`, `keras.Model` or estimator, called with the graph's inputs in
-        graph order.
+        An `OnnxModel`, of a Hugging Face folder an `OnnxFolder`, which is one too; else a `torch.nn.Module`, `tf.Module`,
+        `keras.Model` or estimator, called with the graph's inputs in graph order.
 
     Raises:
         UnsupportedOperator: operators without an equivalent, all of them at once.
@@ -107,6 +117,10 @@ def convert(
     target = frameworks.get(to)
     source = frameworks.get(frameworks.of_object(model, leaves_of(inputs, kwargs)))
     kind = source.kind_of(model)
+    if source.hub_folder is not None and not target.is_hub:
+        raise UnsupportedOperator(
+            f"{kind.title} becomes a folder of ONNX models; convert one of these to {target.title}"
+        )
     asked: dict[str, Any] = {
         "kwargs": kwargs or None,
         "dynamic_shapes": dynamic_shapes,
@@ -117,6 +131,9 @@ def convert(
         "cut_outputs": cut_outputs,
         "signature": signature,
         "methods": methods,
+        "task": task,
+        "dtype": dtype,
+        "weights": weights,
     }
     others: dict[str, Any] = {"options": options or None, "runtime": None if runtime == "onnxruntime" else runtime}
     if isinstance(model, (str, os.PathLike)):
@@ -126,8 +143,8 @@ def convert(
     first, further = _examples(inputs, source, kind)
     request = Request(first, further, options=options or {}, optimize=optimize, runtime=runtime, **asked)
     if output is not None:
-        frameworks.check_place(output, target)
-        check_output(target, output)
+        frameworks.check_place(output, target, source)
+        check_output(target, output, source)
     for framework in (source, target):
         frameworks.require(framework)
     with isolated():
@@ -150,7 +167,7 @@ def convert(
             with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):
                 if source.is_hub:
                     check_edit(edited)
-                _prove(live, hub, result, request, rtol, atol)
+                _prove(source, live, hub, result, request, Tolerance(rtol, atol))
     if output is not None:
         save(result, target.name, output)
     return result
@@ -199,14 +216,16 @@ def load(model: object, framework: str, *, allow_pickle: bool = False, allow_cod
     return owner.adopt(model)
 
 
-def check_output(framework: Framework, path: str | os.PathLike[str]) -> None:
-    """Refuses a path that a model of `framework` can't be written to, before the work is done.
+def check_output(framework: Framework, path: str | os.PathLike[str], source: Framework | None = None) -> None:
+    """Refuses a path that a model of `framework`, converted from one of `source`, can't be written to, before the work is done.
 
     Raises:
         SavingError: its folder is missing or can't be written to, or something of another kind stands there.
     """
-    folder = framework.files.folder
-    if folder is not None and not framework.files.writes:
+    folder, writes = framework.files.folder, framework.files.writes
+    if framework.is_hub and source is not None and Path(path).suffix.lower() not in writes:
+        folder, writes = source.hub_folder, ()
+    if folder is not None and not writes:
         check_folder(path, marks=folder.marks)
     else:
         check_target(path)
@@ -249,8 +268,12 @@ def _examples(inputs: object, source: Framework, kind: SourceKind) -> tuple[obje
 
 
 def _prove(
-    live: object, hub: OnnxModel, result: object, request: Request, rtol: float | None, atol: float | None
+    source: Framework, live: object, hub: OnnxModel, result: object, request: Request, tolerance: Tolerance
 ) -> None:
+    if source.prove is not None:
+        hub.report = source.prove(live, hub, request, tolerance)
+        return
+    rtol, atol = tolerance.rtol, tolerance.atol
     binding = Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods)
     hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol)
     for number, example in enumerate(request.examples, start=1):

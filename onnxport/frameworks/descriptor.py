@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from onnxport.model import OnnxModel
     from onnxport.opset_maps.registry import OpsetMap, Semantics
     from onnxport.request import Request
+    from onnxport.validation.parties import Tolerance
+    from onnxport.validation.report import Report
     from onnxport.validation.runners.base import Binding, Runner
 
 HUB = "onnx"  # the framework through which every conversion goes
@@ -159,7 +161,9 @@ class Framework:
         unchanged: a context after which the framework's global state is as before.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
         build: the driver from ONNX: the live model of a graph; None where there is none yet.
+        hub_folder: the folder that a model of it becomes in ONNX; None where that is one file.
         bind: the runner of a live model.
+        prove: the report of a conversion to ONNX, where that is no comparison of two runners.
         to_numpy: one of its tensors as a NumPy array; None where its models take NumPy arrays.
         to_onnx_map: gives the table of its operators that convert to ONNX.
         from_onnx_map: gives the table of ONNX operators that it has natively.
@@ -187,7 +191,9 @@ class Framework:
     unchanged: Callable[[], AbstractContextManager[None]] | None = None
     export: Callable[[object, Request], OnnxModel] | None = None
     build: Callable[[ir.Model], object] | None = None
+    hub_folder: Folder | None = None
     bind: Callable[[object, Binding], Runner] | None = None
+    prove: Callable[[object, OnnxModel, Request, Tolerance], Report] | None = None
     to_numpy: Callable[[object], object] | None = None
     to_onnx_map: Callable[[], OpsetMap] | None = None
     from_onnx_map: Callable[[], Semantics] | None = None

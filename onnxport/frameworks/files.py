@@ -47,8 +47,10 @@ def _marked(place: Path, framework: Framework) -> bool:
     return folder is not None and any((place / name).exists() for name in folder.marks)
 
 
-def check_place(path: str | os.PathLike[str], target: Framework) -> None:
+def check_place(path: str | os.PathLike[str], target: Framework, source: Framework | None = None) -> None:
     """Refuses a place that no result can be written to in the target's format, before any work is done.
+
+    Models of some sources become a folder in ONNX.
 
     Raises:
         InvalidInputError: the suffix is another format's, the folder is missing, or a file and a folder would collide.
@@ -56,6 +58,8 @@ def check_place(path: str | os.PathLike[str], target: Framework) -> None:
     place = Path(path)
     suffix = place.suffix.lower()
     writes, folder = target.files.writes, target.files.folder
+    if target.is_hub and source is not None and source.hub_folder is not None and suffix not in writes:
+        writes, folder = (), source.hub_folder
     if writes and suffix not in writes:
         raise InvalidInputError(
             f"{str(path)!r}: a result in {target.name} is written as {', '.join(writes)}, not {suffix!r}"

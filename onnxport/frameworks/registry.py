@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from onnxport.errors import InvalidInputError, MissingDependencyError
-from onnxport.frameworks import keras, onnx, pytorch, sklearn, tensorflow
+from onnxport.frameworks import huggingface, keras, onnx, pytorch, sklearn, tensorflow
 from onnxport.frameworks.descriptor import Framework
 
 if TYPE_CHECKING:
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 # A distribution brings a framework by an entry point of this group: its name is the framework's, its object the descriptor.
 ENTRY_POINTS = "onnxport.frameworks"
 
-BUILT_IN = (onnx.FRAMEWORK, pytorch.FRAMEWORK, tensorflow.FRAMEWORK, keras.FRAMEWORK, sklearn.FRAMEWORK)
+BUILT_IN = (
+    onnx.FRAMEWORK,
+    pytorch.FRAMEWORK,
+    tensorflow.FRAMEWORK,
+    keras.FRAMEWORK,
+    sklearn.FRAMEWORK,
+    huggingface.FRAMEWORK,
+)
 
 _registered: dict[str, Framework] = {item.name: item for item in BUILT_IN}
 

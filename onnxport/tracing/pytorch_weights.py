@@ -23,9 +23,7 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
     """
     if not isinstance(module, torch.nn.Module):
         raise InvalidInputError(f"weights belong to a torch.nn.Module, not to a {type(module).__qualname__}")
-    state = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else _read_pickle(path)
-    if isinstance(state, torch.nn.Module) or not hasattr(state, "items"):
-        raise InvalidModelError(f"{str(path)!r} holds a {type(state).__qualname__}, not a state dict")
+    state = _read_safetensors(path) if path.suffix.lower() == ".safetensors" else read_state(path)
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
@@ -41,10 +39,23 @@ def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
         return load_file(path)
 
 
-def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
+def read_state(path: Path) -> dict[str, torch.Tensor]:
+    """The state dict in a file of `torch.save`; its tensors are mapped, not read, where the file is an archive.
+
+    Raises:
+        InvalidModelError: the file is corrupt or holds no state dict.
+        UntrustedFileError: it holds more than tensors, and unpickling it would run code.
+    """
+    state = _unpickled(path)
+    if isinstance(state, torch.nn.Module) or not hasattr(state, "items"):
+        raise InvalidModelError(f"{str(path)!r} holds a {type(state).__qualname__}, not a state dict")
+    return state
+
+
+def _unpickled(path: Path) -> dict[str, torch.Tensor]:
     check_zip(repr(str(path)), path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         if not zipfile.is_zipfile(path):
             raise InvalidModelError(f"{str(path)!r} is truncated or no file of torch.save") from error

@@ -37,13 +37,22 @@ def prove(
     """
     from onnxport.validation.parties import Party, Tolerance
     from onnxport.validation.proof import compare
-    from onnxport.validation.text import because
     from onnxport.validation.values import leaves_of
 
     source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
     left, right, tolerance = Party(live, source), Party(result, target), Tolerance(rtol, atol)
-    report = compare(left, right, binding, graph=hub.model, tolerance=tolerance, notes=hub.notes)
+    return settled(compare(left, right, binding, graph=hub.model, tolerance=tolerance, notes=hub.notes))
+
+
+def settled(report: Report) -> Report:
+    """The report; an `UnprovedWarning` says what of it is neither proved nor refuted.
+
+    Raises:
+        ValidationError: the result's numbers differ; it carries the report.
+    """
+    from onnxport.validation.text import because
+
     if report.verdict == "failed":
         raise ValidationError(report)
     if report.verdict == "unproved":

@@ -13,6 +13,7 @@ from onnxport.converters.to_onnx.pytorch_types import Types, stored
 from onnxport.errors import InvalidInputError
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.complex_numbers import mark_complex
+from onnxport.tracing.pytorch_deferred import StreamedTensor, weight_of
 from onnxport.tracing.pytorch_nodes import recorded_inputs
 
 # Constants that tracing lifted out of the code, up to this many elements, take part in constant folding.
@@ -84,6 +85,9 @@ class Boundary:
         tensor = tensor.detach()
         if tensor.device.type == "meta":
             raise InvalidInputError(f"the parameter {name!r} is on the meta device and has no values")
+        deferred = weight_of(tensor)
+        if deferred is not None:
+            return self._op.initializer(name, StreamedTensor(deferred, name))
         complex_valued = tensor.is_complex()
         if complex_valued:
             tensor = torch.view_as_real(tensor.resolve_conj())

@@ -1,0 +1,90 @@
+"""A folder of transformers to ONNX: its model is built without memory, taken apart into files, each by the driver of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnxport.converters.to_onnx import pytorch
+from onnxport.errors import InvalidInputError, TracingError
+from onnxport.model import OnnxModel
+from onnxport.model_folder import OnnxFolder
+from onnxport.request import Request
+from onnxport.tracing.huggingface.examples import SEQUENCE
+from onnxport.tracing.huggingface.folder import Choice, HuggingFaceFolder
+from onnxport.tracing.huggingface.parts import DECODER, MODEL, STEP, Part
+from onnxport.tracing.huggingface.quiet import quiet
+from onnxport.tracing.pytorch_state import unchanged
+
+
+def export(folder: HuggingFaceFolder, request: Request) -> OnnxFolder:
+    """The files that a folder's model becomes, not validated; weights are read when they are written.
+
+    Raises:
+        InvalidModelError: the folder lacks weights, or holds others than its model has.
+        InvalidInputError: an option does not fit the model.
+        TracingError: torch.export can't trace the model.
+        UnsupportedOperator: operators without an ONNX form, all of them.
+    """
+    if request.inputs is not None:
+        raise InvalidInputError("inputs= means nothing for a Hugging Face folder: they follow from its configuration")
+    folder.chosen(Choice(request.task, request.dtype, None if request.weights is None else Path(request.weights)))
+    with unchanged(), quiet():
+        converted = _converted(folder.parts(), request)
+    about = f"{folder.kind.__name__} for {folder.task.full_name}, weights in {str(folder.dtype).removeprefix('torch.')}"
+    notes = [about, *folder.built.notes]
+    for name, model in converted.items():
+        notes += [f"{name}: {note}" if len(converted) > 1 else note for note in model.notes]
+    return OnnxFolder(converted, folder.companions(), notes=tuple(notes), runtime=request.runs_in)
+
+
+def _converted(parts: list[Part], request: Request) -> dict[str, OnnxModel]:
+    """The model of each part.
+
+    Where a prompt could only be of one length, the step alone is written, which reads a prompt token by token.
+    """
+    converted: dict[str, OnnxModel] = {}
+    for part in parts:
+        model, lost = _export(part, request)
+        if part.name == DECODER and SEQUENCE in lost:
+            continue
+        name = MODEL if part.name == STEP and DECODER not in converted else part.name
+        if name != part.name:
+            model.notes = (*model.notes, "the model reads one token at a time, a prompt too; its states begin as zeros")
+        converted[name] = model
+    return converted
+
+
+def _export(part: Part, request: Request) -> tuple[OnnxModel, list[str]]:
+    """With all dimensions that usually vary, else with fewer of them; names of those that do not."""
+    first: Exception | None = None
+    for dims in _fewer(part.dims):
+        try:
+            wanted = Request(
+                inputs=part.inputs,
+                dynamic_shapes=dims,
+                target_opset=request.target_opset,
+                optimize=request.optimize,
+                runtime=request.runtime,
+            )
+            model = pytorch.export(part.module, wanted)
+        except (TracingError, InvalidInputError) as error:
+            first = first or error
+            continue
+        lost = sorted({name for axes in part.dims.values() for name in axes.values()} - _names(dims))
+        if lost:
+            model.notes = (*model.notes, f"the trace needs a fixed {', '.join(lost)}")
+        return model, lost
+    assert first is not None
+    raise first
+
+
+def _fewer(dims: dict[str, dict[int, str]]) -> Iterator[dict[str, dict[int, str]]]:
+    yield dims
+    batch = {name: {axis: dim for axis, dim in axes.items() if axis == 0} for name, axes in dims.items()}
+    if batch != dims:
+        yield batch
+
+
+def _names(dims: dict[str, dict[int, str]]) -> set[str]:
+    return {name for axes in dims.values() for name in axes.values()}

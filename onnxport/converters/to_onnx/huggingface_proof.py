@@ -1,0 +1,192 @@
+"""The proof of a folder's conversion: each file against its part of the model, and the tokens that they write together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+
+from onnxport.model_folder import OnnxFolder
+from onnxport.request import Request
+from onnxport.tracing.huggingface.examples import draw
+from onnxport.tracing.huggingface.folder import HuggingFaceFolder
+from onnxport.tracing.huggingface.parts import DECODER, ENCODER, MODEL, STEP, Part, parts_of
+from onnxport.tracing.huggingface.quiet import quiet
+from onnxport.tracing.pytorch_state import unchanged
+from onnxport.validation import settled
+from onnxport.validation.comparison import OutputReport
+from onnxport.validation.decoding import Prompt, decoded, judged_tokens, reads_single_tokens, transcribed
+from onnxport.validation.parties import Party, Tolerance
+from onnxport.validation.proof import compare, versions
+from onnxport.validation.records import SetReport, Side
+from onnxport.validation.report import Report
+from onnxport.validation.runners.base import Binding
+
+_TOKENS = 8  # that are written in a proof
+_PROMPT = 5
+
+
+def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, tolerance: Tolerance) -> Report:
+    """The report of a conversion; an `UnprovedWarning` says what of it is neither proved nor refuted.
+
+    Raises:
+        ValidationError: numbers or tokens differ; it carries the report.
+    """
+    with unchanged(), quiet():
+        model = folder.loaded()
+        parts = _in_files(parts_of(model, folder.task, folder.sizes), hub)
+        reports = [(part.name, _of_part(part, hub, tolerance)) for part in parts]
+        tokens = _of_tokens(model, folder, hub, parts)
+    several = len(parts) > 1
+    sets = [_named(item, name if several else "") for name, report in reports for item in report.sets]
+    known = versions("huggingface", "onnx")
+    first = reports[0][1]
+    remarks = [note for name, report in reports for note in report.notes]
+    notes = tuple(dict.fromkeys([*hub.notes, *remarks]))
+    unloaded = next((report.not_loaded for _, report in reports if report.not_loaded), "")
+    divergence = next((report.divergence for _, report in reports if report.divergence is not None), None)
+    source = Side("huggingface", folder.kind.__name__)
+    return settled(Report(source, first.converted, (*sets, *tokens), notes, known, divergence, unloaded))
+
+
+def _in_files(parts: Sequence[Part], hub: OnnxFolder) -> list[Part]:
+    """The parts under the names of the files that were written."""
+    renamed = [replace(part, name=MODEL) if part.name == STEP and STEP not in hub.parts else part for part in parts]
+    return [part for part in renamed if part.name in hub.parts]
+
+
+def _of_part(part: Part, hub: OnnxFolder, tolerance: Tolerance) -> Report:
+    converted = hub.parts[part.name]
+    left, right = (
+        Party(part.module, "pytorch", type(part.module).__name__),
+        Party(converted, "onnx", f"{part.name}.onnx"),
+    )
+    return compare(left, right, Binding(part.inputs), graph=converted.model, tolerance=tolerance)
+
+
+def _named(item: SetReport, name: str) -> SetReport:
+    if not name:
+        return item
+    outputs = tuple(replace(output, name=f"{name}: {output.name}") for output in item.outputs)
+    return replace(item, name=f"{name}: {item.name}", outputs=outputs)
+
+
+def _of_tokens(
+    model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder, parts: Sequence[Part]
+) -> list[SetReport]:
+    """Greedy decoding of one row, of three, and of a batch with padding, against `generate`."""
+    if ENCODER in hub.parts:
+        cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
+        run: _Decoding = _Transcribing(model, folder, hub, parts[0])
+    elif folder.task.name == "text-generation":
+        cases = [("greedy decoding, batch 1", 1, 0), ("greedy decoding, batch 3", 3, 0)]
+        cases += [("greedy decoding, padded at the left", 3, 2)] if _takes_padding(hub) else []
+        run = _Continuing(model, folder, hub)
+    else:
+        return []
+    return [run.report(*case) for case in cases]
+
+
+def _takes_padding(hub: OnnxFolder) -> bool:
+    """Whether every file that reads a prompt takes a mask; one that reads token by token holds no gaps apart."""
+    part = hub.parts[MODEL] if MODEL in hub.parts else hub.parts[DECODER]
+    return "attention_mask" in part.input_names and not reads_single_tokens(part)
+
+
+class _Decoding:
+    """Both sides of greedy decoding."""
+
+    def __init__(self, model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder) -> None:
+        self._model, self._folder, self._hub = model, folder, hub
+        given = model.generation_config
+        text = model.config.get_text_config(decoder=True)
+        start = (given.decoder_start_token_id, getattr(text, "decoder_start_token_id", None), given.bos_token_id, 0)
+        self._start = next(int(item) for item in start if isinstance(item, int))
+        pad = given.pad_token_id
+        self._settings = GenerationConfig(
+            max_new_tokens=self._count(text),
+            do_sample=False,
+            num_beams=1,
+            pad_token_id=pad if isinstance(pad, int) else 0,
+            decoder_start_token_id=self._start,
+            use_cache=folder.task.past,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        model.generation_config = GenerationConfig()
+
+    def report(self, name: str, rows: int, padded: int) -> SetReport:
+        """What both sides write."""
+        inputs = self.inputs(rows, padded)
+        started = time.perf_counter()
+        with torch.no_grad():
+            result = GenerationMixin.generate(self._model, **inputs, generation_config=self._settings)
+        middle = time.perf_counter()
+        count = len(result.scores)
+        expected = result.sequences[:, -count:].numpy()
+        described = tuple(
+            (key, str(item.dtype).removeprefix("torch."), tuple(item.shape)) for key, item in inputs.items()
+        )
+        try:
+            written = self.written({key: _array(item) for key, item in inputs.items()}, count)
+        except Exception as error:  # whatever the runtime raises
+            reason = f"the converted model can't run: {type(error).__name__}: {error}"
+            return SetReport(name, described, (), middle - started, time.perf_counter() - middle, reason)
+        scores = np.stack([_array(item) for item in result.scores])
+        outputs: tuple[OutputReport, ...] = (judged_tokens(expected, scores, written),)
+        return SetReport(name, described, outputs, middle - started, time.perf_counter() - middle)
+
+    def inputs(self, rows: int, padded: int) -> dict[str, Any]:
+        """What is to be continued or transcribed."""
+        raise NotImplementedError
+
+    def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """The tokens that the files write."""
+        raise NotImplementedError
+
+    def _count(self, text: Any) -> int:
+        longest = getattr(text, "max_position_embeddings", None) or getattr(text, "max_target_positions", None)
+        return _TOKENS if not isinstance(longest, int) else max(1, min(_TOKENS, longest - _PROMPT))
+
+
+class _Continuing(_Decoding):
+    def inputs(self, rows: int, padded: int) -> dict[str, Any]:
+        """Tokens, and a mask that leaves out some at the left of the first row."""
+        tokens = draw("input_ids", self._folder.sizes, _PROMPT).tensor
+        tokens = torch.cat([tokens, tokens[:1].flip(1)])[:rows]
+        mask = torch.ones_like(tokens)
+        mask[0, :padded] = 0
+        return {"input_ids": tokens, "attention_mask": mask}
+
+    def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """By the one file, or by that of the prompt and that of a step."""
+        parts = self._hub.parts
+        first = parts[MODEL] if MODEL in parts else parts[DECODER]
+        return decoded(first, parts.get(STEP), Prompt(inputs["input_ids"], inputs["attention_mask"]), count)
+
+
+class _Transcribing(_Decoding):
+    def __init__(self, model: PreTrainedModel, folder: HuggingFaceFolder, hub: OnnxFolder, encoder: Part) -> None:
+        super().__init__(model, folder, hub)
+        self._example = encoder.inputs
+
+    def inputs(self, rows: int, padded: int) -> dict[str, Any]:
+        """What the encoder reads."""
+        return {name: torch.cat([item, item[:1].flip(-1)])[:rows] for name, item in self._example.items()}
+
+    def written(self, inputs: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """By encoder and decoder."""
+        parts = self._hub.parts
+        return transcribed(parts[ENCODER], parts[DECODER], parts.get(STEP), inputs, self._start, count)
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    from onnxport.validation.runners.pytorch import to_numpy
+
+    array: np.ndarray = to_numpy(tensor)
+    return array

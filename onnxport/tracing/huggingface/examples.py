@@ -1,0 +1,204 @@
+"""Example inputs of a model of transformers, by the names of its parameters and the sizes in its configuration."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from onnxport.errors import InvalidInputError
+
+BATCH, SEQUENCE = "batch_size", "sequence_length"
+ROWS, LENGTH = 2, 5  # of the examples
+_SAMPLES = 4000  # of a sound: a quarter of a second
+_PICTURE = 224  # pixels, where no configuration tells
+_FRAMES = 100
+_BOX = 1000  # pages are so wide and high (LayoutLM)
+
+Dims = dict[int, str]  # names of the dimensions that vary
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An example of one input."""
+
+    tensor: torch.Tensor
+    dims: Dims
+
+
+class Sizes:
+    """What a configuration and the files beside it tell of the inputs."""
+
+    def __init__(self, config: PreTrainedConfig, folder: Path) -> None:
+        self.config = config
+        self._folder = folder
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return int(self._first("vocab_size", default=100))
+
+    @cached_property
+    def kinds_of_token(self) -> int:
+        """How many kinds of token there are (`token_type_ids`)."""
+        return int(self._first("type_vocab_size", default=1) or 1)
+
+    @cached_property
+    def picture(self) -> tuple[int, int, int]:
+        """Channels, height and width of a picture."""
+        size = self._first("image_size", default=None)
+        if size is None:
+            processor = self._json("preprocessor_config.json")
+            size = processor.get("crop_size") or processor.get("size") or _PICTURE
+        if isinstance(size, Mapping):
+            side = size.get("shortest_edge", size.get("longest_edge", _PICTURE))
+            size = (size.get("height", side), size.get("width", side))
+        height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+        return int(self._first("num_channels", "in_channels", "in_chans", default=3)), int(height), int(width)
+
+    @cached_property
+    def features(self) -> tuple[int, int, bool]:
+        """Bins of a spectrum, frames, and whether the bins come first."""
+        bins = self._first("num_mel_bins", "input_feat_per_channel", "feature_size", "num_mel_features", default=80)
+        longest = self._first("max_source_positions", default=None)
+        if hasattr(self.config, "max_length") and hasattr(self.config, "frequency_stride"):
+            return int(bins), int(self.config.max_length), False
+        bins_first = longest is not None and not hasattr(self.config, "conv_kernel_sizes")
+        return int(bins), 2 * int(longest) if bins_first else _FRAMES, bins_first
+
+    @cached_property
+    def takes_audio_mask(self) -> bool:
+        """Whether the preprocessor of the folder gives a mask beside a sound."""
+        return bool(self._json("preprocessor_config.json").get("return_attention_mask", False))
+
+    @cached_property
+    def has_pictures(self) -> bool:
+        """Whether the model looks at pictures."""
+        return any(self._of(self.config, name) is not None for name in ("vision_config", "image_size", "patch_size"))
+
+    def _first(self, *names: str, default: Any) -> Any:
+        """The first of several settings of the configuration, or of those inside it: of text, pictures and sound."""
+        inner = ("text_config", "vision_config", "audio_config", "encoder", "decoder", "backbone_config")
+        configs = [self.config, *(item for name in inner if (item := self._of(self.config, name)) is not None)]
+        values = (self._of(config, name) for config in configs for name in names)
+        return next((value for value in values if value is not None), default)
+
+    @staticmethod
+    def _of(config: object, name: str) -> Any:
+        return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            content = json.loads((self._folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+
+def parameters(model: PreTrainedModel) -> list[str]:
+    """Names of the parameters of a model's forward."""
+    return list(inspect.signature(model.forward).parameters)
+
+
+def draw(name: str, sizes: Sizes, length: int = LENGTH) -> Drawn:
+    """An example of the input `name`, the same each time.
+
+    Raises:
+        InvalidInputError: nothing is known of inputs of that name.
+    """
+    maker = _MAKERS.get(name)
+    if maker is None:
+        raise InvalidInputError(
+            f"the model's main input {name!r} is of a kind that is not drawn: pass the model itself"
+        )
+    return maker(sizes, length, torch.Generator().manual_seed(len(name) + length))
+
+
+def _ids(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    low = min(5, sizes.vocabulary - 1)  # the first tokens mark beginnings, ends and gaps
+    tokens = torch.randint(low, sizes.vocabulary, (ROWS, length), generator=draws)
+    return Drawn(tokens, {0: BATCH, 1: SEQUENCE})
+
+
+def _mask(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    return Drawn(torch.ones(ROWS, length, dtype=torch.int64), {0: BATCH, 1: SEQUENCE})
+
+
+def _kinds(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    kinds = torch.randint(0, sizes.kinds_of_token, (ROWS, length), generator=draws)
+    return Drawn(kinds, {0: BATCH, 1: SEQUENCE})
+
+
+def _places(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    return Drawn(torch.arange(length).repeat(ROWS, 1), {0: BATCH, 1: SEQUENCE})
+
+
+def _boxes(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    corners = torch.randint(0, _BOX, (ROWS, length, 2, 2), generator=draws).sort(dim=2).values
+    return Drawn(corners.reshape(ROWS, length, 4), {0: BATCH, 1: SEQUENCE})
+
+
+def _picture(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    return Drawn(torch.randn(ROWS, *sizes.picture, generator=draws), {0: BATCH})
+
+
+def _picture_mask(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    return Drawn(torch.ones(ROWS, *sizes.picture[1:], dtype=torch.int64), {0: BATCH})
+
+
+def _sound(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    return Drawn(torch.randn(ROWS, _SAMPLES, generator=draws), {0: BATCH, 1: SEQUENCE})
+
+
+def _spectrum(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    bins, frames, first = sizes.features
+    shape = (ROWS, bins, frames) if first else (ROWS, frames, bins)
+    dims = {0: BATCH} if first or hasattr(sizes.config, "max_length") else {0: BATCH, 1: SEQUENCE}
+    return Drawn(torch.randn(shape, generator=draws), dims)
+
+
+def _spectra(sizes: Sizes, length: int, draws: torch.Generator) -> Drawn:
+    """Spectra under the name of waves, as the Audio Spectrogram Transformer has them."""
+    if hasattr(sizes.config, "num_mel_bins"):
+        return _spectrum(sizes, length, draws)
+    return _sound(sizes, length, draws)
+
+
+_MAKERS: dict[str, Callable[[Sizes, int, torch.Generator], Drawn]] = {
+    "attention_mask": _mask,
+    "bbox": _boxes,
+    "input_features": _spectrum,
+    "input_ids": _ids,
+    "input_values": _spectra,
+    "pixel_mask": _picture_mask,
+    "pixel_values": _picture,
+    "position_ids": _places,
+    "token_type_ids": _kinds,
+}
+
+
+def plain_inputs(model: PreTrainedModel, sizes: Sizes) -> dict[str, Drawn]:
+    """Examples of the inputs of one forward without a cache, in the order of its parameters."""
+    names, main = parameters(model), model.main_input_name
+    wanted = {main}
+    if "input_ids" in names and (main == "input_ids" or main == "pixel_values"):
+        wanted |= {"input_ids", "attention_mask"}
+        wanted |= {"token_type_ids"} if sizes.kinds_of_token > 1 else set()
+        wanted |= {"pixel_values"} if sizes.has_pictures else set()
+        wanted |= {"bbox"} if hasattr(sizes.config, "max_2d_position_embeddings") else set()
+    elif main == "pixel_values":
+        wanted |= {"pixel_mask"}
+    elif sizes.takes_audio_mask and not (main == "input_features" and sizes.features[2]):
+        wanted |= {"attention_mask"}
+    drawn = {name: draw(name, sizes) for name in names if name in wanted}
+    if main in ("input_values", "input_features") and "attention_mask" in drawn:
+        sound = drawn[main].tensor
+        drawn["attention_mask"] = Drawn(torch.ones(sound.shape[:2], dtype=torch.int64), dict(drawn[main].dims))
+    return drawn

@@ -1,0 +1,57 @@
+"""Folders of small models with random weights, as transformers itself writes them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+transformers = pytest.importorskip("transformers", reason="transformers is an extra")
+
+COMMON = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+TEXT = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
+WINDOWED = {"num_key_value_heads": 2, "sliding_window": 4}
+T5_SIZES = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
+WHISPER_SIZES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+WHISPER_SIZES |= {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "num_mel_bins": 8}
+WHISPER_SIZES |= {"max_source_positions": 10, "max_target_positions": 32, "decoder_start_token_id": 3}
+PICTURE = {"image_size": 16, "patch_size": 8, "num_labels": 3}
+WAVES = {"conv_dim": [8, 8], "conv_stride": [5, 4], "conv_kernel": [10, 4], "num_feat_extract_layers": 2}
+WAVES |= {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0}
+
+SIZES: dict[str, dict[str, Any]] = {
+    "LlamaForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2},
+    "MistralForCausalLM": {**COMMON, **TEXT, **WINDOWED},
+    "MixtralForCausalLM": {**COMMON, **TEXT, "num_key_value_heads": 2, "num_local_experts": 4},
+    "BertForSequenceClassification": {**COMMON, **TEXT, "num_labels": 3},
+    "BertForMaskedLM": {**COMMON, **TEXT},
+    "BertModel": {**COMMON, **TEXT},
+    "T5ForConditionalGeneration": {**COMMON, **T5_SIZES},
+    "WhisperForConditionalGeneration": {**COMMON, **WHISPER_SIZES},
+    "ViTForImageClassification": {**TEXT, **PICTURE},
+    "MambaForCausalLM": {**COMMON, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
+    "Wav2Vec2ForCTC": {**COMMON, **TEXT, **WAVES},
+}
+
+
+def live(name: str, **sizes: Any) -> Any:
+    """A model by the name of its class."""
+    torch.manual_seed(0)
+    kind = getattr(transformers, name)
+    return kind(kind.config_class(**{**SIZES[name], **sizes})).eval()
+
+
+def folder(place: Path, name: str, *, dtype: Any = None, shard: str = "1GB", **sizes: Any) -> str:
+    """The folder of such a model."""
+    model = live(name, **sizes)
+    if dtype is not None:
+        model = model.to(dtype)
+    model.save_pretrained(place / name, max_shard_size=shard)
+    return os.fspath(place / name)

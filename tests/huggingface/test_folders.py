@@ -1,0 +1,160 @@
+"""Folders of transformers to folders of ONNX: each part is proved, greedy decoding writes the tokens of `generate`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import onnxport
+from tests.huggingface.models import folder, torch, transformers
+
+pytestmark = pytest.mark.huggingface
+
+GREEDY = ["greedy decoding, batch 1", "greedy decoding, batch 3"]
+PADDED = [*GREEDY, "greedy decoding, padded at the left"]
+CLASSES = [
+    ("LlamaForCausalLM", "text-generation-with-past", ["model"], PADDED),
+    ("MixtralForCausalLM", "text-generation-with-past", ["model"], PADDED),
+    ("BertForSequenceClassification", "text-classification", ["model"], []),
+    (
+        "T5ForConditionalGeneration",
+        "text2text-generation-with-past",
+        ["encoder_model", "decoder_model", "decoder_with_past_model"],
+        GREEDY,
+    ),
+    (
+        "WhisperForConditionalGeneration",
+        "automatic-speech-recognition-with-past",
+        ["encoder_model", "decoder_model", "decoder_with_past_model"],
+        GREEDY,
+    ),
+    ("MambaForCausalLM", "text-generation-with-past", ["model"], GREEDY),
+    ("Wav2Vec2ForCTC", "automatic-speech-recognition", ["model"], []),
+]
+
+
+@pytest.mark.parametrize(("name", "task", "parts", "decoded"), CLASSES, ids=[row[0] for row in CLASSES])
+def test_a_folder_becomes_a_folder(tmp_path: Path, name: str, task: str, parts: list[str], decoded: list[str]) -> None:
+    made = onnxport.convert(folder(tmp_path, name), output=tmp_path / "out")
+    assert made.report.verdict == "passed", made.report
+    assert [item.name for item in made.report.sets if item.name.startswith("greedy")] == decoded
+    assert list(made.parts) == parts
+    assert f"{name} for {task}, weights in float32" in made.notes
+    written = {item.name for item in (tmp_path / "out").iterdir()}
+    assert written >= {"config.json", "onnxport_report.json", *(f"{part}.onnx" for part in parts)}
+    assert (tmp_path / "out/config.json").read_bytes() == (tmp_path / name / "config.json").read_bytes()
+    assert json.loads((tmp_path / "out/onnxport_report.json").read_text())["verdict"] == "passed"
+
+
+def dims(model: Any) -> dict[str, list[Any]]:
+    return {value.name: [getattr(dim, "value", dim) for dim in value.shape] for value in model.model.graph.inputs}
+
+
+def test_a_decoder_takes_any_past_also_beyond_the_window_of_its_layers(tmp_path: Path) -> None:
+    """Mistral's layers look at 4 tokens; the cache keeps all of them, so that any number of steps can follow."""
+    source = folder(tmp_path, "MistralForCausalLM")
+    onnxport.convert(source, output=tmp_path / "out", validate=False)
+    session = onnxruntime.InferenceSession(tmp_path / "out/model.onnx")
+    model = transformers.AutoModelForCausalLM.from_pretrained(source)
+    prompt = torch.randint(3, 60, (2, 7), generator=torch.Generator().manual_seed(1))
+    mask = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [1] * 7])
+    wanted = model.generate(prompt, attention_mask=mask, max_new_tokens=9, do_sample=False, eos_token_id=-1)[:, 7:]
+    names = [item.name for item in session.get_inputs() if item.name.startswith("past_key_values.")]
+    cache = {name: np.zeros((2, 2, 0, 4), np.float32) for name in names}
+    new, seen, tokens = prompt.numpy(), mask.numpy(), []
+    for _ in range(9):
+        places = (seen.cumsum(-1) - 1).clip(0)[:, -new.shape[1] :]
+        feeds = {"input_ids": new, "attention_mask": seen, "position_ids": places, **cache}
+        results = dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds), strict=True))
+        new = results["logits"][:, -1].argmax(-1, keepdims=True)
+        tokens.append(new)
+        seen = np.concatenate([seen, np.ones_like(new)], axis=1)
+        cache = {name: results[name.replace("past_key_values", "present")] for name in names}
+    np.testing.assert_array_equal(np.concatenate(tokens, axis=1), wanted.numpy())
+
+
+def test_names_and_dimensions_of_a_decoder(tmp_path: Path) -> None:
+    made = onnxport.convert(folder(tmp_path, "LlamaForCausalLM"), validate=False)
+    assert dims(made)["input_ids"] == ["batch_size", "sequence_length"]
+    assert dims(made)["attention_mask"] == ["batch_size", "total_sequence_length"]
+    assert dims(made)["past_key_values.1.value"] == ["batch_size", 2, "past_sequence_length", 4]
+    assert made.output_names == ["logits", *(f"present.{i}.{what}" for i in (0, 1) for what in ("key", "value"))]
+
+
+def test_without_a_cache_wanted_none_comes_out(tmp_path: Path) -> None:
+    made = onnxport.convert(folder(tmp_path, "LlamaForCausalLM"), task="text-generation")
+    assert made.report.verdict == "passed", made.report
+    assert made.output_names == ["logits"]
+    assert made.input_names == ["input_ids", "attention_mask", "position_ids"]
+    assert [item.name for item in made.report.sets if item.name.startswith("greedy")] == PADDED
+
+
+def logits(made: Any, model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The last logits of a prompt, ours and the model's."""
+    prompt = torch.tensor([[5, 9, 17, 33]])
+    feeds = {"input_ids": prompt.numpy(), "attention_mask": np.ones((1, 4), np.int64)}
+    feeds["position_ids"] = np.arange(4)[None]
+    with torch.no_grad():
+        expected = model(prompt).logits.float().numpy()
+    return np.asarray(made(**feeds), np.float32), expected
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {},
+        {"shard": "4KB"},
+        {"dtype": torch.bfloat16},
+        {"tie_word_embeddings": True},
+    ],
+    ids="whole sharded bfloat16 tied".split(),
+)
+def test_weights_are_read_as_they_are_kept(tmp_path: Path, kept: dict[str, Any]) -> None:
+    source = folder(tmp_path, "LlamaForCausalLM", **kept)
+    made = onnxport.convert(source, task="text-generation", dtype="float32", validate=False)
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    np.testing.assert_allclose(*logits(made, model), atol=1e-6)
+    sizes = [value.shape for value in made.model.graph.initializers.values() if value.shape == (60, 16)]
+    assert len(sizes) == (1 if "tie_word_embeddings" in kept else 2)
+
+
+def test_the_type_of_the_weights_is_the_folders_own_or_the_users(tmp_path: Path) -> None:
+    source = folder(tmp_path, "BertForSequenceClassification", dtype=torch.bfloat16)
+    for dtype, name in ((None, "BFLOAT16"), ("float32", "FLOAT"), ("float16", "FLOAT16")):
+        made = onnxport.convert(source, dtype=dtype, validate=dtype is None)
+        weight = made.model.graph.initializers["bert.embeddings.word_embeddings.weight"]
+        assert weight.dtype.name == name
+
+
+def test_pickled_weights_and_a_file_of_weights_beside(tmp_path: Path) -> None:
+    source = Path(folder(tmp_path, "LlamaForCausalLM"))
+    model = transformers.AutoModelForCausalLM.from_pretrained(source)
+    torch.save(model.state_dict(), source / "pytorch_model.bin")
+    (source / "model.safetensors").unlink()
+    made = onnxport.convert(source, task="text-generation", validate=False)
+    np.testing.assert_allclose(*logits(made, model), atol=1e-6)
+    other = transformers.LlamaForCausalLM(model.config).eval()
+    torch.save(other.state_dict(), tmp_path / "other.pt")
+    made = onnxport.convert(source, task="text-generation", weights=tmp_path / "other.pt", validate=False)
+    np.testing.assert_allclose(*logits(made, other), atol=1e-6)
+
+
+def test_features_of_a_model_saved_without_its_pooler(tmp_path: Path) -> None:
+    made = onnxport.convert(folder(tmp_path, "BertForMaskedLM"), task="feature-extraction")
+    assert made.report.verdict == "passed", made.report
+    assert made.output_names == ["last_hidden_state"]
+
+
+def test_the_command_writes_a_folder(run: Any, tmp_path: Path) -> None:
+    source = folder(tmp_path, "ViTForImageClassification")
+    done = run("convert", source, "--from", "huggingface", "-o", "out/")
+    assert done.code == 0, done.err
+    assert {"model.onnx", "config.json"} <= {item.name for item in Path("out").iterdir()}
+    assert run("convert", source, "-o", "out/", "--no-validate").code == 0  # a folder of ours is replaced
+    assert run("convert", source, "--from", "keras").code == 2
+    done = run("convert", source, "-o", source)
+    assert done.code == 2
+    assert "holds other things" in done.err
