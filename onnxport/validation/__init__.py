@@ -46,7 +46,7 @@ def prove(
 
 
 def settled(report: Report) -> Report:
-    """The report; an `UnprovedWarning` says what of it is neither proved nor refuted.
+    """The report; an `UnprovedWarning` names what of it is neither proved nor refuted.
 
     Raises:
         ValidationError: the result's numbers differ; it carries the report.

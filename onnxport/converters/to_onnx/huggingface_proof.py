@@ -32,7 +32,7 @@ _PROMPT = 5
 
 
 def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, tolerance: Tolerance) -> Report:
-    """The report of a conversion; an `UnprovedWarning` says what of it is neither proved nor refuted.
+    """The report of a conversion; an `UnprovedWarning` names what of it is neither proved nor refuted.
 
     Raises:
         ValidationError: numbers or tokens differ; it carries the report.
