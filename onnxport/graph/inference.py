@@ -174,14 +174,14 @@ def infer_outputs(
             raise UnsupportedOperator(f"{message}; a newer target_opset may have the type") from error
         raise MapEntryError(message) from error
     for value in node.outputs:
-        typed = inferred.get(value.name or "")
-        if typed is None:
+        found = inferred.get(value.name or "")
+        if found is None:
             continue
-        if has_map(typed):
-            set_type(value, typed)
+        if has_map(found):
+            set_type(value, found)
             continue
-        value.type = ir.serde.deserialize_type_proto_for_type(typed)
-        value.shape = ir.serde.deserialize_type_proto_for_shape(typed) if typed.HasField("tensor_type") else None
+        value.type = ir.serde.deserialize_type_proto_for_type(found)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(found) if found.HasField("tensor_type") else None
     if node.op_type.startswith("Reduce") and not node.domain and node.outputs[0].shape is None:
         node.outputs[0].shape = _reduced_rank(node)
 
