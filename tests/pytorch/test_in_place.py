@@ -178,3 +178,12 @@ def test_written_buffer_is_refused_by_name(model: Any, name: str, way_out: str) 
         exported(model, torch.randn(2, 2, 4, 4))
     assert name in str(caught.value)
     assert way_out in str(caught.value)
+
+
+def test_an_embedding_that_cuts_its_rows_needs_no_state() -> None:
+    """Cutting a row once more changes nothing: the table in the file may stay as it was."""
+    model = torch.nn.Embedding(7, 4, max_norm=0.5).eval()
+    indices = torch.tensor([1, 5, 1])
+    made = exported(model, indices)
+    run_both(made, model, indices)
+    run_both(made, model, torch.tensor([0, 2, 5]))

@@ -40,10 +40,15 @@ class Cell:
     value: ir.Value  # its present value
     version: int = 0  # how often it was written
     writer: Source | None = None  # the operator that wrote last
+    settled: bool = True  # writing all of it once more changes nothing: what was written need not be kept
     first: ir.Value = field(init=False)  # its value before anything was written
 
     def __post_init__(self) -> None:
         self.first = self.value
+
+
+# What these write does not change when they write it again.
+_SETTLING = ("aten::embedding_renorm_",)
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +81,7 @@ class Ref:
             self.cell.value = value
             self.cell.version += 1
             self.cell.writer = source
+            self.cell.settled = self.cell.settled and source.op.startswith(_SETTLING)
             return
         self._parent.write(self._write(self._parent.read(), value), source)
         self._value, self._seen = value, self.cell.version

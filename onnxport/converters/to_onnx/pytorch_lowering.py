@@ -125,7 +125,7 @@ class Lowering:
             name = self.boundary.buffers.get(id(ref.cell.first))
             if node.name in self.boundary.input_names:
                 self._input_cells[node.name] = ref
-            else:
+            elif not ref.cell.settled:
                 self.refuse_buffer(node.name if name is None else name, ref.cell.writer)
 
     def _attribute(self, op: OpBuilder, module: torch.fx.GraphModule, target: str) -> Any:

@@ -27,12 +27,12 @@ def counted(op: OpBuilder, count: ir.Value, *, column: bool) -> ir.Value:
     return op.Unsqueeze(numbers, op.axes(1)) if column else numbers
 
 
-def _row(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
+def row_of(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
     """Row k, as matrices of one row."""
     return op.Gather(a, op.Unsqueeze(k, op.axes(0)), axis=-2)
 
 
-def _column(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
+def column_of(op: OpBuilder, a: ir.Value, k: ir.Value) -> ir.Value:
     """Column k, as matrices of one column."""
     return op.Gather(a, op.Unsqueeze(k, op.axes(0)), axis=-1)
 
@@ -56,7 +56,7 @@ def swapped_rows(op: OpBuilder, a: ir.Value, k: ir.Value, p: ir.Value, rows: ir.
 
 def _pivot(op: OpBuilder, a: ir.Value, k: ir.Value, rows: ir.Value) -> ir.Value:
     """The row, k or below, with the largest element of column k."""
-    magnitudes = op.Where(op.Less(rows, k), op.const(-1.0, _DOUBLE), op.Abs(_column(op, a, k)))
+    magnitudes = op.Where(op.Less(rows, k), op.const(-1.0, _DOUBLE), op.Abs(column_of(op, a, k)))
     return op.ArgMax(magnitudes, axis=-2, keepdims=1)
 
 
@@ -88,10 +88,10 @@ def lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> tuple[ir.Value, ir.
             p = _pivot(b, matrix, k, rows)
             matrix, places = swapped_rows(b, matrix, k, p, rows), swapped_rows(b, places, k, p, rows)
             taken = b.Where(b.Equal(steps, k), p, taken)
-        head = _row(b, matrix, k)
-        top = _column(b, head, k)
+        head = row_of(b, matrix, k)
+        top = column_of(b, head, k)
         singular = b.Equal(top, 0.0)
-        factors = b.Div(_column(b, matrix, k), b.Where(singular, b.const(1.0, _DOUBLE), top))
+        factors = b.Div(column_of(b, matrix, k), b.Where(singular, b.const(1.0, _DOUBLE), top))
         factors = b.Where(b.Greater(rows, k), factors, _zero(b))
         factors = b.Where(singular, _zero(b), factors)
         right = b.Where(b.Greater(columns, k), head, _zero(b))
@@ -125,9 +125,9 @@ def solve(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 
     def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         matrix = swapped_rows(o, states[0], k, _pivot(o, states[0], k, rows), rows)
-        head = _row(o, matrix, k)
-        head = o.Div(head, _column(o, head, k))
-        rest = o.Sub(matrix, o.Mul(_column(o, matrix, k), head))
+        head = row_of(o, matrix, k)
+        head = o.Div(head, column_of(o, head, k))
+        rest = o.Sub(matrix, o.Mul(column_of(o, matrix, k), head))
         return [o.Where(o.Equal(rows, k), head, rest)]
 
     (result,) = loop(op, n, [joined], step)
@@ -149,10 +149,10 @@ def solve_triangular(op: OpBuilder, a: ir.Value, b: ir.Value, *, upper: bool, un
     def step(o: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         x = states[0]
         at = o.Sub(o.Sub(n, 1), k) if upper else k
-        head = _row(o, x, at)
-        factors = _column(o, a, at)
+        head = row_of(o, x, at)
+        factors = column_of(o, a, at)
         if not unit:
-            head = o.Div(head, _row(o, factors, at))
+            head = o.Div(head, row_of(o, factors, at))
         left = o.Less(rows, at) if upper else o.Greater(rows, at)
         x = o.Sub(x, o.Mul(o.Where(left, factors, _zero(o)), head))
         return [o.Where(o.Equal(rows, at), head, x)]
@@ -169,8 +169,8 @@ def cholesky(op: OpBuilder, a: ir.Value) -> ir.Value:
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         rest, result = states
-        column = _column(b, rest, k)
-        column = b.Div(column, b.Sqrt(_row(b, column, k)))
+        column = column_of(b, rest, k)
+        column = b.Div(column, b.Sqrt(row_of(b, column, k)))
         column = b.Where(b.Less(rows, k), _zero(b), column)
         turned = transposed(b, column)
         return [b.Sub(rest, b.Mul(column, turned)), b.Where(b.Equal(columns, k), column, result)]
@@ -192,8 +192,8 @@ def _reflection(op: OpBuilder, a: ir.Value, k: ir.Value, rows: ir.Value) -> tupl
 
     The factor is 0 where the column is zero there already: LAPACK leaves it.
     """
-    column = op.Where(op.Less(rows, k), _zero(op), _column(op, a, k))
-    head = _row(op, column, k)
+    column = op.Where(op.Less(rows, k), _zero(op), column_of(op, a, k))
+    head = row_of(op, column, k)
     below = op.Where(op.Greater(rows, k), column, _zero(op))
     rest = op.reduce("ReduceSum", op.Mul(below, below), [-2], keepdims=True)
     norm = op.Sqrt(op.Add(op.Mul(head, head), rest))
@@ -284,8 +284,8 @@ def reflected(
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         at = b.Sub(b.Sub(count, 1), k) if last_first else k
-        vector = b.Where(b.Greater(rows, at), _column(b, a, at), b.cast(b.Equal(rows, at), _DOUBLE))
-        weighted = b.Mul(vector, _column(b, taus, at))
+        vector = b.Where(b.Greater(rows, at), column_of(b, a, at), b.cast(b.Equal(rows, at), _DOUBLE))
+        weighted = b.Mul(vector, column_of(b, taus, at))
         return [b.Sub(states[0], b.Mul(weighted, b.MatMul(transposed(b, vector), states[0])))]
 
     (result,) = loop(op, count, [c], step)

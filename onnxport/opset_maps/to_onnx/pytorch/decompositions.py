@@ -9,7 +9,7 @@ import torch
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import case, f32, f64
-from onnxport.opset_maps.lowerings import eigen, linear_algebra
+from onnxport.opset_maps.lowerings import eigen, indefinite, linear_algebra
 from onnxport.opset_maps.lowerings.axes import rank as rank_of
 from onnxport.opset_maps.lowerings.axes import size, transposed
 from onnxport.opset_maps.lowerings.complex_numbers import from_real, is_complex
@@ -248,6 +248,35 @@ def _residuals(
 def pinverse(op: OpBuilder, x: ir.Value, rcond: float = 1e-15) -> ir.Value:
     """The pseudo-inverse with a tolerance relative to the largest singular value."""
     return pinv(op, x, rcond)
+
+
+@aten.lower(
+    "aten::linalg_ldl_factor_ex",
+    "aten::linalg_ldl_factor",
+    cases=[
+        case(torch.linalg.ldl_factor_ex, f32(3, 5, 5), dynamic=True),
+        case(torch.linalg.ldl_factor, f64(4, 4)),
+        case(lambda a: torch.linalg.ldl_factor_ex(a * torch.tensor([[1.0, 0, 0]])), f32(2, 3, 3)),
+    ],
+)
+@of_nothing()
+def ldl_factor(op: OpBuilder, x: ir.Value, *, hermitian: bool = False, check_errors: bool = False) -> Values:
+    """Bunch and Kaufman's pivots."""
+    triangle, exchanges, info = indefinite.factors(op, x)
+    found = op.cast_like(triangle, x), op.cast(exchanges, ir.DataType.INT32)
+    return found if len(op.results) == 2 else (*found, op.cast(info, ir.DataType.INT32))
+
+
+@aten.lower(
+    "aten::linalg_ldl_solve",
+    cases=[
+        case(lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b), f32(3, 5, 5), f32(3, 5, 2)),
+        case(lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b), f64(4, 4), f64(2, 4, 1)),
+    ],
+)
+def ldl_solve(op: OpBuilder, LD: ir.Value, pivots: ir.Value, B: ir.Value, *, hermitian: bool = False) -> ir.Value:
+    """The matrix put together again, and solved with."""
+    return op.cast_like(indefinite.solution(op, LD, pivots, B), B)
 
 
 @aten.lower(

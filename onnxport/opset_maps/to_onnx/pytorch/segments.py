@@ -14,6 +14,7 @@ from onnxport.opset_maps.lowerings.axes import size as axis_size
 from onnxport.opset_maps.lowerings.scatter import Reduction, require_reduction, scatter_elements
 from onnxport.opset_maps.lowerings.search import insertion
 from onnxport.opset_maps.maps import aten
+from onnxport.opset_maps.to_onnx.pytorch.distance import norm_of
 from onnxport.opset_maps.to_onnx.pytorch.indexing import END
 from onnxport.opset_maps.to_onnx.pytorch.linear import rank
 from onnxport.opset_maps.to_onnx.pytorch.scatter import scatter_reduce
@@ -77,6 +78,28 @@ def index_reduce(
     shape = [-1 if i == axis else 1 for i in range(rank(x))]
     places = op.Expand(op.Reshape(op.cast(index, _INT64), shape), op.shape(source))
     return scatter_reduce(op, x, dim, places, source, reduce, include_self=include_self)
+
+
+@aten.lower(
+    "aten::embedding_renorm",
+    cases=[
+        case(lambda i, w: F.embedding(i, w.clone(), max_norm=1.0), i64(5, low=0, high=7), f32(7, 4), dynamic=True),
+        case(
+            lambda i, w: (w := w.clone(), F.embedding(i, w, max_norm=0.5, norm_type=1.0)),
+            i64(2, low=0, high=7),
+            f32(7, 4),
+        ),
+    ],
+)
+def embedding_renorm(op: OpBuilder, x: ir.Value, indices: ir.Value, max_norm: float, norm_type: float) -> ir.Value:
+    """The rows that are looked up, cut to a greatest norm."""
+    length = norm_of(op, x, norm_type, 1)
+    flat = op.Reshape(op.cast(indices, _INT64), [-1])
+    rows = op.Expand(op.const(False), op.shape(length))
+    hit = op.ScatterElements(rows, flat, op.Expand(op.const(True), op.shape(flat)), axis=0)
+    factor = op.Div(op.const(max_norm, x.dtype), op.Add(length, 1e-7))
+    cut = op.And(hit, op.Greater(length, float(max_norm)))
+    return op.Mul(x, op.Unsqueeze(op.Where(cut, factor, op.const(1.0, x.dtype)), op.axes(1)))
 
 
 _BAG_REDUCTIONS: tuple[Reduction, ...] = ("add", "add", "max")
