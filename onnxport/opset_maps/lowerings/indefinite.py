@@ -1,7 +1,7 @@
 """Factors of symmetric matrices that need not be definite: Bunch and Kaufman's L D L', in double precision.
 
-LAPACK's conventions (sytf2, lower triangle; Golub and Van Loan, "Matrix Computations", 4th edition, section 4.4.4): D has blocks of one
-or two rows, the exchanges are counted from 1 and negative, twice, for a block of two.
+LAPACK's conventions (sytf2, lower triangle; Golub and Van Loan, "Matrix Computations", 4th edition, section 4.4.4): D has
+blocks of one or two rows, the exchanges are counted from 1 and negative, twice, for a block of two.
 """
 
 from __future__ import annotations
