@@ -183,9 +183,9 @@ def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[Expor
                 how = f"traced by torch.export with strict={strict}"
                 return program, (*notes, f"{how}; {note}" if note else how)
     if failed_in_transform(first):
-        found = _first_plain(attempts)
-        if found is not None:
-            return found
+        plain = _first_plain(attempts)
+        if plain is not None:
+            return plain
     raise TracingError(_reason(model, first)) from first
 
 

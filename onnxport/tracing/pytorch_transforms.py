@@ -111,8 +111,8 @@ def without_transforms(call: Call, mode: Literal["symbolic", "real"]) -> Call:
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         own = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         given = [item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)]
-        found = iter(graph([own[name] for name in state], given))
-        filled = [next(found) if isinstance(item, torch.Tensor) else item for item in leaves]
+        outputs = iter(graph([own[name] for name in state], given))
+        filled = [next(outputs) if isinstance(item, torch.Tensor) else item for item in leaves]
         return pytree.tree_unflatten(filled, result_spec)
 
     signature = inspect.signature(module.forward)

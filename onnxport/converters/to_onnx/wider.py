@@ -17,15 +17,15 @@ _SINGLE = ir.DataType.FLOAT
 
 def holds_halves(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an operand, also one in a list, is of a 16-bit floating-point type."""
-    found = False
+    seen = False
 
     def look(value: ir.Value) -> ir.Value:
-        nonlocal found
-        found = found or value.dtype in _HALVES
+        nonlocal seen
+        seen = seen or value.dtype in _HALVES
         return value
 
     _mapped((list(args), kwargs), look, lambda dtype: dtype)
-    return found
+    return seen
 
 
 def in_single(
@@ -43,10 +43,10 @@ def in_single(
     )
     wide = [item and replace(item, dtype=_SINGLE) if item and item.dtype in _HALVES else item for item in results]
     with op.at(None, wide):
-        found = function(op, *wide_args, **wide_kwargs)
-    if not isinstance(found, (list, tuple)):
-        return _narrowed(op, found, results[0] if results else None)
-    return tuple(_narrowed(op, item, expected) for item, expected in zip(found, results, strict=False))
+        seen = function(op, *wide_args, **wide_kwargs)
+    if not isinstance(seen, (list, tuple)):
+        return _narrowed(op, seen, results[0] if results else None)
+    return tuple(_narrowed(op, item, expected) for item, expected in zip(seen, results, strict=False))
 
 
 def _narrowed(op: OpBuilder, item: Any, expected: Expected | None) -> Any:

@@ -103,13 +103,13 @@ def factors(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         result = b.Where(beside, right, b.Where(here, left, result))
         number = b.Where(pair, b.Sub(b.Neg(p), 1), b.Add(p, 1))
         named = b.And(active, b.Or(b.Equal(rows, k), b.And(pair, b.Equal(rows, following))))
-        found = b.And(b.And(active, empty), b.Equal(info, 0))
+        first = b.And(b.And(active, empty), b.Equal(info, 0))
         return [
             b.Where(active, b.Where(pair, rest_of_pair, rest), matrix),
             result,
             b.Where(named, number, exchanges),
             b.cast(pair, ir.DataType.INT64),
-            b.Where(found, b.Add(k, 1), info),
+            b.Where(first, b.Add(k, 1), info),
         ]
 
     _, result, exchanges, _, info = loop(op, n, [whole, op.Mul(whole, 0.0), none, start, start], step)

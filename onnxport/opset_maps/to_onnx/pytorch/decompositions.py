@@ -263,8 +263,8 @@ def pinverse(op: OpBuilder, x: ir.Value, rcond: float = 1e-15) -> ir.Value:
 def ldl_factor(op: OpBuilder, x: ir.Value, *, hermitian: bool = False, check_errors: bool = False) -> Values:
     """Bunch and Kaufman's pivots."""
     triangle, exchanges, info = indefinite.factors(op, x)
-    found = op.cast_like(triangle, x), op.cast(exchanges, ir.DataType.INT32)
-    return found if len(op.results) == 2 else (*found, op.cast(info, ir.DataType.INT32))
+    values = op.cast_like(triangle, x), op.cast(exchanges, ir.DataType.INT32)
+    return values if len(op.results) == 2 else (*values, op.cast(info, ir.DataType.INT32))
 
 
 @aten.lower(
