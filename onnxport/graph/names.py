@@ -32,6 +32,22 @@ def numbered(base: str, taken: set[str | None], first: int = 1) -> str:
     return name
 
 
+def component_names(kind: str, count: int) -> list[str] | None:
+    """Names of the `count` tensors that a value of TensorFlow's type `kind` consists of, in its order; None for a plain tensor.
+
+    >>> component_names("RaggedTensor", 3), component_names("Tensor", 1)
+    (['flat_values', 'row_splits_0', 'row_splits_1'], None)
+    """
+    if kind == "RaggedTensor":
+        splits = ["row_splits"] if count == 2 else [f"row_splits_{k}" for k in range(count - 1)]
+        return ["flat_values", *splits]
+    names = {
+        "SparseTensor": ["indices", "values", "dense_shape"],
+        "IndexedSlices": ["values", "indices", "dense_shape"],
+    }
+    return names[kind][:count] if kind in names else None
+
+
 def positional(parameters: Sequence[str], count: int) -> list[str]:
     """Names of `count` positional arguments: the parameters', and numbers for those beyond them.
 

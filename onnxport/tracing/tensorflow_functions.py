@@ -10,7 +10,7 @@ import tensorflow as tf
 from onnxport.errors import InvalidInputError, TracingError
 from onnxport.graph.names import positional
 from onnxport.tracing.tensorflow_inputs import Dynamic, example_arguments, parameters_of
-from onnxport.tracing.tensorflow_names import output_name, paths, unique
+from onnxport.tracing.tensorflow_names import output_name, tensors_of, unique
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, dtype_of, named_ports
 
 
@@ -88,7 +88,7 @@ def _input_names(function: tf.types.experimental.ConcreteFunction, tensors: Sequ
     roots = list(zip(positional(parameters, len(args)), args, strict=True))
     order = {name: i for i, name in enumerate(parameters)}
     roots += sorted(kwargs.items(), key=lambda pair: order.get(pair[0], len(order)))
-    named = [pair for root, item in roots for pair in paths(item, (root,))]
+    named = [pair for root, item in roots for pair in tensors_of(item, (root,))]
     leaves = [(path, leaf) for path, leaf in named if isinstance(leaf, tf.TensorSpec)]
     pairs = [(leaf, tensor) for (_, leaf), tensor in zip(leaves, tensors)]
     same = all(leaf.dtype == tensor.dtype and leaf.shape.is_compatible_with(tensor.shape) for leaf, tensor in pairs)
@@ -109,7 +109,7 @@ def _outputs(function: tf.types.experimental.ConcreteFunction, names: Sequence[s
     tensors = list(function.outputs)
     structured = function.structured_outputs
     if names is None:
-        leaves = [(path, leaf) for path, leaf in paths(structured) if leaf is not None]
+        leaves = [(path, leaf) for path, leaf in tensors_of(structured) if leaf is not None]
         for path, leaf in leaves:
             if not isinstance(leaf, (tf.Tensor, tf.TensorSpec)):
                 kind = type(leaf).__name__.removesuffix("Spec")

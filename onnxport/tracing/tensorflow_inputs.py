@@ -74,10 +74,15 @@ class Dynamic:
         """The `tf.TensorSpec` of an example; Python booleans, strings and None stay constants of the trace."""
         if not is_input(leaf):
             return leaf
-        tensor = leaf if isinstance(leaf, tf.Tensor) else tf.convert_to_tensor(leaf)
+        tensor = _as_tensor(leaf)
         shape = tensor.shape.as_list()
         varying = {0: None} if self.default and shape else self.axes(path, shape)
-        return tf.TensorSpec([None if axis in varying else size for axis, size in enumerate(shape)], tensor.dtype)
+        sizes = [None if axis in varying else size for axis, size in enumerate(shape)]
+        if isinstance(tensor, tf.SparseTensor):
+            return tf.SparseTensorSpec(sizes, tensor.dtype)
+        if isinstance(tensor, tf.RaggedTensor):
+            return tf.RaggedTensorSpec(sizes, tensor.dtype, tensor.ragged_rank, tensor.row_splits.dtype)
+        return tf.TensorSpec(sizes, tensor.dtype)
 
     def specs(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], parameters: Sequence[str]
@@ -92,12 +97,17 @@ class Dynamic:
         located = [list(paths(item, (root,))) for root, item in zip(roots, given, strict=True)]
         leaves = [(".".join(path), leaf) for item in located for path, leaf in item if is_input(leaf)]
         self.check([path for path, _ in leaves])
-        sized = [(path, tf.convert_to_tensor(leaf).shape.as_list()) for path, leaf in leaves if path in self._given]
+        sized = [(path, _as_tensor(leaf).shape.as_list()) for path, leaf in leaves if path in self._given]
         axes = ((path, sizes, axis, name) for path, sizes in sized for axis, name in self.axes(path, sizes).items())
         dimensions.check_names((path, axis, name, sizes[axis]) for path, sizes, axis, name in axes if name is not None)
         specs = [[self.spec(leaf, ".".join(path)) for path, leaf in places] for places in located]
         values = [tf.nest.pack_sequence_as(item, flat) for item, flat in zip(given, specs, strict=True)]
         return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
+
+
+def _as_tensor(leaf: Any) -> Any:
+    """A dense, ragged or sparse tensor."""
+    return leaf if isinstance(leaf, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor)) else tf.convert_to_tensor(leaf)
 
 
 def is_input(leaf: object) -> bool:

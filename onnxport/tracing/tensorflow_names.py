@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from onnxport.graph.names import NameAuthority
+import tensorflow as tf
+
+from onnxport.graph.names import NameAuthority, component_names
 
 
 def output_name(path: tuple[str, ...]) -> str:
@@ -37,6 +39,17 @@ def paths(structure: object, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tup
             yield from paths(item, (*prefix, str(index)))
     else:
         yield prefix, structure
+
+
+def tensors_of(structure: object, prefix: tuple[str, ...] = ()) -> Iterable[tuple[tuple[str, ...], Any]]:
+    """The leaves of a nested structure, ragged and sparse tensors (or their specs) as the tensors that they consist of."""
+    for path, leaf in paths(structure, prefix):
+        kind = type(leaf).__name__.removesuffix("Spec")
+        parts = tf.nest.flatten(leaf, expand_composites=True)
+        names = component_names(kind, len(parts))
+        yield from (
+            [(path, leaf)] if names is None else [((*path, n), part) for n, part in zip(names, parts, strict=True)]
+        )
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -303,7 +303,6 @@ def test_files_that_are_no_model(tmp_path, name, content, words):
         (Affine(), {"signature": "nope"}, InvalidInputError, "no such signature"),
         (lambda x: 1 / 0, {"inputs": (X,)}, TracingError, "ZeroDivisionError"),
         (lambda x: None, {"inputs": (X,)}, TracingError, "returns no tensor"),
-        (lambda x: tf.RaggedTensor.from_row_lengths(x, [1, 3]), {"inputs": (X,)}, TracingError, "RaggedTensor"),
         (lambda x: x, {"inputs": (X,), "dynamic_shapes": {"x": {5: "n"}}}, InvalidInputError, "no dimension 5"),
     ],
 )

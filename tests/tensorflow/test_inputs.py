@@ -100,3 +100,30 @@ OPTIONS = [
 def test_options_that_do_not_fit_are_refused(model, inputs, options, message):
     with pytest.raises(InvalidInputError, match=message):
         onnxport.convert(model, inputs=inputs, validate=False, **options)
+
+
+RAGGED = tf.ragged.constant([[1.0, 2.0], [], [3.0]])
+SPARSE = tf.sparse.from_dense([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+COMPOSITE = [
+    (lambda r: tf.reduce_sum(r, 1), (RAGGED,), ["r.flat_values", "r.row_splits"], ["output"]),
+    (
+        lambda s, w: {"scores": tf.sparse.sparse_dense_matmul(s, w), "doubled": s * 2.0},
+        (SPARSE, np.ones((3, 2), np.float32)),
+        ["s.indices", "s.values", "s.dense_shape", "w"],
+        ["doubled.indices", "doubled.values", "doubled.dense_shape", "scores"],
+    ),
+    (
+        lambda x: (tf.RaggedTensor.from_nested_row_splits(x, [[0, 1, 3], [0, 2, 2, 4]]), x),
+        (X[:, 0],),
+        ["x"],
+        ["output_0.flat_values", "output_0.row_splits_0", "output_0.row_splits_1", "output_1"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "inputs", "names", "outputs"), COMPOSITE, ids=range(len(COMPOSITE)))
+def test_ragged_and_sparse_tensors_are_their_components(model, inputs, names, outputs):
+    dynamic = ({},) if len(outputs) == 4 and names == ["x"] else None
+    made = onnxport.convert(model, inputs=inputs, dynamic_shapes=dynamic)
+    assert (made.input_names, made.output_names) == (names, outputs)
+    assert made.report.verdict == "passed"

@@ -146,6 +146,13 @@ def words(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return op.StringSplit(replaced(op, x, [others]), outputs=2)
 
 
+def parts(op: OpBuilder, x: ir.Value, separator: str) -> tuple[ir.Value, ir.Value]:
+    """Strings [N] cut at a separator: the pieces [N, W], and how many there are; of the empty string one, which is empty."""
+    empty = op.Equal(x, cutting.blank(op))
+    pieces, counts = op.StringSplit(op.Where(empty, op.const(np.array(separator, object)), x), delimiter=separator)
+    return pieces, op.Where(empty, op.const(1), counts)
+
+
 def all_joined(op: OpBuilder, x: ir.Value, axis: int, separator: str, *, keepdims: bool) -> ir.Value:
     """Strings along an axis as one, with a separator between them."""
     first = op.Gather(x, np.int64(0), axis=axis)

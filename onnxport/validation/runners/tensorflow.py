@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from onnxport.errors import InvalidInputError, InvalidModelError, first_line
-from onnxport.graph.names import positional
+from onnxport.graph.names import component_names, positional
 from onnxport.validation.runners import base
 from onnxport.validation.runners.base import Binding, Example, Outputs, Runner
 from onnxport.validation.runners.tensorflow_time import cancelled_in_time
@@ -95,8 +95,9 @@ class Arguments:
         """The arguments with other tensors in place of those of the example."""
         rest = iter(tensors)
         replaced = lambda leaf: next(rest) if _varies(leaf) else leaf  # noqa: E731
-        args = tuple(tf.nest.map_structure(replaced, item) for item in self._args)
-        return args, {key: tf.nest.map_structure(replaced, item) for key, item in self._kwargs.items()}
+        args = tuple(tf.nest.map_structure(replaced, item, expand_composites=True) for item in self._args)
+        named = self._kwargs.items()
+        return args, {key: tf.nest.map_structure(replaced, item, expand_composites=True) for key, item in named}
 
 
 def bind(model: object, binding: Binding) -> Runner:
@@ -185,6 +186,12 @@ def paths(structure: object, prefix: Path = ()) -> list[tuple[Path, Any]]:
 
 
 def _children(structure: object) -> list[tuple[str, Any]] | None:
+    if isinstance(
+        structure, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)
+    ):  # as the tensors that they consist of
+        parts = tf.nest.flatten(structure, expand_composites=True)
+        names = component_names(type(structure).__name__, len(parts)) or []
+        return list(zip(names, parts, strict=True))
     if isinstance(structure, Mapping):
         return [(str(key), structure[key]) for key in sorted(structure)]
     if isinstance(structure, tuple) and hasattr(structure, "_fields"):

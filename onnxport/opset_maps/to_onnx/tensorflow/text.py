@@ -16,7 +16,7 @@ from onnxport.opset_maps.lowerings import strings
 from onnxport.opset_maps.lowerings.axes import positions
 from onnxport.opset_maps.lowerings.scatter import scatter_elements
 from onnxport.opset_maps.maps import tensorflow
-from onnxport.opset_maps.to_onnx.tensorflow.operands import elements, int64, rank
+from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank
 from onnxport.opset_maps.to_onnx.tensorflow.program import decoded
 from onnxport.opset_maps.to_onnx.tensorflow.values import ResourceHandle
 
@@ -269,58 +269,3 @@ def as_string(
 def string_to_number(op: OpBuilder, string_tensor: ir.Value, *, out_type: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
     """ONNX Cast."""
     return op.Cast(string_tensor, to=out_type)
-
-
-def _padded(words: bool) -> Any:
-    def run(x: Any) -> Any:
-        ragged = tf.RaggedTensor.from_row_splits(x, tf.constant([0, 2, 2, 5], tf.int64))
-        return ragged.to_tensor("" if words else -1.0, shape=[None, 2] if words else None)
-
-    return run
-
-
-@tensorflow.lower(
-    "RaggedTensorToTensor",
-    cases=[
-        case(_padded(False), f32(5)),
-        case(_padded(True), np.array(["a", "b", "c", "d", "e"], object)),
-    ],
-)
-def ragged_to_tensor(
-    op: OpBuilder,
-    shape: ir.Value,
-    values: ir.Value,
-    default_value: ir.Value,
-    row_partition_tensors: list[ir.Value],
-    *,
-    row_partition_types: Sequence[str],
-) -> ir.Value:
-    """Rows of different lengths, cut or filled up: values scattered into the default."""
-    wanted = [-1, -1] if rank(shape) == 0 else elements(op, shape)  # a scalar -1 asks for what the values need
-    if wanted is None or len(wanted) != 2 or rank(values) != 1:
-        raise UnsupportedOperator("RaggedTensorToTensor: only one ragged axis over scalars has an entry")
-    places = positions(op, values, 0)
-    kinds = list(row_partition_types)
-    if kinds == ["ROW_SPLITS"]:
-        splits = int64(op, row_partition_tensors[0])
-        starts, ends = op.Slice(splits, [0], [-1], [0]), op.Slice(splits, [1], [np.iinfo(np.int64).max], [0])
-        passed = op.LessOrEqual(op.Unsqueeze(ends, [0]), op.Unsqueeze(places, [1]))
-        rows = op.reduce("ReduceSum", op.cast(passed, ir.DataType.INT64), [1], keepdims=False)
-        counts = op.Sub(ends, starts)
-    elif kinds == ["FIRST_DIM_SIZE", "VALUE_ROWIDS"]:
-        total, rows = op.Reshape(int64(op, row_partition_tensors[0]), [1]), int64(op, row_partition_tensors[1])
-        ones = op.Expand(op.const(1), op.shape(rows))
-        counts = scatter_elements(op, op.Expand(op.const(0), total), rows, ones, 0, "add")
-        starts = op.CumSum(counts, 0, exclusive=1)
-    else:
-        raise UnsupportedOperator(f"RaggedTensorToTensor: partitions {kinds} have no entry")
-    columns = op.Sub(places, op.Gather(starts, rows, axis=0))
-    longest = op.reduce("ReduceMax", op.Concat(counts, [0], axis=0), [0], keepdims=True)
-    height = op.dim(counts, 0) if wanted[0] is None or wanted[0] == -1 else op.const([wanted[0]])
-    if wanted[1] is None:
-        raise UnsupportedOperator("RaggedTensorToTensor: a width that is computed when the model runs has no entry")
-    width = longest if wanted[1] == -1 else op.const([wanted[1]])
-    kept = op.And(op.Less(rows, height), op.Less(columns, width))
-    indices = op.Compress(op.Concat(op.Unsqueeze(rows, [1]), op.Unsqueeze(columns, [1]), axis=1), kept, axis=0)
-    blank = op.Expand(default_value, op.Concat(height, width, axis=0))
-    return op.ScatterND(blank, indices, op.Compress(values, kept, axis=0))
