@@ -147,7 +147,9 @@ def ragged_to_tensor(
     if wanted is None or len(wanted) < count or None in wanted[:count]:
         raise UnsupportedOperator("RaggedTensorToTensor: sizes that are computed when the model runs have no entry")
     needed = [height, *(groups.greatest(op, item) for item in lengths)]
-    sizes = [need if want == -1 else op.const([want]) for want, need in zip(wanted, needed, strict=False)]
+    sizes = [
+        need if want is None or want == -1 else op.const([want]) for want, need in zip(wanted, needed, strict=False)
+    ]
     where = _coordinates(op, levels)
     kept = op.Less(where[0], sizes[0])
     for place, size in zip(where[1:], sizes[1:], strict=True):
