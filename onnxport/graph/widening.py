@@ -14,8 +14,8 @@ NARROW, WIDE = ir.DataType.BFLOAT16, ir.DataType.FLOAT
 
 def lacking(schema: onnx.defs.OpSchema, operands: Sequence[ir.Value | None]) -> frozenset[int]:
     """The operands of BFLOAT16 whose places take FLOAT but no BFLOAT16."""
-    found = [index for index, item in enumerate(operands) if item is not None and item.dtype == NARROW]
-    places = {index: schemas.parameter(schema, index).dtypes for index in found}
+    narrow = [index for index, item in enumerate(operands) if item is not None and item.dtype == NARROW]
+    places = {index: schemas.parameter(schema, index).dtypes for index in narrow}
     return frozenset(i for i, dtypes in places.items() if NARROW not in dtypes and WIDE in dtypes)
 
 

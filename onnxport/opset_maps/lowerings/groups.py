@@ -122,10 +122,10 @@ def ranked(op: OpBuilder, values: Sequence[ir.Value]) -> tuple[ir.Value, list[ir
     """The distinct elements of several vectors in order, and for each vector the places of its elements among them."""
     together = op.Concat(*values, axis=0)
     if together.dtype == ir.DataType.STRING:
-        found, _, inverse, _ = op.Unique(together, sorted=1, outputs=4)
+        distinct_keys, _, inverse, _ = op.Unique(together, sorted=1, outputs=4)
     else:
-        found, inverse, _ = distinct(op, together)
+        distinct_keys, inverse, _ = distinct(op, together)
     if len(values) == 1:
-        return found, [inverse]
+        return distinct_keys, [inverse]
     first = op.shape(values[0])
-    return found, [op.Slice(inverse, [0], first, [0]), op.Slice(inverse, first, [_END], [0])]
+    return distinct_keys, [op.Slice(inverse, [0], first, [0]), op.Slice(inverse, first, [_END], [0])]

@@ -50,8 +50,8 @@ def _result(
     values, inverse = groups.ranked(op, (first[1], second[1]))
     size = op.Max(op.shape(values), op.const([1]))
     keys = [op.Add(op.Mul(rows, size), place) for (rows, _), place in zip((first, second), inverse, strict=True)]
-    found, members = groups.ranked(op, keys)
-    number = op.shape(found)
+    distinct_keys, members = groups.ranked(op, keys)
+    number = op.shape(distinct_keys)
     none = op.Expand(op.const(0), number)
     here = [
         op.cast(op.ScatterElements(none, item, op.Expand(op.const(1), op.shape(item)), axis=0), ir.DataType.BOOL)
@@ -64,7 +64,7 @@ def _result(
     else:
         one, other = here if operation == "a-b" else here[::-1]
         kept = op.And(one, op.Not(other))
-    key = op.Compress(found, kept, axis=0)
+    key = op.Compress(distinct_keys, kept, axis=0)
     rows = op.Div(key, size)
     column = groups.ranks_within(op, rows)
     places = op.Concat(groups.places(op, rows, shape, count), op.Unsqueeze(column, op.axes(1)), axis=1)
@@ -145,8 +145,8 @@ def sparse_to_sparse(
 def set_size(op: OpBuilder, set_indices: ir.Value, set_values: ir.Value, set_shape: ir.Value) -> ir.Value:
     """How many distinct elements each set has."""
     (rows, values), shape = _of_sparse(op, set_indices, set_values, set_shape)
-    found, (place,) = groups.ranked(op, (values,))
-    size = op.Max(op.shape(found), op.const([1]))
+    distinct_keys, (place,) = groups.ranked(op, (values,))
+    size = op.Max(op.shape(distinct_keys), op.const([1]))
     keys, _, _ = distinct(op, op.Add(op.Mul(rows, size), place))
     total = op.ReduceProd(shape, keepdims=1)
     ones = op.Expand(op.const(1, ir.DataType.INT32), op.shape(keys))

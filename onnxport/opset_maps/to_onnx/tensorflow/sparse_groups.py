@@ -43,8 +43,8 @@ def _united(
     """The places that two sparse tensors have together, where each element goes among them, and how many they are."""
     rank = _rank(indices[0])
     numbered = [groups.numbers(op, op.cast(item, ir.DataType.INT64), shape, rank) for item in indices]
-    found, inverse = groups.ranked(op, numbered)
-    return groups.places(op, found, shape, rank), found, inverse, op.shape(found)
+    distinct_keys, inverse = groups.ranked(op, numbered)
+    return groups.places(op, distinct_keys, shape, rank), distinct_keys, inverse, op.shape(distinct_keys)
 
 
 @tensorflow.lower(
@@ -235,10 +235,14 @@ def by_groups(
     left = [axis for axis in range(rank) if axis not in axes]
     sizes = op.Gather(shape, op.const(np.array(left, np.int64)), axis=0)
     rest = op.Gather(op.cast(indices, ir.DataType.INT64), op.const(np.array(left, np.int64)), axis=1)
-    found, inverse, _ = distinct(op, groups.numbers(op, rest, sizes, len(left)))
+    distinct_keys, inverse, _ = distinct(op, groups.numbers(op, rest, sizes, len(left)))
     dtype = values.dtype or ir.DataType.FLOAT
     start = (float if dtype.is_floating_point() else int)(dtype.min) if largest else 0
-    return found, groups.combined(op, values, inverse, op.shape(found), "max" if largest else "add", start), sizes
+    return (
+        distinct_keys,
+        groups.combined(op, values, inverse, op.shape(distinct_keys), "max" if largest else "add", start),
+        sizes,
+    )
 
 
 @tensorflow.lower(
@@ -264,10 +268,10 @@ def sparse_reduce_sparse(
     axes = [axis % rank for axis in static_ints(op, reduction_axes, "axes")] or list(range(rank))
     if len(axes) == rank:
         raise UnsupportedOperator(f"{op.name} over all axes")
-    found, result, sizes = by_groups(
+    distinct_keys, result, sizes = by_groups(
         op, input_indices, input_values, shape, axes, largest=op.name == "SparseReduceMaxSparse"
     )
-    places = groups.places(op, found, sizes, rank - len(axes))
+    places = groups.places(op, distinct_keys, sizes, rank - len(axes))
     if not keep_dims:
         return places, result, sizes
     left = [axis for axis in range(rank) if axis not in axes]
@@ -293,15 +297,15 @@ def _counted(
     width = op.const([most]) if most > 0 else op.Max(op.Add(groups.greatest(op, number), 1), op.const([least]))
     inside = op.Less(number, width)
     key = number if rows is None else op.Add(op.Mul(rows, width), number)
-    found, inverse, counts = distinct(op, op.Compress(key, inside, axis=0))
+    distinct_keys, inverse, counts = distinct(op, op.Compress(key, inside, axis=0))
     result = op.cast(counts, op.results[1].dtype if op.results[1] is not None else ir.DataType.FLOAT)
     if binary:
-        result = op.Expand(op.const(1, result.dtype), op.shape(found))
+        result = op.Expand(op.const(1, result.dtype), op.shape(distinct_keys))
     elif weights.shape is None or weights.shape.rank() == 0 or weights.shape[0] != 0:
         kept = op.Compress(op.Reshape(weights, [-1]), inside, axis=0)
-        result = groups.combined(op, kept, inverse, op.shape(found), "add", 0)
+        result = groups.combined(op, kept, inverse, op.shape(distinct_keys), "add", 0)
     shape = width if height is None else op.Concat(height, width, axis=0)
-    return groups.places(op, found, shape, 1 if height is None else 2), result, shape
+    return groups.places(op, distinct_keys, shape, 1 if height is None else 2), result, shape
 
 
 @tensorflow.lower(
