@@ -10,19 +10,16 @@ and a new one goes on behind it. A second run goes on where the first stopped.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import json
 import os
-import select
-import subprocess
-import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from scripts.conformance import workers
+from scripts.conformance.workers import first_line
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -59,22 +56,22 @@ def check(function: Any, inputs: Sequence[Any], *, random: bool, opset: int = 21
     try:
         want = [np.asarray(item) for item in tf.nest.flatten(function(*map(tf.constant, inputs)))]
     except Exception as error:
-        return "untraceable", f"TensorFlow: {_line(error)}"
+        return "untraceable", f"TensorFlow: {first_line(error)}"
     try:
         model = export(
             function, Request(inputs=tuple(inputs), target_opset=opset, dynamic_shapes=tuple({} for _ in inputs))
         )
     except TracingError as error:
-        return "untraceable", _line(error)
+        return "untraceable", first_line(error)
     except UnsupportedOperator as error:
         reasons = [f"{item.op}: {item.reason}" if item.reason else item.op for item in error.operators]
-        return "refused", "; ".join(reasons) or _line(error)
+        return "refused", "; ".join(reasons) or first_line(error)
     except Exception as error:
-        return "defect", f"{type(error).__name__}: {_line(error)}"
+        return "defect", f"{type(error).__name__}: {first_line(error)}"
     try:
         got = model(*inputs)
     except (OnnxportError, ValueError, RuntimeError, TypeError, IndexError) as error:
-        return "defect", _line(error)
+        return "defect", first_line(error)
     results = list(got) if isinstance(got, tuple) else [got]
     if len(results) != len(want):
         return "wrong", f"{len(results)} outputs instead of {len(want)}"
@@ -141,11 +138,6 @@ def _nudged(item: Any, rng: Any) -> Any:
     return tolerance.nudge(item.copy(), 1, rng) if item.dtype.kind == "f" and item.dtype.itemsize > 2 else item
 
 
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]
-
-
 def findings(name: str) -> Iterator[Finding]:
     """The drawn calls of an operator, then the cases of its entry."""
     from onnxport.opset_maps.maps import tensorflow as table
@@ -167,58 +159,7 @@ def work(todo: Sequence[str]) -> None:
     warnings.simplefilter("ignore")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    for name in todo:
-        print(json.dumps([name, None]), flush=True)
-        try:
-            found = list(findings(name))
-        except Exception as error:
-            found = [("", "defect", f"{type(error).__name__}: {_line(error)}")]
-        print(json.dumps([name, found]), flush=True)
-
-
-def supervise(todo: list[str], results: Path) -> None:
-    """Runs workers until every operator has its line."""
-    while todo:
-        command = [
-            sys.executable,
-            "-m",
-            "scripts.conformance.tensorflow_ops",
-            "--results",
-            str(results),
-            "--work",
-            *todo,
-        ]
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert worker.stdout is not None
-        current, ended, late = todo[0], False, False
-        buffer, deadline = b"", time.monotonic() + SECONDS
-        while not ended:
-            ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
-            late = not ready
-            ended = not chunk
-            buffer += chunk
-            *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                name, found = json.loads(line)
-                current, deadline = name, time.monotonic() + SECONDS
-                if found is not None:
-                    todo.remove(name)
-                    _note(results, name, found)
-        worker.kill()
-        worker.wait()
-        if todo and current in todo:
-            reason = f"more than {SECONDS} s" if late else "the process died"
-            _note(results, current, [("", "timeout" if late else "defect", reason)])
-            todo.remove(current)
-
-
-def _note(results: Path, name: str, found: Sequence[Any]) -> None:
-    with results.open("a") as stream:
-        print(json.dumps([name, found]), file=stream)
-    bad = [item for item in found if item[1] in ("wrong", "defect", "timeout")]
-    if bad:
-        print(name, bad[0], flush=True)
+    workers.work(todo, findings)
 
 
 def verdict_of(found: Sequence[Sequence[str]]) -> str:
@@ -273,27 +214,14 @@ def report(results: dict[str, list[Any]], path: Path) -> None:
 
 def main() -> None:
     """Runs a shard, or writes the report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("build/tensorflow.jsonl"))
-    parser.add_argument("--shard", default="0/1")
-    parser.add_argument("--match", default="", help="only these operators, comma-separated; run again if done")
-    parser.add_argument("--report", type=Path)
-    parser.add_argument("--work", nargs="*", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = workers.parser(__doc__, "build/tensorflow.jsonl").parse_args()
     if options.work is not None:
         work(options.work)
-        return
-    results: dict[str, list[Any]] = {}
-    if options.results.exists():
-        results = dict(json.loads(line) for line in options.results.read_text().splitlines())
-    if options.report:
-        report(results, options.report)
-        return
-    index, total = (int(part) for part in options.shard.split("/"))
-    wanted = set(filter(None, options.match.split(",")))
-    todo = [name for name in names() if name in wanted] if wanted else names()[index::total]
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    supervise([name for name in todo if wanted or name not in results], options.results)
+    elif options.report:
+        report(workers.known(options.results), options.report)
+    else:
+        todo = workers.remaining(options, names())
+        workers.supervise("scripts.conformance.tensorflow_ops", todo, options.results, SECONDS)
 
 
 if __name__ == "__main__":

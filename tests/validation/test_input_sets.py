@@ -108,6 +108,16 @@ def test_a_decoder_that_needs_past_and_new_to_add_up_is_not_refused():
     assert any(item.inputs[2][2] == (11, 3) for item in report.sets), report
 
 
+def test_a_decoder_of_one_token_at_a_time_is_not_refused():
+    """Its source leaves a mask of ones out, as transformers' models do, and so runs on a mask of any length."""
+    write = lambda op, past, ids, mask: op.Mul(op.Concat(past, op.Cast(ids, to=FLOAT), axis=1), mask)  # noqa: E731
+    signature = (("past", FLOAT, ["N", "P"]), ("ids", ir.DataType.INT64, ["N", 1]), ("mask", FLOAT, ["N", "total"]))
+    without = graph(lambda op, past, ids, mask: op.Concat(past, op.Cast(ids, to=FLOAT), axis=1), *signature)
+    given = (np.full((2, 4), 2, np.float32), np.ones((2, 1), np.int64), np.ones((2, 5), np.float32))
+    report = onnxport.validate(without, graph(write, *signature), given)
+    assert {item.inputs[2][2][1] - item.inputs[0][2][1] for item in report.sets} == {1}, report
+
+
 def test_offsets_stay_in_order_and_masks_keep_their_meaning():
     offsets = np.asarray([0, 2, 5, 9])
     assert list(in_order_of(offsets, np.asarray([3, 1, 2, 0]))) == [0, 1, 2, 3]

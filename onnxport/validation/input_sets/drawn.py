@@ -270,6 +270,7 @@ class DrawnInputs:
         self.sizes = self.signature.sizes(spread=True)
         self.batch = {dim for spec in self.signature.specs for dim in named_dims(spec)[:1] if isinstance(dim, str)}
         self.batch &= set(self.sizes)
+        self.steps: tuple[int, ...] = ()
 
     def first(self) -> Iterator[InputSet]:
         """Candidates for the first set."""

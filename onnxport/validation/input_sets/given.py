@@ -37,6 +37,9 @@ class GivenInputs:
         self.sizes = sizes_of(leaves, self._specs) if self._specs is not None else {}
         dims = [spec.dims[0] for spec in self._specs or () if spec.dims]
         self.batch = {dim for dim in dims if isinstance(dim, str)} & set(self.sizes)
+        # How many ids a decoder takes at a time, where that is fixed: its mask is as much longer than its cache.
+        ids = [spec for spec in self._specs or () if spec.dims and len(spec.dims) == 2 and _is_ids(spec)]
+        self.steps = tuple(spec.dims[1] for spec in ids if spec.dims and isinstance(spec.dims[1], int))
 
     def first(self) -> Iterator[InputSet]:
         """What the user gave."""
@@ -112,6 +115,10 @@ class GivenInputs:
             bound = edges.COMPUTED if meaning.floats else edges.WIDE
             low, high = -bound, bound
         return in_order_of(leaf, edges.whole_numbers(leaf.shape, leaf.dtype, rng, low, high)) if low <= high else leaf
+
+
+def _is_ids(spec: InputSpec) -> bool:
+    return spec.dtype is not None and spec.dtype.kind == "i"
 
 
 def _ordered(leaf: object, other: object) -> Any:

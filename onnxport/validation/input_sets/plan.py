@@ -110,7 +110,7 @@ def _further(parties: Comparison, inputs: _Inputs, first: InputSet, seed: int) -
         return
     certain = _at_plan(inputs, "nothing left to chance", (inputs.sizes,), "ordinary", seed)
     yield certain_sets(parties.chances, certain, seed)
-    others = list(plans(inputs.sizes, inputs.batch))
+    others = list(plans(inputs.sizes, inputs.batch, inputs.steps))
     if not others:
         yield inputs.at("other values", inputs.sizes, "ordinary", seed + 1)
     yield _at_thresholds(parties, inputs, seed)
@@ -153,7 +153,7 @@ def _at_tables(parties: Comparison, inputs: _Inputs, seed: int) -> Iterator[Inpu
     if not looked_up:
         return
     rows = {name: 1 if name in inputs.batch else size for name, size in inputs.sizes.items()}
-    short = rows | alone(rows, [name for name in rows if name not in inputs.batch])
+    short = rows | alone(rows, [name for name in rows if name not in inputs.batch], inputs.steps)
     for one in (short, rows) if short != rows else (rows,):
         like = next(inputs.at("", one, "ordinary", seed)).leaves
         sizes = lookups.rows_for(looked_up, like, one, inputs.batch)

@@ -104,19 +104,22 @@ class Plan:
         return any(0 in sizes.values() for sizes in self.candidates)
 
 
-def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
+def plans(sizes: Mapping[str, int], batch: Collection[str], steps: Collection[int] = ()) -> Iterator[Plan]:
     """Sizes beside those of a first set: many rows and shorter, one row and longer, two rows of length 1, no rows.
 
     What is tied stays tied: a dimension that is the sum of two others follows them (the positions of a decoder: those in the
-    cache and the new ones). Dimensions of equal size, which may be tied or not, differ in the first candidate and are equal
-    in the next.
+    cache and the new ones), or of another and one of the fixed `steps` (a decoder that takes one token at a time). Dimensions
+    of equal size, which may be tied or not, differ in the first candidate and are equal in the next.
     """
     lengths = [name for name in sizes if name not in batch]
     rows = next((sizes[name] for name in sizes if name in batch), None)
     many = MANY_ROWS if rows != MANY_ROWS else MANY_ROWS - 1
-    shorter = [_scaled(sizes, lengths, _shorter, parted) for parted in (True, False)]
-    longer = [_scaled(sizes, lengths, _times(factor), parted) for factor, parted in ((3, True), (3, False), (2, False))]
-    unit = [alone(sizes, lengths)]
+    steps = sorted(set(steps))
+    shorter = [_scaled(sizes, lengths, _shorter, parted, steps) for parted in (True, False)]
+    longer = [
+        _scaled(sizes, lengths, _times(factor), parted, steps) for factor, parted in ((3, True), (3, False), (2, False))
+    ]
+    unit = [alone(sizes, lengths, steps)]
     given = [{name: sizes[name] for name in lengths}]
     for words, count, choices in (
         ("many rows, shorter", many, [*shorter, *given]),
@@ -133,13 +136,15 @@ def plans(sizes: Mapping[str, int], batch: Collection[str]) -> Iterator[Plan]:
             yield Plan(words, tuple(distinct))
 
 
-def alone(sizes: Mapping[str, int], lengths: Sequence[str]) -> dict[str, int]:
-    """The lengths at 1, but for one that is the sum of two others.
+def alone(sizes: Mapping[str, int], lengths: Sequence[str], steps: Sequence[int] = ()) -> dict[str, int]:
+    """The lengths at 1, but for one that is the sum of two others, or of another and a step.
 
     >>> alone({"new": 3, "past": 5, "total": 8}, ["new", "past", "total"])
     {'new': 1, 'past': 1, 'total': 2}
+    >>> alone({"past": 5, "total": 6}, ["past", "total"], [1])
+    {'past': 1, 'total': 2}
     """
-    return _scaled(sizes, lengths, lambda size, place: 1, parted=False)
+    return _scaled(sizes, lengths, lambda size, place: 1, parted=False, steps=steps)
 
 
 def _shorter(size: int, place: int) -> int:
@@ -151,27 +156,32 @@ def _times(factor: int) -> Callable[[int, int], int]:
 
 
 def _scaled(
-    sizes: Mapping[str, int], lengths: Sequence[str], change: Callable[[int, int], int], parted: bool
+    sizes: Mapping[str, int],
+    lengths: Sequence[str],
+    change: Callable[[int, int], int],
+    parted: bool,
+    steps: Sequence[int],
 ) -> dict[str, int]:
     """The lengths changed by ``change(size, place)``; where `parted`, of equal ones each has a place of its own."""
     changed: dict[str, int] = {}
+    sums = {name: _sum_of(name, sizes, lengths, steps) for name in lengths}
     for name in lengths:
-        sum_of = _sum_of(name, sizes, lengths)
-        if sum_of is None:
+        if sums[name] is None:
             equal = [other for other in changed if sizes[other] == sizes[name]]
             changed[name] = change(sizes[name], len(equal) if parted else 0)
-    for name in lengths:
-        sum_of = _sum_of(name, sizes, lengths)
-        if sum_of is not None:
-            changed[name] = changed[sum_of[0]] + changed[sum_of[1]]
+    for name, parts in sums.items():
+        if parts is not None:
+            changed[name] = sum(changed[part] if isinstance(part, str) else part for part in parts)
     return {name: changed[name] for name in lengths}
 
 
-def _sum_of(name: str, sizes: Mapping[str, int], lengths: Sequence[str]) -> tuple[str, str] | None:
-    """Two other lengths, themselves no sums, that add up to one."""
+def _sum_of(
+    name: str, sizes: Mapping[str, int], lengths: Sequence[str], steps: Sequence[int]
+) -> tuple[str | int, ...] | None:
+    """Two other lengths, or one and a step, that add up to a length and are no sums themselves."""
     smaller = [other for other in lengths if 0 < sizes[other] < sizes[name]]
-    for first, second in combinations(smaller, 2):
-        fits = sizes[first] + sizes[second] == sizes[name]
-        if fits and all(_sum_of(other, sizes, smaller) is None for other in (first, second)):
+    whole = [other for other in smaller if _sum_of(other, sizes, smaller, steps) is None]
+    for first, second in combinations(whole, 2):
+        if sizes[first] + sizes[second] == sizes[name]:
             return first, second
-    return None
+    return next(((other, step) for other in whole for step in steps if sizes[other] + step == sizes[name]), None)

@@ -1,0 +1,111 @@
+"""Long lists of checks in worker processes: one item after the other, and a new worker behind one that dies or hangs.
+
+A worker prints a JSON line ``[item, null]`` where it begins with an item and ``[item, findings]`` where it is done; findings are
+lists that hold a label, a verdict and a reason. They are appended to a file of results, from which a later run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+BAD = ("wrong", "defect", "timeout")
+
+
+def first_line(error: BaseException, length: int = 300) -> str:
+    """The first line of an error's message that is not empty; its class where it has none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:length]
+
+
+def work(todo: Iterable[str], findings: Callable[[str], Iterable[Sequence[Any]]]) -> None:
+    """Checks items and prints a line for each."""
+    for name in todo:
+        print(json.dumps([name, None]), flush=True)
+        try:
+            found = list(findings(name))
+        except Exception as error:
+            found = [("", "defect", f"{type(error).__name__}: {first_line(error)}")]
+        print(json.dumps([name, found]), flush=True)
+
+
+def supervise(module: str, todo: list[str], results: Path, seconds: float, *more: str) -> None:
+    """Runs workers ``python -m module --results ... --work ...`` until every item has its line; `seconds` are for one item."""
+    while todo:
+        command = [sys.executable, "-m", module, "--results", str(results), *more, "--work", *todo]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert worker.stdout is not None
+        current, ended, late = todo[0], False, False
+        buffer, deadline = b"", time.monotonic() + seconds
+        while not ended:
+            ready, _, _ = select.select([worker.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(worker.stdout.fileno(), 1 << 16) if ready else b""
+            late = not ready
+            ended = not chunk
+            buffer += chunk
+            *lines, buffer = buffer.split(b"\n")
+            for name, found in filter(None, map(_parsed, lines)):
+                current, deadline = name, time.monotonic() + seconds
+                if found is not None:
+                    todo.remove(name)
+                    note(results, name, found)
+        worker.kill()
+        worker.wait()
+        if todo and current in todo:
+            reason = f"more than {seconds:.0f} s" if late else "the process died"
+            note(results, current, [("", "timeout" if late else "defect", reason)])
+            todo.remove(current)
+
+
+def _parsed(line: bytes) -> tuple[str, Any] | None:
+    """What a worker's line says; None for one that a framework printed."""
+    try:
+        name, found = json.loads(line)
+    except (TypeError, ValueError):
+        return None
+    return (name, found) if isinstance(name, str) else None
+
+
+def note(results: Path, name: str, found: Sequence[Any]) -> None:
+    """Appends an item's findings to the results, and prints the first that is bad."""
+    with results.open("a") as stream:
+        print(json.dumps([name, found]), file=stream)
+    bad = [item for item in found if item[1] in BAD]
+    if bad:
+        print(name, bad[0], flush=True)
+
+
+def parser(description: str | None, results: str) -> argparse.ArgumentParser:
+    """The options of a long run."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--results", type=Path, default=Path(results))
+    options.add_argument("--shard", default="0/1")
+    options.add_argument("--match", default="", help="only these, comma-separated; run again if done")
+    options.add_argument("--report", type=Path)
+    options.add_argument("--work", nargs="*", help=argparse.SUPPRESS)
+    return options
+
+
+def known(results: Path) -> dict[str, list[Any]]:
+    """The findings so far, the latest of each item."""
+    if not results.exists():
+        return {}
+    return dict(json.loads(line) for line in results.read_text().splitlines())
+
+
+def remaining(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """Those of the names that the options ask for and that have no result yet."""
+    index, total = (int(part) for part in options.shard.split("/"))
+    wanted = set(filter(None, options.match.split(",")))
+    todo = [name for name in names if name in wanted] if wanted else list(names[index::total])
+    done = known(options.results)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    return [name for name in todo if wanted or name not in done]

@@ -1,0 +1,124 @@
+"""Greedy decoding with the cache as inputs and outputs of a file, in onnxruntime, against transformers' ``generate``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from onnxport.graph.cache_names import is_cache
+
+PROMPT, TOKENS, ROWS = 5, 6, (1, 3)
+Finding = tuple[str, str, str]
+
+
+def findings(model: Any, inputs: dict[str, Any]) -> Iterator[Finding]:
+    """The step of a decoder without an encoder: converted, proved and run as a loop; nothing for other models."""
+    from scripts.conformance.zoo import check
+
+    if set(inputs) - {"input_ids", "attention_mask"} or not hasattr(model, "can_generate") or not model.can_generate():
+        return
+    name = _cache_of(model)
+    if name is None:
+        return
+    step = _step(model, name, rows=2)
+    options = {} if step is None else {"dynamic_shapes": _shapes(step, name)}
+    if step is None:
+        return
+    verdict, reason, made = check(model, step, **options)
+    if verdict != "agrees":
+        yield f"step with {name}", verdict, reason
+        return
+    for rows in ROWS:
+        verdict, reason = _decodes(model, made, name, rows)
+        if verdict != "agrees":
+            break
+    yield f"step with {name}, greedy loop", verdict, reason
+
+
+def _prompt(model: Any, rows: int) -> Any:
+    import torch
+
+    high = min(int(getattr(model.config.get_text_config(), "vocab_size", 60)), 60)
+    return torch.randint(3, high, (rows, PROMPT), generator=torch.Generator().manual_seed(rows))
+
+
+def _filled(model: Any, rows: int) -> Any:
+    """What the model gives for a prompt."""
+    import torch
+
+    with torch.no_grad():
+        return model(_prompt(model, rows), use_cache=True)
+
+
+def _cache_of(model: Any) -> str | None:
+    """The name of the cache among the outputs that is also a parameter; None where the model has none."""
+    import inspect
+
+    try:
+        result = _filled(model, 2)
+    except Exception:
+        return None
+    parameters = inspect.signature(model.forward).parameters
+    names = [name for name, item in getattr(result, "items", dict)() if is_cache(type(item)) and name in parameters]
+    return names[0] if len(names) == 1 else None
+
+
+def _step(model: Any, name: str, rows: int) -> dict[str, Any] | None:
+    """The inputs of the step behind the prompt: its first new token, and the cache; a mask where the cache holds keys."""
+    import torch
+
+    result = _filled(model, rows)
+    cache = result[name]
+    step = {"input_ids": result.logits[:, -1:].argmax(-1)}
+    if name == "past_key_values":
+        step["attention_mask"] = torch.ones(rows, PROMPT + 1, dtype=torch.int64)
+    return {**step, name: copy.deepcopy(cache)}
+
+
+def _shapes(step: dict[str, Any], name: str) -> dict[str, Any]:
+    shapes: dict[str, Any] = {"input_ids": {0: "batch"}, name: {0: "batch", 2: "past"}}
+    if "attention_mask" in step:
+        shapes["attention_mask"] = {0: "batch", 1: "total"}
+    return shapes
+
+
+def _decodes(model: Any, made: Any, name: str, rows: int) -> tuple[str, str]:
+    """Whether a greedy loop in onnxruntime gives the tokens of ``generate``."""
+    import numpy as np
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from onnxport.tracing import pytorch_classes
+
+    prompt = _prompt(model, rows)
+    mask = torch.ones_like(prompt)
+    try:
+        with torch.no_grad():
+            wanted = model.generate(
+                prompt, attention_mask=mask, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, num_beams=1
+            )[:, PROMPT:].numpy()
+    except Exception as error:
+        return "unproved", f"generate: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    step = _step(model, name, rows)
+    before = pytorch_classes.count()
+    pytorch_classes.register_caches()
+    try:
+        tensors = [leaf.numpy() for leaf in pytree.tree_leaves(step[name])]
+    finally:
+        pytorch_classes.take_back(before)
+    past = [item for item in made.input_names if item.startswith(f"{name}.")]
+    feeds = dict(zip(past, tensors, strict=True))
+    tokens = [step["input_ids"].numpy()]
+    for count in range(1, TOKENS):
+        fed = {"input_ids": tokens[-1], **feeds}
+        if "attention_mask" in step:
+            fed["attention_mask"] = np.ones((rows, PROMPT + count), np.int64)
+        fed = {key: value for key, value in fed.items() if key in made.input_names}
+        results = dict(zip(made.output_names, made(**fed), strict=True))
+        tokens.append(results["logits"][:, -1].argmax(-1)[:, None])
+        feeds = {item: results[f"present.{item.partition('.')[2]}"] for item in past}
+    got = np.concatenate(tokens, axis=1)
+    if np.array_equal(got, wanted):
+        return "agrees", ""
+    return "wrong", f"batch {rows}: {got[:, :].tolist()} instead of {wanted.tolist()}"
