@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
@@ -228,7 +229,7 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
                 raise
         if asks:
             caught.clear()
-            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()])
+            program = _program(call, shapes, strict, apart_from_user, [*modes, without_values()], constants=True)
     notes: list[str] = []
     for item in caught:
         assigned = _ASSIGNED.match(str(item.message))
@@ -240,18 +241,24 @@ def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> 
 
 
 def _program(
-    call: Call, shapes: object, strict: bool, apart_from_user: bool, modes: Sequence[TorchFunctionMode]
+    call: Call,
+    shapes: object,
+    strict: bool,
+    apart_from_user: bool,
+    modes: Sequence[TorchFunctionMode],
+    constants: bool = False,
 ) -> ExportedProgram:
     # torch prints the whole graph of a failed attempt.
     with kept_back("stdout"), kept_back("stderr"), ExitStack() as stack:
         for mode in modes:
             stack.enter_context(mode)
         shell = shell_of(call.module) if apart_from_user else None
-        if shell is not None:
-            program = torch.export.export(shell, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
-            if not reaches_past(program, call.module):
-                return program
-        return torch.export.export(call.module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+        for module in (call.module,) if shell is None else (shell, call.module):
+            with known_constants(call.module, module) if constants else nullcontext():
+                program = torch.export.export(module, call.args, call.kwargs, dynamic_shapes=shapes, strict=strict)
+            if module is call.module or not reaches_past(program, call.module):
+                break
+        return program
 
 
 def _modes(module: torch.nn.Module) -> list[TorchFunctionMode]:

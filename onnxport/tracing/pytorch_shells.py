@@ -36,9 +36,14 @@ def shell_of(root: torch.nn.Module) -> torch.nn.Module | None:
 
 
 def reaches_past(program: ExportedProgram, root: torch.nn.Module) -> bool:
-    """Whether the trace of a shell met a tensor of the module itself, through a closure for one, and took it for a constant."""
+    """Whether the trace of a shell met a tensor of the module itself, through a closure for one, and took it for a constant.
+
+    A program's constants hold its buffers that are not persistent too: these it has as buffers.
+    """
     own = {item.data_ptr() for item in [*root.parameters(), *root.buffers()] if _has_memory(item)}
-    constants = [item for item in program.constants.values() if isinstance(item, torch.Tensor) and _has_memory(item)]
+    buffers = set(program.graph_signature.buffers)
+    others = (item for name, item in program.constants.items() if name not in buffers)
+    constants = [item for item in others if isinstance(item, torch.Tensor) and _has_memory(item)]
     return any(item.data_ptr() in own for item in constants)
 
 

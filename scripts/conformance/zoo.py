@@ -25,7 +25,7 @@ from scripts.conformance.workers import first_line
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-SECONDS = 300
+SECONDS = 400
 VERDICTS = ("agrees", "fixed batch", "wrong", "defect", "refused", "untraceable", "unproved", "timeout", "not in eager")
 Finding = tuple[str, str, str]  # what was converted, its verdict and the reason
 

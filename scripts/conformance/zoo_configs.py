@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,7 @@ class Recipe:
     shallow: bool = True
 
 
+SMALLER = Recipe(8, 64)  # for what is large by the first of the others
 RECIPES = (Recipe(4, 16), Recipe(2, 4), Recipe(1, 4), Recipe(1, 1), Recipe(1, 4, shallow=False))
 
 
@@ -220,10 +221,18 @@ def _is_configuration(value: object) -> bool:
     return isinstance(value, PreTrainedConfig)
 
 
-def configurations(kind: type) -> Iterator[tuple[Recipe, Any]]:
-    """Tiny configurations of a class, the smallest first."""
+def configurations(kind: type, large: Callable[[Any], bool]) -> Iterator[Any]:
+    """Tiny configurations of a class, in the order in which they are tried; `large` tells those that make large models."""
     for recipe in RECIPES:
-        try:
-            yield recipe, Shrinker(recipe).tiny(kind())
-        except Exception:  # sizes that the class itself refuses
-            continue
+        config = _tiny(kind, recipe)
+        if config is not None and recipe is RECIPES[0] and large(config):
+            smaller = _tiny(kind, SMALLER)
+            yield from () if smaller is None else (smaller,)
+        yield from () if config is None else (config,)
+
+
+def _tiny(kind: type, recipe: Recipe) -> Any:
+    try:
+        return Shrinker(recipe).tiny(kind())
+    except Exception:  # sizes that the class itself refuses
+        return None

@@ -87,6 +87,7 @@ def _decodes(model: Any, made: Any, name: str, rows: int) -> tuple[str, str]:
     """Whether a greedy loop in onnxruntime gives the tokens of ``generate``."""
     import numpy as np
     import torch
+    import transformers
     from torch.utils import _pytree as pytree
 
     from onnxport.tracing import pytorch_classes
@@ -95,9 +96,11 @@ def _decodes(model: Any, made: Any, name: str, rows: int) -> tuple[str, str]:
     mask = torch.ones_like(prompt)
     try:
         with torch.no_grad():
-            wanted = model.generate(
-                prompt, attention_mask=mask, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False, num_beams=1
-            )[:, PROMPT:].numpy()
+            settings = transformers.GenerationConfig(
+                max_new_tokens=TOKENS, do_sample=False, pad_token_id=0, bos_token_id=1
+            )
+            model.generation_config = settings  # no token is forced, or left out
+            wanted = model.generate(prompt, attention_mask=mask, generation_config=settings)[:, PROMPT:].numpy()
     except Exception as error:
         return "unproved", f"generate: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
     step = _step(model, name, rows)

@@ -11,7 +11,7 @@ from typing import Any
 from scripts.conformance.zoo_configs import configurations
 from scripts.conformance.zoo_inputs import candidates
 
-LIMIT = 120_000_000  # parameters of a model that is worth its time
+LARGE, LIMIT = 6_000_000, 60_000_000  # parameters of a model that takes long, and of one that takes too long
 # What of a model's heads is taken, the first that it has: those that generate, then those of one mapping after the other.
 _FIRST = ("CAUSAL_LM", "SEQ_TO_SEQ", "SPEECH_SEQ_2_SEQ", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "CTC", "MASKED_LM")
 
@@ -107,16 +107,21 @@ def _built(architecture: Architecture, name: str) -> Iterator[Any]:
     kind = getattr(transformers, architecture.kind)
     model_class = getattr(transformers, name, None) or _by_module(architecture.name, name)
     own = getattr(model_class, "config_class", None)
-    for _, config in configurations(own if inspect.isclass(own) and own is not kind else kind):
-        config.return_dict = True
+
+    def size(config: Any) -> int:
         try:
             with torch.device("meta"):
-                size = sum(p.numel() for p in model_class(config).parameters())
-            if size > LIMIT:
-                yield ValueError(f"{size / 1e6:.0f} million parameters")
-                continue
+                return sum(p.numel() for p in model_class(config).parameters())
         except Exception:  # built with numbers of its weights: that is no reason not to build it
-            pass
+            return 0
+
+    chosen = own if inspect.isclass(own) and own is not kind else kind
+    for config in configurations(chosen, lambda config: size(config) > LARGE):
+        config.return_dict = True
+        count = size(config)
+        if count > LIMIT:
+            yield ValueError(f"{count / 1e6:.0f} million parameters")
+            continue
         torch.manual_seed(0)
         try:
             yield _stirred(model_class(config).float().eval())

@@ -202,3 +202,20 @@ def test_refused_quietly_with_a_reason(model: Callable[..., Any], inputs: tuple[
     with redirect_stderr(printed), pytest.raises(TracingError, match=text):
         exported(model, *inputs)
     assert printed.getvalue() == ""
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0]), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+def test_a_buffer_that_is_not_saved_takes_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces: list[int] = []
+    export = torch.export.export
+    monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: traces.append(1) or export(*args, **kwargs))
+    exported(nn.Sequential(Scaled()), torch.ones(2, 3))
+    assert len(traces) == 1

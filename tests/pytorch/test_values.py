@@ -50,6 +50,38 @@ ROWS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 ]
 
 
+class Switch(torch.nn.Module):
+    """Branches on a buffer, as models do that were trained in stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("stages", torch.tensor([1.0, 0.0]))
+        self.register_buffer("width", torch.tensor(3), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.stages[1] > 0:
+            return x
+        return x.reshape(x.shape[0], -1, self.width).sum(1) if self.stages[0] > 0 else x + 1
+
+
+def written_sizes(x: torch.Tensor) -> torch.Tensor:
+    sizes = torch.zeros(2, dtype=torch.int64)
+    sizes[0] = 2
+    sizes[1:] += 3
+    return x.reshape(-1, *sizes.tolist())
+
+
+# What asks for values that no input has a part in.
+CONSTANT: list[tuple[str, Callable[..., Any]]] = [
+    ("sizes in a tensor", lambda x: x.reshape(-1, int(torch.tensor([2, 3]).prod()))),
+    ("a length in a tensor", lambda x: x[:, :3] + torch.arange(torch.tensor([3, 9])[0])),
+    ("levels one after the other", lambda x: x.split([int(h * w) for h, w in torch.tensor([[1, 2], [2, 2]])], dim=1)),
+    ("written to", written_sizes),
+    ("a branch on a buffer", Switch()),
+]
+ROWS += [(name, function, (X,)) for name, function in CONSTANT]
+
+
 @pytest.mark.parametrize("function, inputs", [pytest.param(*row[1:], id=row[0]) for row in ROWS])
 def test_is_torchs_own(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
     model = exported(function, *inputs)
@@ -92,6 +124,25 @@ def test_the_forms_follow_the_values() -> None:
     split = exported(lambda x, k: x.tensor_split(k, 1), X, torch.tensor([1, 4]))
     parts = split(X.numpy(), np.array([2, 3]))
     assert [part.shape[1] for part in parts] == [2, 1, 3]
+
+
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    known = torch.zeros(3)
+    view = known[:2]
+    known += x[0, :3]
+    return x + 1 if view[0] > 0 else x
+
+
+def test_a_constant_that_gets_an_inputs_values_is_none() -> None:
+    with pytest.raises(TracingError):
+        exported(mixed, X)
+
+
+def test_the_users_buffers_are_not_written_to() -> None:
+    model = Switch()
+    model.forward = lambda x: x + 1 if model.stages.clone().add_(1)[0] > 0 else x  # type: ignore[method-assign]
+    exported(model, X)
+    assert model.stages.tolist() == [1.0, 0.0]
 
 
 def test_a_covariance_without_degrees_of_freedom() -> None:

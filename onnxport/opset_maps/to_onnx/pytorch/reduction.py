@@ -130,8 +130,14 @@ def _truth(operator: str, summary: str) -> Callable[..., ir.Value]:
 
 _ANY = [case(lambda x: (x > 1).any(), f32(2, 3)), case(lambda x: x.any(1), f32(2, 3), dynamic=True)]
 _ALL = [case(lambda x: (x > 1).all(), f32(2, 3)), case(lambda x: (x > 0).all(1), f32(2, 3), dynamic=True)]
-aten.lower("aten::any", cases=_ANY)(_truth("ReduceMax", "Whether something is not zero."))
-aten.lower("aten::all", cases=_ALL)(_truth("ReduceMin", "Whether nothing is zero."))
+_ANY_TRUE = [case(lambda x: torch._is_any_true(x > 1), f32(2, 3), dynamic=True)]
+_ALL_TRUE = [case(lambda x: torch._is_all_true(x > 1), f32(2, 3), dynamic=True)]
+aten.lower("aten::any", "aten::_is_any_true", cases=[*_ANY, *_ANY_TRUE])(
+    _truth("ReduceMax", "Whether something is not zero.")
+)
+aten.lower("aten::all", "aten::_is_all_true", cases=[*_ALL, *_ALL_TRUE])(
+    _truth("ReduceMin", "Whether nothing is zero.")
+)
 
 
 def variance(
