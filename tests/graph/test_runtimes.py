@@ -112,6 +112,18 @@ ROWS = [
             ]
         )
     ],
+    *[
+        (f"AveragePool-float-{i}", lambda op, x, a=a: op.AveragePool(x, **a), [IMAGE.astype(F)], (19, 26), 4)
+        for i, a in enumerate(
+            [
+                {"kernel_shape": [2, 3]},
+                {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]},
+                {"kernel_shape": [2, 3], "auto_pad": "SAME_UPPER", "strides": [1, 2]},
+                {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1], "count_include_pad": 1},
+                {"kernel_shape": [1, 1], "strides": [2, 3]},
+            ]
+        )
+    ],
     ("Swish", lambda op, x: op.Swish(x), [REALS.astype(F)], (24, 26), 2),
     ("Swish-alpha", lambda op, x: op.Swish(x, alpha=1.7), [REALS.astype(F)], (24, 26), 2),
     ("Where-bool", lambda op, c, x, y: op.Where(c, x, y), list(RNG.random((3, 2, 5)) < 0.5), OPSETS, 0),

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 from tensorflow.python.framework import dtypes
 
 from onnxport.converters.to_onnx.finish import finish
@@ -20,7 +21,11 @@ from onnxport.converters.to_onnx.tensorflow_writes import Writes
 from onnxport.errors import InvalidModelError, MapEntryError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.batch_norm import RecogniseBatchNormPass
+from onnxport.graph.passes.gelu import RecogniseGeluPass
+from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass
 from onnxport.graph.passes.layout import PushTransposesPass
+from onnxport.graph.passes.products import RecogniseProductsPass
+from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.graph.provenance import Source
 from onnxport.graph.result_types import Expected
 from onnxport.model import OnnxModel
@@ -80,14 +85,21 @@ def _collector_paused() -> Iterator[None]:
 def _lowered(program: Program, request: Request) -> OnnxModel:
     op = OpBuilder(request.opset)
     inputs = {port.tensor.name: _graph_input(op, port) for port in program.inputs}
-    names = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
+    called = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant
     lowering = _Lowering(op, program)
     outputs = lowering.graph(op, inputs, [port.tensor for port in program.outputs])
     lowering.refused.extend(lowering.writes.refused())
     lowering.refused.raise_all()
-    rewrites = (RecogniseBatchNormPass(op.names), PushTransposesPass(op.names))
+    names = op.names
+    recognise = (RecogniseGeluPass, RecogniseLayerNormPass, RecogniseBatchNormPass, RecogniseProductsPass)
+    rewrites = (
+        *(each(names) for each in recognise),
+        RemoveUnusedNodesPass(),  # what was recognised reads its operands no more
+        PushTransposesPass(names),
+        MergeReshapesPass(names),
+    )
     notes = list(lowering.writes.notes())
-    model = finish(op, outputs, names, rewrites=rewrites, runtime=request.runtime, notes=notes)
+    model = finish(op, outputs, called, rewrites=rewrites, runtime=request.runtime, notes=notes)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes import InPlacePass, PassResult
 
 from onnxport.graph.names import NameAuthority
+from onnxport.graph.passes.matching import arithmetic_nodes, factors_of, producer
 from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
 
 _FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16})
@@ -43,7 +44,7 @@ class RecogniseBatchNormPass(InPlacePass):
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with those sums replaced."""
-        additions = [node for node in model.graph.all_nodes() if node.op_type == "Add" and node.domain == ""]
+        additions = arithmetic_nodes(model, "Add")
         return PassResult(model, modified=sum(self._rewrite(model.graph, node) for node in additions) > 0)
 
     def _rewrite(self, main: ir.Graph, node: ir.Node) -> bool:
@@ -103,27 +104,15 @@ class RecogniseBatchNormPass(InPlacePass):
         return add_weight(main, name, np.full(count, number, dtype.numpy()))
 
 
-def _producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    node = value.producer() if value is not None else None
-    return node if node is not None and node.op_type in op_types and node.domain == "" else None
-
-
-def _operands(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
-    a, b = node.inputs
-    if a is not None and b is not None:
-        yield a, b
-        yield b, a
-
-
 def _parts(node: ir.Node) -> Iterator[_Parts]:
     """The ways in which an Add is a normalization: at most one."""
-    for product, rest in _operands(node):
-        scaled = _producer(product, "Mul")
+    for product, rest in factors_of(node):
+        scaled = producer(product, "Mul")
         moved = _shift(rest)
         if scaled is None or moved is None:
             continue
         shift, mean, factor = moved
-        for x, m in _operands(scaled):
+        for x, m in factors_of(scaled):
             if m is factor and (factor_parts := _factor(m)) is not None:
                 variance, epsilon, scale = factor_parts
                 yield _Parts(x, mean, variance, epsilon, scale, shift)
@@ -131,16 +120,16 @@ def _parts(node: ir.Node) -> Iterator[_Parts]:
 
 def _shift(value: ir.Value) -> tuple[ir.Value | None, ir.Value, ir.Value] | None:
     """``shift - mean m`` or ``(-mean) m`` as shift, mean and m."""
-    difference = _producer(value, "Sub")
+    difference = producer(value, "Sub")
     if difference is not None:
-        product = _producer(difference.inputs[1], "Mul")
-        for mean, m in _operands(product) if product is not None else ():
+        product = producer(difference.inputs[1], "Mul")
+        for mean, m in factors_of(product):
             if _factor(m) is not None:
                 return difference.inputs[0], mean, m
         return None
-    product = _producer(value, "Mul")
-    for negated, m in _operands(product) if product is not None else ():
-        negation = _producer(negated, "Neg")
+    product = producer(value, "Mul")
+    for negated, m in factors_of(product):
+        negation = producer(negated, "Neg")
         if negation is not None and negation.inputs[0] is not None and _factor(m) is not None:
             return None, negation.inputs[0], m
     return None
@@ -148,13 +137,13 @@ def _shift(value: ir.Value) -> tuple[ir.Value | None, ir.Value, ir.Value] | None
 
 def _factor(m: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
     """``scale / sqrt(variance + epsilon)`` as variance, epsilon and scale."""
-    product = _producer(m, "Mul")
-    choices = _operands(product) if product is not None else iter([(m, None)])
+    product = producer(m, "Mul")
+    choices = factors_of(product) if product is not None else iter([(m, None)])
     for root, scale in choices:
-        reciprocal = _producer(root, "Reciprocal")
-        square_root = _producer(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
-        total = _producer(square_root.inputs[0], "Add") if square_root is not None else None
-        for variance, epsilon in _operands(total) if total is not None else ():
+        reciprocal = producer(root, "Reciprocal")
+        square_root = producer(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
+        total = producer(square_root.inputs[0], "Add") if square_root is not None else None
+        for variance, epsilon in factors_of(total):
             tensor = epsilon.const_value
             if tensor is not None and tensor.size == 1 and variance.const_value is not epsilon.const_value:
                 return variance, float(tensor.numpy().reshape(())), scale
@@ -176,6 +165,6 @@ def _vector(value: ir.Value | None, n: int, axis: int, channels: int) -> ir.Valu
         return value if axis == n - 1 else None
     if sizes != wanted[n - len(sizes) :] or any(size != 1 for size in wanted[: n - len(sizes)]):
         return None
-    reshaped = _producer(value, "Reshape", "Unsqueeze")
+    reshaped = producer(value, "Reshape", "Unsqueeze")
     before = reshaped.inputs[0] if reshaped is not None else None
     return before if before is not None and before.shape is not None and list(before.shape) == [channels] else None

@@ -16,6 +16,7 @@ from onnxport.graph.runtimes.casts import CASTS
 from onnxport.graph.runtimes.defect import ALL_OPSETS, Defect
 from onnxport.graph.runtimes.double import DOUBLE
 from onnxport.graph.runtimes.others import OTHERS
+from onnxport.graph.runtimes.pools import POOLS
 from onnxport.graph.runtimes.products import SettleProductsPass
 from onnxport.graph.runtimes.scales import KeepDoubleScalesPass
 from onnxport.graph.runtimes.scatter import SCATTERS
@@ -23,7 +24,7 @@ from onnxport.graph.runtimes.strings import STRINGS
 from onnxport.graph.runtimes.whole_numbers import WHOLE_NUMBERS
 from onnxport.graph.runtimes.windows import WINDOWS
 
-DEFECTS: tuple[Defect, ...] = (*OTHERS, *WHOLE_NUMBERS, *SCATTERS, *STRINGS, *DOUBLE, *WINDOWS, *CASTS)
+DEFECTS: tuple[Defect, ...] = (*OTHERS, *WHOLE_NUMBERS, *SCATTERS, *STRINGS, *DOUBLE, *WINDOWS, *POOLS, *CASTS)
 
 
 def _by_operator() -> dict[tuple[str, str], list[Defect]]:

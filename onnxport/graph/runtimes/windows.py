@@ -16,7 +16,7 @@ from onnxport.graph.runtimes.defect import Defect, Written, dims, operand, optio
 
 
 @dataclass(frozen=True)
-class _Axis:
+class WindowAxis:
     """How windows lie along one spatial axis.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Axis:
         return op.Add(op.Unsqueeze(starts, op.axes(1)), np.arange(self.kernel) * self.dilation)
 
 
-def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = False) -> list[_Axis] | None:
+def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = False) -> list[WindowAxis] | None:
     """The node's spatial axes; None where the padding depends on a size that is not known."""
     sizes = (dims(x) or [])[2:]
     count = len(sizes)
@@ -75,11 +75,11 @@ def _axes(node: ir.Node, x: ir.Value, kernel: Sequence[int], *, ceil: bool = Fal
             total = max((-(-size // strides[i]) - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - size, 0)
             small = total // 2
             before, after = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
-        axes.append(_Axis(size, kernel[i], strides[i], dilations[i], before, after, ceil and auto == "NOTSET"))
+        axes.append(WindowAxis(size, kernel[i], strides[i], dilations[i], before, after, ceil and auto == "NOTSET"))
     return axes
 
 
-def _windows(op: OpBuilder, x: ir.Value, axes: Sequence[_Axis]) -> ir.Value:
+def _windows(op: OpBuilder, x: ir.Value, axes: Sequence[WindowAxis]) -> ir.Value:
     """x [N, C, D...] as [N, C, windows, kernel, windows, kernel, ...], zeros where a window leaves it."""
     slack = [axis.stride - 1 if axis.ceil else 0 for axis in axes]
     pads = [0, 0, *(axis.before for axis in axes), 0, 0, *(axis.after + more for axis, more in zip(axes, slack))]
@@ -178,7 +178,7 @@ def _transposed_pads(node: ir.Node, x: ir.Value, kernel: Sequence[int]) -> tuple
 def average_pool(op: OpBuilder, node: ir.Node) -> Written:
     """The windows' sums over their numbers of elements, padding among them with ``count_include_pad``."""
     x = operand(node, 0)
-    axes = _pooled(node)
+    axes = pooled_axes(node)
     assert axes is not None
     taps = [3 + 2 * i for i in range(len(axes))]
     total = op.reduce("ReduceSum", _windows(op, x, axes), taps, keepdims=False)
@@ -198,14 +198,15 @@ def average_pool(op: OpBuilder, node: ir.Node) -> Written:
 
 def norm_pool(op: OpBuilder, node: ir.Node) -> Written:
     """The windows' p-norms: p 1 or 2."""
-    axes = _pooled(node)
+    axes = pooled_axes(node)
     assert axes is not None
     taps = [3 + 2 * i for i in range(len(axes))]
     operator = "ReduceL1" if node.attributes.get_int("p", 2) == 1 else "ReduceL2"
     return op.reduce(operator, _windows(op, operand(node, 0), axes), taps, keepdims=False)
 
 
-def _pooled(node: ir.Node) -> list[_Axis] | None:
+def pooled_axes(node: ir.Node) -> list[WindowAxis] | None:
+    """A pool's spatial axes; None where they or their padding are not known."""
     x = node.inputs[0]
     if x is None or dims(x) is None:
         return None
@@ -253,7 +254,7 @@ def _is_known_convolution(node: ir.Node) -> bool:
 
 
 def _is_known_pool(node: ir.Node) -> bool:
-    return _pooled(node) is not None and node.attributes.get_int("p", 2) in (1, 2)
+    return pooled_axes(node) is not None and node.attributes.get_int("p", 2) in (1, 2)
 
 
 _row = partial(Defect, dtypes=frozenset({ir.DataType.DOUBLE}))

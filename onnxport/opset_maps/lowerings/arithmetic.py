@@ -139,7 +139,14 @@ def integer_power(op: OpBuilder, base: ir.Value, exponent: ir.Value, bits: int) 
 
 
 def real_div(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a / b of floating-point operands."""
+    """a / b of floating-point operands; by a constant as a product, which is what TensorFlow makes of it in a graph."""
+    divisor = op.constant(b)
+    if divisor is not None and divisor.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            inverse = (1 / divisor).astype(divisor.dtype)
+        least = np.finfo(divisor.dtype).tiny
+        if np.all(np.isfinite(inverse) & (np.abs(inverse) >= least) & (np.abs(divisor) >= least)):
+            return op.Mul(a, op.const(inverse))
     return op.Div(a, b)
 
 

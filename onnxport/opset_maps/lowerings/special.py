@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.compositions import log1p
+from onnxport.graph.passes.gelu import ERFC_OF
 from onnxport.opset_maps.lowerings.arithmetic import isinf
 from onnxport.opset_maps.lowerings.coefficients import ERFCX, I0_TAIL, I1_TAIL
 
@@ -246,10 +247,16 @@ def erf(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 
 @in_double
-def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """1 - erf(x) without cancellation."""
+def _erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
     tail = _erfc_positive(op, op.Abs(x))
     return op.Where(op.Less(x, 0.0), op.Sub(constant(op, 2.0), tail), tail)
+
+
+def erfc(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """1 - erf(x) without cancellation."""
+    result = _erfc(op, x)
+    ERFC_OF.set(result, x)
+    return result
 
 
 @in_double

@@ -36,10 +36,26 @@ def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layou
     x = channels_first(op, x, data_format)
     windows = windows_of(spatial(ksize, data_format), layout)
     pads = windows.pads(x)
-    if operator == "MaxPool":  # TensorFlow's kernels pass over NaN and begin with the type's least number
-        x = without_nan(op, x)
+    if operator == "MaxPool" and not _is_of_products(x):
+        x = without_nan(op, x)  # TensorFlow's kernels pass over NaN and begin with the type's least number
     y = op.node(operator, x, kernel_shape=windows.kernel, strides=windows.strides, outputs=1, **pads)
     return channels_as(op, y, data_format)
+
+
+_PRODUCTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm"))
+_FAR = 16  # nodes
+
+
+def _is_of_products(x: ir.Value) -> bool:
+    """Whether a value comes from a convolution or product not far before, where a NaN would have spread to whole windows."""
+    for _ in range(_FAR):
+        node = x.producer()
+        if node is None or node.domain or not node.inputs or node.inputs[0] is None:
+            return False
+        if node.op_type in _PRODUCTS:
+            return True
+        x = node.inputs[0]
+    return False
 
 
 def _max_pool_explicit(x: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,158 @@
+"""Recognition of layer normalization that a framework has spelled out in arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import InPlacePass, PassResult
+
+from onnxport.graph.names import NameAuthority
+from onnxport.graph.passes.matching import (
+    arithmetic_nodes,
+    factors_of,
+    producer,
+    scalar,
+    small_numbers,
+    without_reshape,
+)
+from onnxport.graph.passes.rewriting import add_weight, node_from, replace_value
+
+_SINCE = 17  # the opset that LayerNormalization comes with
+
+
+class RecogniseLayerNormPass(InPlacePass):
+    """Writes ``x m + (shift - mean m)``, with ``m = scale / sqrt(variance + epsilon)`` and mean and variance those of x over its
+    last axes, as LayerNormalization, from opset 17 on. Scale and shift may each be missing.
+    """
+
+    def __init__(self, names: NameAuthority) -> None:
+        super().__init__()
+        self._names = names
+
+    def call(self, model: ir.Model) -> PassResult:
+        """The model with those sums replaced."""
+        if model.graph.opset_imports.get("", 0) < _SINCE:
+            return PassResult(model, modified=False)
+        return PassResult(
+            model, modified=sum(self._rewrite(model.graph, node) for node in arithmetic_nodes(model, "Add")) > 0
+        )
+
+    def _rewrite(self, main: ir.Graph, node: ir.Node) -> bool:
+        for product, rest in factors_of(node):
+            for x, m in factors_of(producer(product, "Mul")):
+                moved = _shift(rest, m)
+                if moved is None:
+                    continue
+                mean, shift = moved
+                for root, scale in ((m, None), *factors_of(producer(m, "Mul"))):
+                    epsilon = _epsilon(root, x, mean)
+                    if epsilon is not None and self._replace(main, node, x, mean, epsilon, scale, shift):
+                        return True
+        return False
+
+    def _replace(
+        self,
+        main: ir.Graph,
+        node: ir.Node,
+        x: ir.Value,
+        mean: ir.Value,
+        epsilon: float,
+        scale: ir.Value | None,
+        shift: ir.Value | None,
+    ) -> bool:
+        graph, axes = node.graph, _reduced_axes(mean, x)
+        if graph is None or axes is None or x.shape is None or x.dtype is None:
+            return False
+        axis = axes[0]
+        sizes = [size for size in list(x.shape)[axis:] if isinstance(size, int)]
+        if len(sizes) < len(axes):
+            return False
+        vectors = []
+        for value in (scale, shift):
+            vector = None if value is None else _of_shape(value, sizes)
+            if value is not None and vector is None:
+                return False
+            vectors.append(vector)
+        if vectors[0] is None:
+            name = self._names.unique("ones")
+            vectors[0] = add_weight(main, name, np.ones(sizes, x.dtype.numpy()))
+        name = self._names.unique(f"{node.name}/LayerNormalization")
+        attributes = [ir.AttrInt64("axis", axis - x.shape.rank()), ir.AttrFloat32("epsilon", epsilon)]
+        inputs = [x, *vectors] if vectors[1] is not None else [x, vectors[0]]
+        norm = node_from(node, "LayerNormalization", inputs, attributes, name=name, type=x.type, shape=x.shape)
+        graph.insert_after(node, [norm])
+        replace_value(node.outputs[0], norm.outputs[0])
+        graph.remove(node, safe=True)
+        return True
+
+
+def _shift(rest: ir.Value, m: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
+    """``shift - mean m``, ``(-mean) m + shift`` or ``(-mean) m`` as mean and shift."""
+    difference = producer(rest, "Sub")
+    if difference is not None:
+        mean = _other_factor(difference.inputs[1], m)
+        return None if mean is None else (mean, difference.inputs[0])
+    candidates: list[tuple[ir.Value | None, ir.Value | None]] = [(rest, None), *factors_of(producer(rest, "Add"))]
+    for product, shift in candidates:
+        negated = producer(_other_factor(product, m), "Neg")
+        if negated is not None and negated.inputs[0] is not None:
+            return negated.inputs[0], shift
+    return None
+
+
+def _other_factor(product: ir.Value | None, m: ir.Value) -> ir.Value | None:
+    return next((a for a, b in factors_of(producer(product, "Mul")) if b is m), None)
+
+
+def _epsilon(root: ir.Value | None, x: ir.Value, mean: ir.Value) -> float | None:
+    """The epsilon of ``1 / sqrt(variance(x) + epsilon)``; None where it is something else."""
+    reciprocal = producer(root, "Reciprocal")
+    square_root = producer(reciprocal.inputs[0], "Sqrt") if reciprocal is not None else None
+    total = producer(square_root.inputs[0], "Add") if square_root is not None else None
+    for variance, number in factors_of(total):
+        epsilon = scalar(number)
+        if epsilon is not None and epsilon >= 0 and _is_variance(variance, x, mean):
+            return epsilon
+    return None
+
+
+def _is_variance(value: ir.Value, x: ir.Value, mean: ir.Value) -> bool:
+    axes = _reduced_axes(value, None)
+    square = producer(_operand(value), "Mul")
+    if axes is None or square is None or square.inputs[0] is not square.inputs[1] or axes != _reduced_axes(mean, x):
+        return False
+    gap = producer(square.inputs[0], "Sub")
+    return gap is not None and gap.inputs[0] is x and gap.inputs[1] is mean
+
+
+def _operand(value: ir.Value) -> ir.Value | None:
+    node = value.producer()
+    return node.inputs[0] if node is not None else None
+
+
+def _reduced_axes(value: ir.Value, of: ir.Value | None) -> list[int] | None:
+    """The last axes, ascending, whose mean a value is, kept as axes of size 1; `of` what, None for anything."""
+    node = producer(value, "ReduceMean")
+    source = node.inputs[0] if node is not None else None
+    if node is None or source is None or source.shape is None or (of is not None and source is not of):
+        return None
+    attribute = node.attributes.get("axes")
+    given = small_numbers(node.inputs[1]) if attribute is None and len(node.inputs) > 1 else None
+    axes = list(attribute.as_ints()) if attribute is not None else given
+    if not axes or not node.attributes.get_int("keepdims", 1):
+        return None
+    rank = source.shape.rank()
+    ordered = sorted(axis % rank for axis in axes)
+    return ordered if ordered == list(range(rank - len(ordered), rank)) else None
+
+
+def _of_shape(value: ir.Value, sizes: list[int]) -> ir.Value | None:
+    """The vector of these sizes that a value is, or is a reshape of that broadcasts along the last axes."""
+    if value.shape is None:
+        return None
+    shape = list(value.shape)
+    if shape == sizes:
+        return value
+    before = without_reshape(value)
+    fits = shape[-len(sizes) :] == sizes and all(size == 1 for size in shape[: -len(sizes)])
+    return before if fits and before is not None and before.shape is not None and list(before.shape) == sizes else None
