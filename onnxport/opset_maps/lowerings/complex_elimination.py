@@ -26,14 +26,16 @@ def _kept(op: OpBuilder, condition: ir.Value, parts: Parts) -> Parts:
     return op.Where(condition, parts[0], zero), op.Where(condition, parts[1], zero)
 
 
-def lu(op: OpBuilder, z: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+def lu(op: OpBuilder, z: ir.Value, *, by_parts: bool = False) -> tuple[ir.Value, ir.Value, ir.Value]:
     """L below the diagonal (its own diagonal of ones left out) and U on and above it; exchanges; the order of the rows.
 
-    As `linear_algebra.lu`: the pivot is the first element of the largest modulus (GvL algorithm 3.4.1).
+    As `linear_algebra.lu`: the pivot is the first element of the largest modulus (GvL algorithm 3.4.1); `by_parts`, as LAPACK
+    has it, of the largest sum of its parts' magnitudes.
 
     Args:
         op: the builder.
         z: pairs [..., m, n, 2].
+        by_parts: how magnitudes are compared.
 
     Returns:
         Factors [..., m, n, 2] in double; exchanges [..., min(m, n)] from 0; order [..., m, 1].
@@ -49,8 +51,8 @@ def lu(op: OpBuilder, z: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
     def step(b: OpBuilder, k: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         column = _taken(b, (states[0], states[1]), k, -1)
-        squares = b.Add(b.Mul(column[0], column[0]), b.Mul(column[1], column[1]))
-        pivot = b.ArgMax(b.Where(b.Less(rows, k), b.const(-1.0, _DOUBLE), squares), axis=-2, keepdims=1)
+        sizes = b.Add(*(b.Abs(part) if by_parts else b.Mul(part, part) for part in column))
+        pivot = b.ArgMax(b.Where(b.Less(rows, k), b.const(-1.0, _DOUBLE), sizes), axis=-2, keepdims=1)
         first, second, places = (swapped_rows(b, item, k, pivot, rows) for item in states[:3])
         head = _taken(b, (first, second), k, -2)
         top = _taken(b, head, k, -1)

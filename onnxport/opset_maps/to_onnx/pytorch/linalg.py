@@ -151,7 +151,7 @@ def lu_factor(op: OpBuilder, a: ir.Value, pivot: bool = True, check_errors: bool
     return (*_factored(op, a, pivot=pivot), _info_of_lu(op, a))
 
 
-def _triangles(op: OpBuilder, factors: ir.Value) -> tuple[ir.Value, ir.Value]:
+def triangles(op: OpBuilder, factors: ir.Value) -> tuple[ir.Value, ir.Value]:
     """L [..., m, k] and U [..., k, n] of compact factors."""
     shape = factors.shape
     if shape is None or not isinstance(shape[-1], int) or not isinstance(shape[-2], int):
@@ -165,7 +165,7 @@ def _triangles(op: OpBuilder, factors: ir.Value) -> tuple[ir.Value, ir.Value]:
     return op.Add(lower, op.const(np.eye(m, k), factors.dtype)), upper
 
 
-def _order_of_swaps(op: OpBuilder, pivots: ir.Value, count: ir.Value) -> ir.Value:
+def order_of_swaps(op: OpBuilder, pivots: ir.Value, count: ir.Value) -> ir.Value:
     """The order of rows [..., m, 1] that the exchanges (from 1) lead to."""
     swaps = op.Unsqueeze(op.Sub(op.cast(pivots, ir.DataType.INT64), 1), op.axes(-1))
     rows = op.Unsqueeze(op.Range(op.const(0), count, op.const(1)), op.axes(1))
@@ -180,7 +180,7 @@ def _order_of_swaps(op: OpBuilder, pivots: ir.Value, count: ir.Value) -> ir.Valu
     return loops.loop(op, size(op, swaps, -2), [start], step)[0]
 
 
-def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value:
+def permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value:
     """P with P L U = a, of the order of a's rows in L U."""
     columns = op.Range(op.const(0), size(op, order, -2), op.const(1))
     return transposed(op, op.cast(op.Equal(order, columns), dtype))
@@ -194,9 +194,9 @@ def _permutation(op: OpBuilder, order: ir.Value, dtype: ir.DataType) -> ir.Value
 def linalg_lu(op: OpBuilder, a: ir.Value, *, pivot: bool = True) -> Values:
     """Permutation, lower and upper triangle."""
     factors, _, order = linear_algebra.lu(op, a, pivot=pivot)
-    lower, upper = _triangles(op, op.cast_like(factors, a))
+    lower, upper = triangles(op, op.cast_like(factors, a))
     empty = op.const(np.zeros(0, np.float32), a.dtype)
-    return _permutation(op, order, a.dtype or ir.DataType.FLOAT) if pivot else empty, lower, upper
+    return permutation(op, order, a.dtype or ir.DataType.FLOAT) if pivot else empty, lower, upper
 
 
 @aten.lower(
@@ -209,11 +209,11 @@ def lu_unpack(
 ) -> Values:
     """Permutation, lower and upper triangle of compact factors."""
     empty = op.const(np.zeros(0, np.float32), LU_data.dtype)
-    lower, upper = _triangles(op, LU_data) if unpack_data else (empty, empty)
+    lower, upper = triangles(op, LU_data) if unpack_data else (empty, empty)
     if not unpack_pivots:
         return empty, lower, upper
-    order = _order_of_swaps(op, LU_pivots, size(op, LU_data, -2))
-    return _permutation(op, order, LU_data.dtype or ir.DataType.FLOAT), lower, upper
+    order = order_of_swaps(op, LU_pivots, size(op, LU_data, -2))
+    return permutation(op, order, LU_data.dtype or ir.DataType.FLOAT), lower, upper
 
 
 @aten.lower(
@@ -230,9 +230,9 @@ def lu_solve(
     op: OpBuilder, LU: ir.Value, pivots: ir.Value, B: ir.Value, *, left: bool = True, adjoint: bool = False
 ) -> ir.Value:
     """The matrix put together again, and solved with."""
-    lower, upper = _triangles(op, op.cast(LU, ir.DataType.DOUBLE))
-    order = _order_of_swaps(op, pivots, size(op, LU, -2))
-    a = op.MatMul(_permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
+    lower, upper = triangles(op, op.cast(LU, ir.DataType.DOUBLE))
+    order = order_of_swaps(op, pivots, size(op, LU, -2))
+    a = op.MatMul(permutation(op, order, ir.DataType.DOUBLE), op.MatMul(lower, upper))
     a = transposed(op, a) if adjoint else a
     return op.cast_like(solved(op, a, B, left=left), B)
 
