@@ -1,7 +1,7 @@
 """PyTorch's own operator database through the exporter: every OpInfo's samples, converted, run and compared.
 
-    python scripts/conformance/opinfo.py --results build/opinfo.jsonl --shard 0/2
-    python scripts/conformance/opinfo.py --results build/opinfo.jsonl --report docs/conformance/pytorch_opinfo.md
+    python -m scripts.conformance.opinfo --results build/opinfo.jsonl --shard 0/2
+    python -m scripts.conformance.opinfo --results build/opinfo.jsonl --report docs/conformance/pytorch_opinfo.md
 
 Each sample becomes a function of its tensors (numbers, flags and dtypes stay constants), is exported, run by onnxruntime
 (by ONNX's reference evaluator where onnxruntime lacks a kernel) and compared with PyTorch's result under the budgets of
@@ -12,7 +12,6 @@ stopped.
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import logging
 import os
@@ -45,6 +44,7 @@ from onnxport.validation.comparison import is_floating, judge
 from onnxport.validation.evidence import shaped_like
 from onnxport.validation.numerics import of_model
 from onnxport.validation.runners.pytorch import to_numpy, to_tensor
+from scripts.conformance.opinfo_table import report, verdict_of
 
 # The part of the samples that each element type gets: all that the OpInfo lists, but complex halves, which NumPy lacks.
 _FEW = (torch.float64, torch.complex64, torch.complex128, torch.int8, torch.int16, torch.int32, torch.uint8)
@@ -63,8 +63,6 @@ COARSE = {"polygamma": 1e-9, "special.polygamma": 1e-9}
 UNINITIALISED = ("empty", "new_empty", "empty_like", "empty_strided", "empty_permuted", "new_empty_strided")
 # Which of several equal elements these name is not defined.
 AMBIGUOUS = ("topk", "kthvalue", "sort", "argsort", "median", "nanmedian", "mode", "msort")
-# What can come of a sample; "wrong" (numbers) and "defect" (an error of ours) must never occur.
-VERDICTS = ("right", "refused", "untraceable", "wrong", "defect", "timeout")
 
 
 class Call(torch.nn.Module):
@@ -114,7 +112,7 @@ def check(info: Any, sample: Any) -> tuple[str, str]:
     try:
         expected = arrays(call(*fresh(call.inputs)))
     except Exception as error:
-        return "untraceable", f"PyTorch: {_line(error)}"
+        return "no reference", _line(error)
     try:
         model = export(call, Request(inputs=fresh(call.inputs)))
     except TracingError as error:
@@ -170,10 +168,17 @@ def _nudged(inputs: Sequence[torch.Tensor], rng: np.random.Generator) -> tuple[A
     """The inputs, floating-point ones moved by one unit in the last place."""
     made = []
     for item in inputs:
-        if item.dtype.is_floating_point:
+        if item.is_complex():
+            pairs = to_tensor(tolerance.nudge(to_numpy(torch.view_as_real(_plain(item))), 1, rng))
+            item = torch.view_as_complex(pairs.contiguous().clone(memory_format=torch.contiguous_format))
+        elif item.dtype.is_floating_point:
             item = to_tensor(tolerance.nudge(to_numpy(item), 1, rng))
         made.append(item.clone())
     return tuple(made)
+
+
+def _plain(item: torch.Tensor) -> torch.Tensor:
+    return item.resolve_conj().resolve_neg().contiguous()
 
 
 def _shaped(runs: Sequence[Sequence[Any]], index: int, like: np.ndarray) -> list[np.ndarray]:
@@ -322,65 +327,6 @@ def title(info: Any) -> str:
     return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
 
 
-def verdict_of(found: Sequence[Sequence[Any]]) -> str:
-    """An operator's verdict: the worst of its samples'; partly right where some are refused."""
-    kinds = {item[2] for item in found}
-    for bad in ("wrong", "defect"):
-        if bad in kinds:
-            return bad
-    if kinds == {"right"}:
-        return "right"
-    if "right" in kinds:
-        return "partly"
-    return next((kind for kind in ("refused", "untraceable", "timeout") if kind in kinds), "no samples")
-
-
-_COLUMNS = ("right", "partly", "refused", "untraceable", "timeout", "no samples", "wrong", "defect")
-
-
-def report(results: dict[str, list[list[Any]]], path: Path) -> None:
-    """The table as Markdown."""
-    verdicts = {name: verdict_of(found) for name, found in results.items()}
-    tally = collections.Counter(verdicts.values())
-    every = collections.Counter(item[2] for found in results.values() for item in found)
-    notes = collections.Counter(
-        item[3] for found in results.values() for item in found if item[2] == "right" and item[3]
-    )
-    lines = [
-        "# PyTorch's operator database (OpInfo)",
-        "",
-        f"Written by `scripts/conformance/opinfo.py` with torch {torch.__version__}: samples of every OpInfo",
-        "(float32, int64, bool, float64, complex64), each exported, run and compared with PyTorch.",
-        "",
-        "- *right*: all samples; *partly*: some right, the rest refused or untraceable.",
-        "- *refused*: an error names the operator and the reason.",
-        "- *untraceable*: `torch.export` can't trace the sample, or PyTorch itself can't run it.",
-        "- Numbers are never wrong: such a sample would stand here as *wrong*, an error of ours as *defect*.",
-        "",
-        "The budget is the one of `onnxport.validation`; in float32 it is at least four units in the last place of 1 (of the",
-        "largest number among the arguments), which is what runtimes' sigmoid or erf reach. Of the samples that are right, these",
-        "were compared in another way:",
-        "",
-        *(f"- {count}: {note}" for note, count in notes.most_common()),
-        "",
-        "| | " + " | ".join(_COLUMNS) + " |",
-        "|-|" + "-|" * len(_COLUMNS),
-        "| operators | " + " | ".join(str(tally[k]) for k in _COLUMNS) + " |",
-        "| samples | " + " | ".join(str(every[k]) if k in VERDICTS else "" for k in _COLUMNS) + " |",
-        "",
-        "| operator | verdict | samples right | reason |",
-        "|-|-|-|-|",
-    ]
-    for name in sorted(results):
-        found = results[name]
-        reasons = collections.Counter(item[3] for item in found if item[2] != "right")
-        reason = reasons.most_common(1)[0][0].replace("|", "\\|")[:160] if reasons else ""
-        right = sum(item[2] == "right" for item in found)
-        lines.append(f"| `{name}` | {verdicts[name]} | {right}/{len(found)} | {reason} |")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
-
-
 def main() -> None:
     """Runs a shard, or writes the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -400,7 +346,7 @@ def main() -> None:
             name, found = json.loads(line)
             results[name] = found
     if options.report:
-        report(results, options.report)
+        report(results, options.report, [_short(dtype) for dtype in DTYPES])
         return
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)  # torch logs every dynamic dimension that it gives up

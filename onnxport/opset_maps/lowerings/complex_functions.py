@@ -202,9 +202,11 @@ def rsqrt(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
 
 
 def sigmoid(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:
-    """1 / (1 + exp(-z)), by (1 + tanh(z / 2)) / 2."""
-    real, imaginary = tanh(op, op.Mul(a, 0.5), op.Mul(b, 0.5))
-    return op.Add(op.Mul(real, 0.5), 0.5), op.Mul(imaginary, 0.5)
+    """1 / (1 + exp(-z)); of a real part below 0 exp(z) / (1 + exp(z)): no exponential overflows."""
+    below, size = op.Less(a, 0.0), op.Exp(op.Neg(op.Abs(a)))
+    real, imaginary = op.Mul(size, op.Cos(b)), op.Mul(size, op.Sin(op.Where(below, b, op.Neg(b))))
+    dividend = op.Where(below, real, _number(op, 1.0)), op.Where(below, imaginary, _number(op, 0.0))
+    return complex_numbers.quotient(op, dividend, (op.Add(real, 1.0), imaginary))
 
 
 def silu(op: OpBuilder, a: ir.Value, b: ir.Value) -> Parts:

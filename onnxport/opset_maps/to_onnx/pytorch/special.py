@@ -40,6 +40,30 @@ def polygamma(op: OpBuilder, n: int, x: ir.Value) -> ir.Value:
     return op.Where(at_pole, op.Div(op.const(math.pi**2, value.dtype), op.Mul(sine, sine)), result)
 
 
+def _half_ndtr(x: torch.Tensor) -> torch.Tensor:
+    return torch.special.ndtr(x.half()).float()
+
+
+@aten.lower(
+    "aten::special_ndtr", cases=[case(_half_ndtr, f32(30, low=-9.0)), case(torch.special.ndtr, f32(30, low=-5.0))]
+)
+def ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
+    """The normal distribution; of 16-bit numbers (1 + erf(x / sqrt 2)) / 2 with torch's rounding after each step."""
+    value = op.cast(x, op.result.dtype)
+    if value.dtype not in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
+        return special.ndtr(op, value)
+    # onnxruntime drops a pair of casts, and its rounding: Veltkamp's product cuts the digits in float32 instead.
+    cut = 2.0 ** (13 if value.dtype == ir.DataType.FLOAT16 else 16) + 1.0
+
+    def rounded(x: ir.Value) -> ir.Value:
+        wide = op.Mul(x, cut)
+        return op.Sub(wide, op.Sub(wide, x))
+
+    factor = float(np.float32(math.sqrt(0.5)))
+    error = rounded(op.Erf(rounded(op.Mul(op.cast(value, ir.DataType.FLOAT), factor))))
+    return op.cast(op.Mul(op.Add(error, 1.0), 0.5), value.dtype)
+
+
 @aten.lower(
     "aten::mvlgamma",
     "aten::special_multigammaln",
