@@ -6,6 +6,7 @@ All derive from `OnnxportError`; the command line prints their message without a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ class FailedProof(Protocol):
     def to_dict(self) -> dict[str, Any]:
         """The report as plain dicts, lists and numbers."""
 
-    def to_html(self, path: str) -> None:
+    def to_html(self, path: str | os.PathLike[str], *, command: str = "", files: Sequence[str] = ()) -> None:
         """Writes the report as one page."""
 
 

@@ -45,7 +45,7 @@ ROOMS = {
     "converters": {"converters", "tracing", "opset_maps", "validation", "graph"},
     "cli": {"cli", "converters", "tracing", "opset_maps", "validation", "graph"},
 }
-PLAIN = {"errors", "frameworks", "model", "model_folder", "options", "request", "version"}
+PLAIN = {"errors", "frameworks", "model", "model_folder", "options", "progress", "request", "version"}
 
 
 def imported(path, type_checking=False):

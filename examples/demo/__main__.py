@@ -13,6 +13,7 @@ from examples.demo import models
 from examples.demo.matrix import Cell, row
 from examples.demo.models import Trained
 from examples.demo.page import show, write
+from onnxport.frameworks.native_log import native_log_kept
 
 
 def run(
@@ -23,7 +24,8 @@ def run(
     rows = []
     for train in sources:
         started = time.perf_counter()
-        trained = train()
+        with native_log_kept():  # what TensorFlow writes when it is imported
+            trained = train()
         console.print(
             f"{trained.framework}: {trained.title}, accuracy {trained.accuracy:.1%}, "
             f"trained in {time.perf_counter() - started:.1f} s"

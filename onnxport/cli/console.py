@@ -7,16 +7,22 @@ that could not be done (unsupported operators, unreadable files, wrong arguments
 from __future__ import annotations
 
 import json
+import logging
+import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError
+from onnxport.errors import OnnxportError, UnprovedWarning, UnsupportedOperator, ValidationError, first_line
+from onnxport.progress import watched_by
 
 if TYPE_CHECKING:
     from onnxport.validation.report import Report
@@ -35,6 +41,12 @@ AllowPickle = Annotated[
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let a file run code of its own: only for files that you trust.")
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Say what is done and what the frameworks log; show an error's traceback."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors alone: the exit code has the verdict.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Also write the report as an HTML page.")]
 
 AllowUnproved = Annotated[
     bool, typer.Option("--allow-unproved", help="Exit with 0, not 3, where an output could not be compared by value.")
@@ -55,26 +67,63 @@ def settle(reports: Iterable[Report | None], *, allow_unproved: bool) -> None:
 
 
 @contextmanager
-def outcome(as_json: bool, doing: str) -> Iterator[None]:
-    """Runs a command's work: on a terminal with a spinner and the text `doing`; every expected error becomes a short message.
+def outcome(as_json: bool, doing: str, *, verbose: bool = False, quiet: bool = False) -> Iterator[None]:
+    """Runs a command's work: on a terminal with the stage that runs and its time; every error becomes a short message.
 
-    Whatever frameworks print goes to standard error, so that standard output holds the result alone.
+    Whatever the user's own code prints goes to standard error, so that standard output holds the result alone. What compiled
+    libraries log is kept back; `verbose` shows it, the stages, warnings, and the traceback of an error.
 
     Raises:
-        typer.Exit: an `OnnxportError` or `OSError` was raised inside, and has been reported.
+        typer.Exit: an error was raised inside, and has been reported.
     """
-    progress = err.status(doing) if err.is_terminal else nullcontext()
+    watching = _logged() if verbose else _shown(doing) if err.is_terminal and not quiet else nullcontext()
     try:
-        with progress, redirect_stdout(sys.stderr), warnings.catch_warnings():
+        with watching, redirect_stdout(sys.stderr), warnings.catch_warnings():
+            if verbose:
+                warnings.simplefilter("default")
             warnings.simplefilter("ignore", UnprovedWarning)  # the report and the exit code say it
             yield
+    except typer.Exit:
+        raise
     except ValidationError as error:
-        _fail(error, as_json, MISMATCH)
+        _fail(error, as_json, MISMATCH, verbose)
     except (OnnxportError, OSError) as error:
-        _fail(error, as_json, REFUSED)
+        _fail(error, as_json, REFUSED, verbose)
+    except Exception as error:
+        frames = [item for item in traceback.extract_tb(error.__traceback__) if "onnxport" in item.filename]
+        place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        text = f"{type(error).__name__}{place}: {first_line(error)}\nThis is a defect of onnxport; --verbose shows all of it."
+        _fail(OnnxportError(text).with_traceback(error.__traceback__), as_json, REFUSED, verbose)
 
 
-def _fail(error: Exception, as_json: bool, code: int) -> None:
+@contextmanager
+def _shown(doing: str) -> Iterator[None]:
+    """The stage that runs and the time since the start, in one line of the terminal, which is empty afterwards."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task(doing)
+        with watched_by(lambda stage: progress.update(task, description=f"{doing}: {stage}")):
+            yield
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """The stages and the log of onnxport and of compiled libraries as lines on standard error."""
+    logger, handler = logging.getLogger("onnxport"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(relativeCreated)7d ms  %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+def _fail(error: Exception, as_json: bool, code: int, verbose: bool) -> None:
+    if verbose:
+        traceback.print_exception(error, file=sys.stderr)
     if as_json:
         failure: dict[str, Any] = {"error": {"type": type(error).__name__, "message": str(error)}}
         if isinstance(error, UnsupportedOperator):
@@ -85,6 +134,26 @@ def _fail(error: Exception, as_json: bool, code: int) -> None:
     else:
         say(f"error: {error}", to=err)
     raise typer.Exit(code) from None
+
+
+@contextmanager
+def failure_page(place: Path | None, *sources: str) -> Iterator[None]:
+    """Writes the report of a conversion that fails its proof as a page, where that is asked for.
+
+    Raises:
+        ValidationError: as raised inside.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        if place is not None:
+            error.report.to_html(place, command=typed(), files=sources)
+        raise
+
+
+def typed() -> str:
+    """The command line as it was typed."""
+    return shlex.join(["onnxport", *sys.argv[1:]])
 
 
 def print_json(result: Mapping[str, object]) -> None:

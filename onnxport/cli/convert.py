@@ -6,16 +6,16 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
 from onnxport import frameworks
-from onnxport.cli import describe
+from onnxport.cli import console, describe
 from onnxport.cli import options as shared
-from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle, words
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose
 from onnxport.cli.options import ARGUMENTS, Words, dynamic_shapes, estimator_options, refuse, shown
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError, InvalidModelError
@@ -30,7 +30,9 @@ class Order:
 
     source: shared.SourceArgument
     output: Annotated[Path | None, Option("--output", "-o", help="File or directory to write.")] = None
-    to: Annotated[str | None, Option(help=f"{', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}.")] = None
+    to: Annotated[
+        str | None, Option(help=f"{', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}.", autocompletion=lambda: _TARGETS)
+    ] = None
     origin: Annotated[str | None, Option("--from", help="Framework that the model has to be of.")] = None
     task: Annotated[
         str | None,
@@ -56,6 +58,9 @@ class Order:
         Words,
         Option(help="An option of an estimator's outputs: zipmap=true, label=false, scale.output=true. Repeatable."),
     ] = None
+    check: Annotated[
+        bool, Option("--check", help="Only say what would not convert, and where it stands: no proof, no file.")
+    ] = False
     validate: Annotated[bool, Option(help="Run both sides and compare.")] = True
     rtol: shared.Rtol = None
     atol: shared.Atol = None
@@ -66,7 +71,10 @@ class Order:
     allow_pickle: AllowPickle = False
     allow_code: AllowCode = False
     allow_unproved: AllowUnproved = False
+    html: Html = None
     as_json: Json = False
+    verbose: Verbose = False
+    quiet: Quiet = False
     expected: str | None = None  # the framework that the source has to be of; None for any. No option: an alias sets it
 
 
@@ -91,14 +99,24 @@ def command(expected: str | None = None, target: str | None = None, *, about: st
 
 
 def _perform(order: Order) -> None:
-    with outcome(order.as_json, f"converting {order.source} ..."):
-        summary = carry_out(order)
+    with console.outcome(order.as_json, f"converting {order.source}", verbose=order.verbose, quiet=order.quiet):
+        if order.check:
+            found = survey(order)
+        else:
+            with console.failure_page(order.html, order.source):
+                summary = carry_out(order)
+            report = summary["validation"]
+            if order.html is not None and report is not None:
+                report.to_html(order.html, command=console.typed(), files=(order.source, summary["output"]))
+    if order.check:
+        console.print_json(found) if order.as_json else _show_survey(found)
+        return
     report = summary["validation"]
     if order.as_json:
-        print_json({**summary, "validation": report.to_dict() if report else None})
-    else:
+        console.print_json({**summary, "validation": report.to_dict() if report else None})
+    elif not order.quiet:
         _show(summary)
-    settle([report], allow_unproved=order.allow_unproved)
+    console.settle([report], allow_unproved=order.allow_unproved)
 
 
 def carry_out(order: Order) -> dict[str, Any]:
@@ -109,6 +127,44 @@ def carry_out(order: Order) -> dict[str, Any]:
     """
     from onnxport.converters.convert import convert as convert_model
 
+    target, model, arguments = _prepared(order)
+    place = order.output or _free_place(model, target)
+    started = time.perf_counter()
+    result = convert_model(model.model, target.name, inputs=model.inputs, output=place, **arguments)
+    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
+    return {
+        "source": order.source,
+        "from": model.framework.name,
+        "to": target.name,
+        "output": str(place),
+        "seconds": round(time.perf_counter() - started, 3),
+        **(describe.signature(result) if target.is_hub else {}),
+        "notes": list(getattr(result, "notes", ())),
+        "validation": report,
+    }
+
+
+def survey(order: Order) -> dict[str, Any]:
+    """What converts, as plain data, without proof and file.
+
+    Raises:
+        UnsupportedOperator: all that does not convert.
+        OnnxportError: see `onnxport.convert`.
+    """
+    from onnxport.converters.convert import convert as convert_model
+
+    target, model, arguments = _prepared(replace(order, validate=False))
+    hub = convert_model(model.model, inputs=model.inputs, **arguments)
+    if not target.is_hub:
+        convert_model(hub, target.name, validate=False)
+    contents = describe.contents(hub)
+    operators = contents["operators" if model.framework.is_hub else "source_operators"]
+    ends = {"source": order.source, "from": model.framework.name, "to": target.name}
+    return {**ends, "nodes": contents["nodes"], "operators": operators, "notes": list(hub.notes)}
+
+
+def _prepared(order: Order) -> tuple[Framework, Source, dict[str, Any]]:
+    """The target, the model, and the arguments of `onnxport.convert` that the user set."""
     folder = frameworks.get(frameworks.of_path(order.source)) if os.path.isdir(order.source) else None
     target = _target(order, folder)
     if order.output is not None:
@@ -126,26 +182,15 @@ def carry_out(order: Order) -> dict[str, Any]:
     if order.weights is not None and model.kind.takes("weights"):
         arguments["weights"] = order.weights
     refuse(arguments, model, target)
-    place = order.output or _free_place(model, target)
-    started = time.perf_counter()
-    result = convert_model(model.model, target.name, inputs=model.inputs, output=place, **arguments)
-    report = getattr(result, "report" if target.is_hub else "onnxport_report", None)
-    return {
-        "source": order.source,
-        "from": model.framework.name,
-        "to": target.name,
-        "output": str(place),
-        "seconds": round(time.perf_counter() - started, 3),
-        **(describe.signature(result) if target.is_hub else {}),
-        "notes": list(getattr(result, "notes", ())),
-        "validation": report,
-    }
+    return target, model, arguments
 
 
 # Fields that are no arguments of `onnxport.convert`, and how others become one where they are not taken as they are.
-_OWN = frozenset("source output to origin inputs input_shape weights allow_unproved as_json expected".split())
+_OWN = frozenset(
+    "source output to origin inputs input_shape weights allow_unproved as_json expected verbose quiet html check".split()
+)
 _READ: dict[str, Callable[[Any], object]] = {
-    **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), words),
+    **dict.fromkeys(("input_names", "output_names", "cut_inputs", "cut_outputs", "methods"), console.words),
     "dynamic": dynamic_shapes,
     "option": estimator_options,
     "optimize": lambda chosen: "inference",
@@ -201,14 +246,21 @@ def _free_place(model: Source, target: Framework) -> Path:
     return place
 
 
+def _show_survey(summary: Mapping[str, Any]) -> None:
+    operators = ", ".join(f"{op} x{count}" if count > 1 else op for op, count in summary["operators"].items())
+    console.say(f"{summary['source']} converts to {summary['to']}: {len(summary['operators'])} operators ({operators})")
+    for note in summary["notes"]:
+        console.say(f"  note: {note}")
+
+
 def _show(summary: Mapping[str, Any]) -> None:
     opset = f", opset {summary['opsets'].get('', '?')}" if "opsets" in summary else ""
-    say(f"{summary['output']}  ({summary['from']} to {summary['to']}{opset}, {summary['seconds']:.1f} s)")
+    console.say(f"{summary['output']}  ({summary['from']} to {summary['to']}{opset}, {summary['seconds']:.1f} s)")
     if "inputs" in summary:
         describe.show_signature(summary)
     if summary["validation"] is None:
         for note in summary["notes"]:
-            say(f"  note: {note}")
-        say("not validated")
+            console.say(f"  note: {note}")
+        console.say("not validated")
     else:
-        say(str(summary["validation"]))
+        console.say(str(summary["validation"]))

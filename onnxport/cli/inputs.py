@@ -87,9 +87,7 @@ def draw_inputs(shapes: Iterable[str]) -> Any:
     for text in shapes:
         parts = _SHAPE.fullmatch(text)
         if parts is None or parts["dims"] is None:
-            raise InvalidInputError(
-                f"input shape {text!r}: written as NAME=1x3x224x224:float32, name and type optional"
-            )
+            raise InvalidInputError(f"input shape {text!r}: written as {_suggested(text)}, name and type optional")
         shape = () if parts["dims"] == "scalar" else tuple(int(size) for size in parts["dims"].split("x"))
         array = _draw(rng, shape, _dtype(parts["dtype"] or "float32", text))
         if parts["name"]:
@@ -99,6 +97,17 @@ def draw_inputs(shapes: Iterable[str]) -> Any:
     if named and ordered:
         raise InvalidInputError("input shapes: name all inputs or none")
     return named or tuple(ordered)
+
+
+def _suggested(text: str) -> str:
+    """The shape as it is probably meant, else an example."""
+    parts = re.fullmatch(
+        r"(?:([A-Za-z_][\w.]*)\s*[:=])?\s*[\[(]?\s*(\d+(?:\s*[,x*]\s*\d+)*),?\s*[\])]?(?::(\w+))?", text.strip()
+    )
+    if parts is None:
+        return "NAME=1x3x224x224:float32"
+    name, dims, dtype = parts.groups()
+    return f"{f'{name}=' if name else ''}{'x'.join(re.findall(r'[0-9]+', dims))}{f':{dtype}' if dtype else ''}"
 
 
 def _dtype(name: str, text: str) -> np.dtype:

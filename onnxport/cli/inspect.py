@@ -9,7 +9,7 @@ import typer
 
 from onnxport import frameworks
 from onnxport.cli import describe
-from onnxport.cli.console import AllowCode, AllowPickle, Json, outcome, print_json, say
+from onnxport.cli.console import AllowCode, AllowPickle, Json, Verbose, outcome, print_json, say
 from onnxport.cli.options import Inputs, InputShape, Signature, Weights, refuse
 from onnxport.cli.source import resolve
 
@@ -23,9 +23,10 @@ def inspect(
     allow_pickle: AllowPickle = False,
     allow_code: AllowCode = False,
     as_json: Json = False,
+    verbose: Verbose = False,
 ) -> None:
     """Shows inputs, outputs, opsets, operators, weights and where the model came from."""
-    with outcome(as_json, f"reading {model} ..."):
+    with outcome(as_json, f"reading {model}", verbose=verbose):
         from onnxport.converters.convert import convert
 
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())

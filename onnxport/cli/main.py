@@ -8,10 +8,12 @@ import warnings
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 import onnxport
 from onnxport import frameworks
 from onnxport.cli.convert import command
+from onnxport.cli.foreign_options import ForeignOptions
 from onnxport.cli.inspect import inspect
 from onnxport.cli.ops import ops
 from onnxport.cli.roundtrip import roundtrip
@@ -26,7 +28,7 @@ ALIASES: dict[str, tuple[str, str]] = {
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Converts models between PyTorch, TensorFlow, Keras, scikit-learn and ONNX, and proves each conversion.",
 )
@@ -54,7 +56,10 @@ app.command()(roundtrip)
 app.command()(ops)
 app.command()(inspect)
 for _name, (_source, _target) in ALIASES.items():
-    app.command(_name)(command(_source, _target, about=f"convert, from {_source} to {_target}."))
+    _titles = [frameworks.get(_end).title for _end in (_source, _target)]
+    _about = f"Converts a model of {_titles[0]} to {_titles[1]}: convert with both ends fixed."
+    _class = ForeignOptions if _name == "tf2onnx" else TyperCommand
+    app.command(_name, cls=_class)(command(_source, _target, about=_about))
 
 
 def main() -> None:
@@ -62,7 +67,7 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # the frameworks' own, which say nothing about the conversion
-    app()
+    app(prog_name="onnxport")
 
 
 if __name__ == "__main__":

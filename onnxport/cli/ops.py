@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 import typer
@@ -40,16 +41,22 @@ class Meaning:
 
 def ops(
     framework: Annotated[
-        str | None, typer.Argument(help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; all if left out.")
+        str | None,
+        typer.Argument(
+            help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; all if left out.", autocompletion=lambda: _NAMES
+        ),
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Argument(help="Show the operators with this in their names; * and ? as in file names.")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the page docs/support.md.")] = False,
     as_json: Json = False,
 ) -> None:
     """Lists the operators that convert to ONNX, and the ONNX operators that convert to the framework."""
-    with outcome(as_json, "reading the maps ..."):
+    with outcome(as_json, "reading the maps"):
         chosen = _chosen(framework)
         text = page(chosen) if markdown else ""
-        tables = [] if markdown else [(item, tuple(lowerings(item)), tuple(meanings(item))) for item in chosen]
+        tables = [] if markdown else [_matching(item, pattern) for item in chosen]
     if markdown:
         typer.echo(text, nl=False)
     elif as_json:
@@ -58,6 +65,19 @@ def ops(
     else:
         for item, to, back in tables:
             _show(item, to, back)
+
+
+def _matching(framework: Framework, pattern: str | None) -> tuple[Framework, tuple[Lowering, ...], tuple[Meaning, ...]]:
+    """The tables of a framework, of which the operators whose names hold `pattern`."""
+    to, back = tuple(lowerings(framework)), tuple(meanings(framework))
+    if pattern is None:
+        return framework, to, back
+    glob = f"*{pattern.lower()}*"
+    return (
+        framework,
+        tuple(row for row in to if fnmatchcase(row.op.lower(), glob)),
+        tuple(row for row in back if fnmatchcase(row.op.lower(), glob)),
+    )
 
 
 def _chosen(framework: str | None) -> tuple[Framework, ...]:

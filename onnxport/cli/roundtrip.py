@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onnxport import frameworks
-from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Json, outcome, print_json, say, settle
+from onnxport.cli import console
+from onnxport.cli.console import AllowCode, AllowPickle, AllowUnproved, Html, Json, Quiet, Verbose
 from onnxport.cli.options import Atol, Inputs, InputShape, Opset, Rtol, Signature, SourceArgument, Weights, refuse
 from onnxport.cli.source import Source, resolve
 from onnxport.errors import InvalidInputError
@@ -18,14 +19,21 @@ if TYPE_CHECKING:
     from onnxport.validation.report import Report
 
 
+_ENDS = [item.name for item in frameworks.registered() if item.build is not None]
+
 # A copy of the file has nothing to prove before the legs that follow.
 _UNPROVED: dict[str, Any] = {"validate": False, "rtol": None, "atol": None}
 
 
 def roundtrip(
     model: SourceArgument,
-    through: Annotated[str, typer.Option(help="pytorch, tensorflow, keras or sklearn.")],
+    through: Annotated[str, typer.Option(help="pytorch, tensorflow, keras or sklearn.", autocompletion=lambda: _ENDS)],
     opset: Opset = None,
+    html: Html = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    allow_unproved: AllowUnproved = False,
     inputs: Inputs = None,
     input_shape: InputShape = None,
     weights: Weights = None,
@@ -34,23 +42,26 @@ def roundtrip(
     atol: Atol = None,
     allow_pickle: AllowPickle = False,
     allow_code: AllowCode = False,
-    allow_unproved: AllowUnproved = False,
-    as_json: Json = False,
 ) -> None:
     """To ONNX, from there to a framework and back; exit code 1 where a leg changes the numbers, 3 where one is unproved."""
-    with outcome(as_json, f"{model} through {through} ..."):
+    from onnxport.validation.report import write_pages
+
+    with console.outcome(as_json, f"{model} through {through}", verbose=verbose, quiet=quiet):
         source = resolve(model, weights=weights, inputs=inputs, input_shapes=input_shape or ())
         options = {"target_opset": opset, "signature": signature, "rtol": rtol, "atol": atol}
         options |= {"allow_pickle": allow_pickle, "allow_code": allow_code}
         refuse(options, source, frameworks.get(frameworks.HUB))
-        legs = travel(source, through, options)
+        with console.failure_page(html, model):
+            legs = travel(source, through, options)
+        if html is not None:
+            write_pages(html, [(leg, report) for leg, report in legs if report], command=console.typed(), files=[model])
     if as_json:
         reports = [{"leg": leg, "validation": report.to_dict() if report else None} for leg, report in legs]
-        print_json({"model": model, "through": through, "legs": reports})
-    else:
+        console.print_json({"model": model, "through": through, "legs": reports})
+    elif not quiet:
         for leg, report in legs:
-            say(f"{leg}: {report if report else 'nothing to convert'}")
-    settle([report for _, report in legs], allow_unproved=allow_unproved)
+            console.say(f"{leg}: {report if report else 'nothing to convert'}")
+    console.settle([report for _, report in legs], allow_unproved=allow_unproved)
 
 
 def travel(source: Source, through: str, options: Mapping[str, Any]) -> list[tuple[str, Report | None]]:

@@ -16,6 +16,7 @@ from onnxport import frameworks
 from onnxport.errors import InvalidInputError, InvalidModelError
 from onnxport.frameworks import Framework
 from onnxport.frameworks.descriptor import SourceKind
+from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation.values import leaves_of
 
 _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*(?:\.\w+)*)")
@@ -97,7 +98,8 @@ def _object(reference: re.Match[str]) -> Any:
         sys.path.insert(0, os.getcwd())
     module = reference["module"]
     try:
-        value: Any = import_module(module)
+        with native_log_kept():
+            value: Any = import_module(module)
     except Exception as error:  # whatever the user's module raises when it is imported
         raise InvalidModelError(f"importing {module!r} failed: {type(error).__name__}: {error}") from error
     for name in reference["name"].split("."):
@@ -127,7 +129,8 @@ def _needs_arguments(function: Callable[..., object]) -> bool:
 
 def _call(function: Callable[[], Any], name: str) -> Any:
     try:
-        return function()
+        with native_log_kept():
+            return function()
     except Exception as error:  # whatever the user's function raises
         raise InvalidModelError(f"calling {name!r} failed: {type(error).__name__}: {error}") from error
 

@@ -25,6 +25,7 @@ from onnxport.graph.passes.bake import bake
 from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
+from onnxport.progress import stage
 from onnxport.request import Optimize, Request
 from onnxport.validation import prove
 from onnxport.validation.parties import Tolerance
@@ -149,6 +150,7 @@ def convert(
         frameworks.require(framework)
     with isolated():
         with _old_objects_left_alone():
+            stage(f"loading {file_name(model)}" if file_name(model) else "preparing")
             live = load(model, source.name, allow_pickle=allow_pickle, allow_code=allow_code)
             source_model = live if isinstance(live, OnnxModel) else None
             if source_model is not None and isinstance(model, (str, os.PathLike)):
@@ -167,8 +169,9 @@ def convert(
             with watched([live, hub] if source.is_hub else [], drawn=inputs is None and not kwargs):
                 if source.is_hub:
                     check_edit(edited)
-                _prove(source, live, hub, result, request, Tolerance(rtol, atol))
+                _prove(source, live, hub, result, request, Tolerance(rtol, atol), file_name(model))
     if output is not None:
+        stage(f"writing {file_name(output)}")
         save(result, target.name, output)
     return result
 
@@ -185,6 +188,7 @@ def _rebuilt(hub: OnnxModel, target: Framework) -> Any:
         raise UnsupportedOperator(
             f"ONNX graphs are not yet rebuilt into {target.title}: convert to {', '.join(others[:-1])} or {others[-1]}"
         )
+    stage(f"rebuilding in {target.title}")
     with attributed(f"rebuilding the graph in {target.name}"):
         return target.build(hub.model)
 
@@ -267,17 +271,28 @@ def _examples(inputs: object, source: Framework, kind: SourceKind) -> tuple[obje
     return inputs[0], tuple(inputs[1:])
 
 
+def file_name(model: object) -> str:
+    """What reports call a model: the name of its file or folder; empty for a live one, which its class names."""
+    return os.path.basename(os.path.normpath(model)) if isinstance(model, (str, os.PathLike)) else ""
+
+
 def _prove(
-    source: Framework, live: object, hub: OnnxModel, result: object, request: Request, tolerance: Tolerance
+    source: Framework,
+    live: object,
+    hub: OnnxModel,
+    result: object,
+    request: Request,
+    tolerance: Tolerance,
+    title: str,
 ) -> None:
     if source.prove is not None:
         hub.report = source.prove(live, hub, request, tolerance)
         return
     rtol, atol = tolerance.rtol, tolerance.atol
     binding = Binding(request.inputs, request.kwargs, signature=request.signature, methods=request.methods)
-    hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol)
+    hub.report = prove(live, hub, result, binding, rtol=rtol, atol=atol, title=title)
     for number, example in enumerate(request.examples, start=1):
-        further = prove(live, hub, result, replace(binding, inputs=example), rtol=rtol, atol=atol)
+        further = prove(live, hub, result, replace(binding, inputs=example), rtol=rtol, atol=atol, title=title)
         sets = [replace(item, name=f"inputs[{number}]: {item.name}") for item in further.sets]
         hub.report = replace(hub.report, sets=(*hub.report.sets, *sets))
     if result is not hub and hasattr(result, "__dict__"):

@@ -7,34 +7,23 @@ tracing. Little is lost by taking turns: what a conversion does is Python, of wh
 
 from __future__ import annotations
 
-import os
 import random
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from onnxport.frameworks import registered
+from onnxport.frameworks.turns import Turns
 
-_lock = threading.RLock()
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # A child of fork has one thread, and a lock that another one held would never be released in it.
-    os.register_at_fork(after_in_child=_new_lock)
+_turns = Turns()
 
 
 @contextmanager
 def isolated() -> Iterator[None]:
     """No other conversion runs during the block, and random states, name counters and logs are after it as before."""
-    with _lock, ExitStack() as states, _random_unchanged():
+    with _turns, ExitStack() as states, _random_unchanged():
         for framework in registered():
             if framework.unchanged is not None and framework.package in sys.modules:
                 states.enter_context(framework.unchanged())

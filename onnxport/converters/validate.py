@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxport import frameworks
-from onnxport.converters.convert import load
+from onnxport.converters.convert import file_name, load
 from onnxport.converters.isolation import isolated
 from onnxport.converters.watching import watched
 from onnxport.errors import InvalidInputError, InvalidModelError
@@ -93,7 +92,6 @@ def validate(
 
 def _party(model: object, framework: Framework, allow_pickle: bool, allow_code: bool) -> Party:
     live = load(model, framework.name, allow_pickle=allow_pickle, allow_code=allow_code)
-    title = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     if live is None:
         raise InvalidModelError(f"{model!r} holds no model")
-    return Party(live, framework.name, title)
+    return Party(live, framework.name, file_name(model))

@@ -158,6 +158,7 @@ class Framework:
         adopt: the model that driver and runner take, from what was loaded or given.
         to_inference: puts a model that a factory of the user's returned into inference mode.
         register_inputs: makes classes among the inputs and keyword inputs known to it.
+        start: what its package does at its first use, once imported, and may write about; None where that is nothing.
         unchanged: a context after which the framework's global state is as before.
         export: the driver to ONNX: the model in ONNX, not validated, of a live model and a request.
         build: the driver from ONNX: the live model of a graph; None where there is none yet.
@@ -188,6 +189,7 @@ class Framework:
     adopt: Callable[[object], object] = lambda model: model
     to_inference: Callable[[object], None] = lambda model: None
     register_inputs: Callable[[object, Mapping[str, object] | None], None] = lambda inputs, kwargs: None
+    start: Callable[[], None] | None = None
     unchanged: Callable[[], AbstractContextManager[None]] | None = None
     export: Callable[[object, Request], OnnxModel] | None = None
     build: Callable[[ir.Model], object] | None = None

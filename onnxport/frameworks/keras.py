@@ -45,6 +45,7 @@ FRAMEWORK = Framework(
         load_weights=Lazy("onnxport.tracing.keras:load_weights"),
     ),
     node_bytes=30 << 10,
+    start=Lazy("onnxport.tracing.keras_state:start"),
     unchanged=Lazy("onnxport.tracing.keras_state:unchanged"),
     export=Lazy("onnxport.converters.to_onnx.keras:export"),
     build=Lazy("onnxport.converters.from_onnx.keras:build"),

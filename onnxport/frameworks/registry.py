@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from onnxport.errors import InvalidInputError, MissingDependencyError
 from onnxport.frameworks import huggingface, keras, onnx, pytorch, sklearn, tensorflow
 from onnxport.frameworks.descriptor import Framework
+from onnxport.frameworks.native_log import native_log_kept
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -95,7 +98,7 @@ def discover() -> tuple[Framework, ...]:
 
 
 def require(framework: Framework) -> None:
-    """Imports the package of a framework.
+    """Imports the package of a framework and starts it.
 
     Raises:
         MissingDependencyError: it is not installed.
@@ -103,7 +106,10 @@ def require(framework: Framework) -> None:
     if not framework.package:
         return
     try:
-        import_module(framework.package)
+        with nullcontext() if framework.package in sys.modules and framework.start is None else native_log_kept():
+            import_module(framework.package)
+            if framework.start is not None:
+                framework.start()
     except ImportError as error:
         if framework.extra:
             raise MissingDependencyError.for_extra(framework.title, framework.extra) from error

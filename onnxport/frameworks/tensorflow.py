@@ -43,6 +43,7 @@ FRAMEWORK = Framework(
     ),
     names_outputs=True,
     node_bytes=30 << 10,
+    start=Lazy("onnxport.tracing.tensorflow_state:start"),
     unchanged=Lazy("onnxport.tracing.tensorflow_state:unchanged"),
     export=Lazy("onnxport.converters.to_onnx.tensorflow:export"),
     build=Lazy("onnxport.converters.from_onnx.tensorflow:build"),

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import keras
 from keras.src.backend.common import global_state
+
+
+def start() -> None:
+    """Starts the backend, where that is TensorFlow."""
+    if keras.backend.backend() == "tensorflow":
+        from onnxport.tracing import tensorflow_state
+
+        tensorflow_state.start()
 
 
 @contextmanager

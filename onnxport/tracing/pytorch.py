@@ -181,8 +181,10 @@ def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[Expor
                 if not _takes(program, example):
                     first = first or ValueError("the trace holds only for another size than the example's")
                     break
-                how = f"traced by torch.export with strict={strict}"
-                return program, (*notes, f"{how}; {note}" if note else how)
+                how = (
+                    "traced by torch.export with Dynamo (strict=True), since without it tracing fails" if strict else ""
+                )
+                return program, (*notes, *(item for item in (how, note) if item))
     if failed_in_transform(first):
         plain = _first_plain(attempts)
         if plain is not None:
@@ -371,7 +373,7 @@ def _of_program(program: ExportedProgram, dynamic_shapes: object) -> Traced:
     roots = positional(list(getattr(names, "forward_arg_names", None) or ()), count)
     paths = pytorch_inputs.input_paths(in_spec, roots)
     dims = _program_dims(program, paths, roots, dynamic_shapes) if dynamic_shapes is not None else {}
-    return _with_names(program, paths, dims, ("an exported program as it is",))
+    return _with_names(program, paths, dims, ())
 
 
 def _program_dims(
@@ -406,7 +408,7 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
     varying = [(path, axis) for path, axis in dims.names if path in wanted]
     fixed = [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(wanted[path].shape[axis])]
-    if fixed and "static" not in notes[-1]:
+    if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     return traced
 

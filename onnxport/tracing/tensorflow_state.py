@@ -10,6 +10,11 @@ from random import Random
 from tensorflow.python.eager import context
 
 
+def start() -> None:
+    """Brings up the processor's devices, of which TensorFlow writes a line; its first operator would do it."""
+    context.context().ensure_initialized()
+
+
 @contextmanager
 def unchanged() -> Iterator[None]:
     """Operators in the block draw their seeds from a generator of their own, and absl configures no log for the process."""

@@ -24,12 +24,20 @@ class _Hub(Protocol):
 
 
 def prove(
-    live: object, hub: _Hub, result: object, binding: Binding, *, rtol: float | None = None, atol: float | None = None
+    live: object,
+    hub: _Hub,
+    result: object,
+    binding: Binding,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    title: str = "",
 ) -> Report:
     """The report of a conversion just done; an `UnprovedWarning` says what of it is neither proved nor refuted.
 
     `live`, the source, an `OnnxModel` where it is ONNX, became `hub`; `result` is that or what was built from it. `binding`
-    has the user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget.
+    has the user's inputs, and how the source is called with them. Tolerances stand instead of the derived budget. `title` is what
+    the report calls the source; by default its class.
 
     Raises:
         ValidationError: the result's numbers differ; it carries the report.
@@ -41,7 +49,7 @@ def prove(
 
     source = frameworks.of_object(live, leaves_of(binding.inputs, binding.kwargs))
     target = frameworks.of_object(result)
-    left, right, tolerance = Party(live, source), Party(result, target), Tolerance(rtol, atol)
+    left, right, tolerance = Party(live, source, title), Party(result, target), Tolerance(rtol, atol)
     return settled(compare(left, right, binding, graph=hub.model, tolerance=tolerance, notes=hub.notes))
 
 

@@ -2,60 +2,112 @@
 
 from __future__ import annotations
 
+import hashlib
+import linecache
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 
-from onnxport.validation.records import ProofRecord, SetReport
+from onnxport.validation.comparison import OutputReport
+from onnxport.validation.html_style import STYLE
+from onnxport.validation.records import Divergence, ProofRecord, SetReport
 from onnxport.validation.text import HEADINGS, SHOWN, because, rows
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --bad: #c0392b; --good: #1e8449; --open: #b9770e; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
-th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { font-weight: 600; }
-.pass { color: var(--good); font-weight: 600; } .fail { color: var(--bad); font-weight: 600; }
-.unproved { color: var(--open); font-weight: 600; } .why.unproved { border-color: var(--open); color: inherit; }
-.why { background: var(--soft); padding: 0.6rem 0.9rem; border-left: 3px solid var(--bad); margin: 0.5rem 0; }
-.why { overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; } dt { font-weight: 600; } dd { margin: 0; }
-"""
+_KINDS = {"passed": "pass", "failed": "fail", "unproved": "unproved", **{shown: kind for kind, shown in SHOWN.items()}}
+_NUMBERS = frozenset(HEADINGS[4:])  # the columns whose cells are not broken
+_AROUND = 3  # lines of the user's code above and below the one that a node comes from
+_PLACE = re.compile(r"(?P<file>[^\s,']+\.py):(?P<line>\d+)$")
 
 
-def page(report: ProofRecord) -> str:
+@dataclass(frozen=True)
+class Repeat:
+    """How to get the report again: the command line, and the name and SHA-256 of each model file; empty where unknown."""
+
+    command: str = ""
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def sha256(file: Path) -> str:
+    """The SHA-256 of a file's contents."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def page(report: ProofRecord, repeat: Repeat | None = None) -> str:
     """The whole page."""
-    title = f"{report.verdict}: {report.converted} against {report.source}"
+    return pages([("", report)], repeat)
+
+
+def pages(reports: Sequence[tuple[str, ProofRecord]], repeat: Repeat | None = None) -> str:
+    """One page of several reports, each under its title."""
+    verdicts = [report.verdict for _, report in reports]
+    worst = next((kind for kind in ("failed", "unproved") if kind in verdicts), "passed")
+    first = next(report for _, report in reports if report.verdict == worst)
+    title = f"{worst}: {first.converted} against {first.source}"
     return "\n".join(
         [
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{_verdict(report)}: {escape(str(report.converted))} against {escape(str(report.source))}</h1>",
-            *_why(report),
-            "<h2>Outputs</h2>",
-            _table(HEADINGS, rows(report)),
-            "<h2>Inputs and timings</h2>",
-            _table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
-            "<h2>Budgets</h2>",
-            _table(
-                ("inputs", "output", "budget"), [(s.name, o.name, o.budget) for s in report.sets for o in s.outputs]
-            ),
-            *_notes(report),
-            "<h2>Versions</h2>",
-            _pairs(report.versions),
-            "</body></html>",
+            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
+            *(line for name, report in reports for line in _section(name, report)),
+            *_repeat(repeat or Repeat(), first),
+            "</main></body></html>",
         ]
     )
 
 
-def _verdict(report: ProofRecord) -> str:
-    kind = {"passed": "pass", "failed": "fail", "unproved": "unproved"}[report.verdict]
-    return f'<span class="{kind}">{report.verdict}</span>'
+def fragment(report: ProofRecord) -> str:
+    """The verdict and the table of outputs without the page around them, for a notebook."""
+    return "\n".join([f"<h3>{_heading('', report)}</h3>", *_why(report), _outputs(report)])
+
+
+def _section(name: str, report: ProofRecord) -> list[str]:
+    return [
+        f"<h1>{_heading(name, report)}</h1>",
+        f'<p class="soft">{escape(_summary(report))}</p>',
+        *_why(report),
+        "<h2>Outputs</h2>",
+        _outputs(report),
+        "<h2>Inputs and timings</h2>",
+        _table(("set", "inputs", "source", "converted"), [_set_row(item) for item in report.sets]),
+        "<details><summary>Every output on every set of inputs</summary>",
+        _table(HEADINGS, rows(report)),
+        "</details><details><summary>Where the budgets come from</summary>",
+        _table(("inputs", "output", "budget"), [(s.name, o.name, o.budget) for s in report.sets for o in s.outputs]),
+        "</details>",
+        *_notes(report),
+    ]
+
+
+def _heading(name: str, report: ProofRecord) -> str:
+    lead = f"{escape(name)}: " if name else ""
+    return f"{lead}{_chip(report.verdict)} {escape(str(report.converted))} against {escape(str(report.source))}"
+
+
+def _chip(verdict: str) -> str:
+    return f'<span class="chip {_KINDS[verdict]}">{escape(verdict)}</span>'
+
+
+def _summary(report: ProofRecord) -> str:
+    names = {output.name for item in report.sets for output in item.outputs}
+    worst = report.worst
+    figures = worst.figures if worst is not None else None
+    size = f"; greatest difference {figures.max_abs:.2g}, allowed there {figures.allowed:.2g}" if figures else ""
+    return f"{_counted(len(names), 'output')} on {_counted(len(report.sets), 'set')} of inputs{size}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _why(report: ProofRecord) -> list[str]:
+    """What is wrong, the first divergent node before all."""
+    parts = _divergence(report.divergence) if report.divergence is not None else []
     reasons = [f"{item.name}: {item.error}" for item in report.sets if item.error]
     for item in report.sets:
         for output in item.outputs:
@@ -64,10 +116,87 @@ def _why(report: ProofRecord) -> list[str]:
                 change = f"{figures.source!r} became {figures.converted!r}" if figures else ""
                 values = f"; greatest difference at {list(figures.where)}: {change}" if figures else ""
                 reasons.append(f"{item.name}, {output.name}: {output.reason}{values}")
-    if report.divergence is not None:
-        reasons.append(str(report.divergence))
-    open_ends = [f'<p class="why unproved">unproved: {escape(because(item))}</p>' for item in report.unproved]
-    return [*(f'<p class="why">{escape(text)}</p>' for text in reasons), *open_ends]
+    parts += [f'<div class="why fail"><p>{escape(text)}</p></div>' for text in reasons]
+    return parts + [
+        f'<div class="why unproved"><p>unproved: {escape(because(item))}</p></div>' for item in report.unproved
+    ]
+
+
+def _divergence(node: Divergence) -> list[str]:
+    facts = {
+        "operator": f"{node.op} {node.node!r}",
+        "written for": node.source_op,
+        "in the source": node.where,
+        "value": node.output,
+        "local error": f"{node.error:.3g}, allowed {node.allowed:.3g}, fed with the source's own values",
+    }
+    code = excerpt(node.where)
+    return [
+        '<section class="why fail"><h2>First divergent node</h2>',
+        _pairs({name: text for name, text in facts.items() if text}),
+        f"<pre>{code}</pre>" if code else "",
+        "</section>",
+    ]
+
+
+def excerpt(where: str) -> str:
+    """The lines of the user's code around a place, the one that is meant marked, as HTML; empty where the file is not at hand."""
+    place = _PLACE.search(where)
+    if place is None:
+        return ""
+    number = int(place["line"])
+    lines = next((found for file in _candidates(place["file"]) if (found := linecache.getlines(file))), [])
+    if not 0 < number <= len(lines):
+        return ""
+    first = max(1, number - _AROUND)
+    shown = []
+    for at, text in enumerate(lines[first - 1 : number + _AROUND], start=first):
+        line = f"{at:5d}  {escape(text.rstrip())}"
+        shown.append(f"<mark>{line}</mark>" if at == number else line)
+    return "\n".join(shown)
+
+
+def _candidates(file: str) -> Iterable[str]:
+    """Where a file named relative to the working directory or to its installed package may lie."""
+    yield file
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(f"/{file}"):
+            yield path
+
+
+def _outputs(report: ProofRecord) -> str:
+    """One row an output: its worst set."""
+    worst: dict[str, tuple[str, OutputReport]] = {}
+    for item in report.sets:
+        for output in item.outputs:
+            seen = worst.get(output.name)
+            if seen is None or _rank(output) > _rank(seen[1]):
+                worst[output.name] = (item.name, output)
+    lines = []
+    for name, (inputs, output) in worst.items():
+        figures = output.figures
+        share = figures.max_abs / figures.allowed if figures and figures.allowed else 0.0
+        over = output.verdict == "fail"
+        width = 100 if over else min(100, 100 * share)
+        bar = f'<span class="bar{" over" if over else ""}"><i style="width:{width:.0f}%"></i></span>'
+        cells = [
+            ("output", f"<code>{escape(name)}</code>", ""),
+            ("verdict", _chip(SHOWN[output.verdict]), ""),
+            ("type", escape(f"{output.dtype}{list(output.shape)}"), ""),
+            ("max |diff|", f"{figures.max_abs:.2e}" if figures else "", "n"),
+            ("allowed", f"{figures.allowed:.2e}" if figures else "", "n"),
+            ("of it used", bar if figures else "", ""),
+            ("worst on", escape(inputs), ""),
+        ]
+        lines.append(_cells(cells))
+    headings = ("output", "verdict", "type", "max |diff|", "allowed", "of it used", "worst on")
+    return _frame(headings, lines)
+
+
+def _rank(output: OutputReport) -> tuple[bool, bool, float]:
+    size = output.figures.max_abs if output.figures else 0.0
+    return output.verdict == "fail", output.verdict == "unproved", size
 
 
 def _notes(report: ProofRecord) -> list[str]:
@@ -76,19 +205,46 @@ def _notes(report: ProofRecord) -> list[str]:
     return ["<h2>Notes</h2><ul>", *(f"<li>{escape(note)}</li>" for note in report.notes), "</ul>"]
 
 
+def _repeat(repeat: Repeat, report: ProofRecord) -> list[str]:
+    files = {f"SHA-256 of {name}": digest for name, digest in repeat.files}
+    return [
+        "<h2>To repeat it</h2>",
+        f"<pre>{escape(repeat.command)}</pre>" if repeat.command else "",
+        _pairs({**files, "written": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **report.versions}),
+    ]
+
+
 def _set_row(item: SetReport) -> tuple[str, ...]:
     inputs = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in item.inputs)
     return (item.name, inputs, f"{item.source_seconds * 1e3:.1f} ms", f"{item.converted_seconds * 1e3:.1f} ms")
 
 
-def _table(headings: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
-    lines = ["".join(f"<td{_MARKS.get(text, '')}>{escape(text)}</td>" for text in row) for row in body]
-    trs = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{trs}</tbody></table></div>'
+def _table(headings: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
+    lines = []
+    for row in body:
+        pairs = zip(headings, row, strict=True)
+        shown = [
+            (
+                name,
+                _chip(text) if text in _KINDS and name == "verdict" else escape(text),
+                "n" if name in _NUMBERS else "",
+            )
+            for name, text in pairs
+        ]
+        lines.append(_cells(shown))
+    return _frame(headings, lines)
 
 
-_MARKS = {shown: f' class="{verdict}"' for verdict, shown in SHOWN.items()}  # what sets the cells of verdicts apart
+def _cells(cells: Iterable[tuple[str, str, str]]) -> str:
+    return "".join(
+        f'<td data-label="{escape(name)}"{f" class={kind}" if kind else ""}>{inner}</td>' for name, inner, kind in cells
+    )
+
+
+def _frame(headings: Sequence[str], lines: Iterable[str]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _pairs(pairs: dict[str, str]) -> str:

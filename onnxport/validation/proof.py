@@ -18,6 +18,7 @@ from onnxport.graph.guard.deadline import OutOfTime, timed
 from onnxport.graph.outputs import read
 from onnxport.graph.protos import is_tensor
 from onnxport.graph.runtime import Session
+from onnxport.progress import stage
 from onnxport.validation.divergence import by_source_node, first_divergence
 from onnxport.validation.evidence import Pair
 from onnxport.validation.input_sets.base import InputSet, specs_of
@@ -56,6 +57,7 @@ def compare(
     """
     if graph is not None:
         binding = _with_graph(binding, graph)
+    stage("proving")
     left = bind(source.model, source.framework, binding)
     right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
     if isinstance(left, OnnxRunner) and not isinstance(right, OnnxRunner):
@@ -69,6 +71,7 @@ def compare(
     try:
         usual: Outputs = []
         for run in source_runs(parties, seed, remarks):
+            stage(f"proving: {run.inputs.name}")
             usual = usual or run.outputs
             report = run_converted(parties, run.inputs, run.outputs, run.seconds, remarks, usual)
             ran += [(run.inputs, report)] if report is not None else []
@@ -87,6 +90,8 @@ def compare(
         )
     remarks += [hint for item in failed if (hint := parties.source.hint(parties.source_leaves(item.leaves)))]
     remarks += _about_runtimes(parties)
+    if failed:
+        stage("looking for the first node that differs")
     sides = (_side(left, source.title), _side(right, converted.title))
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None

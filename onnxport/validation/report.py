@@ -6,11 +6,12 @@ import dataclasses
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from onnxport.graph.atomic import atomic_file
-from onnxport.validation.html import page
+from onnxport.validation.html import Repeat, fragment, page, pages, sha256
 from onnxport.validation.records import ProofRecord
 from onnxport.validation.text import lines
 
@@ -31,10 +32,41 @@ class Report(ProofRecord):
         """The report as strict JSON."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one page that needs no other file."""
-        with atomic_file(Path(path)) as file:
-            file.write(page(self).encode())
+    def to_html(
+        self, path: str | os.PathLike[str], *, command: str = "", files: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        """Writes the report as one page that needs no other file.
+
+        Args:
+            path: file to write.
+            command: the command line that gives the report again, for the page to show.
+            files: models that it is about; the page shows their SHA-256.
+        """
+        _write(path, page(self, repeat(command, files)))
+
+    def _repr_html_(self) -> str:
+        return fragment(self)
+
+
+def write_pages(
+    path: str | os.PathLike[str],
+    reports: Sequence[tuple[str, Report]],
+    *,
+    command: str = "",
+    files: Sequence[str | os.PathLike[str]] = (),
+) -> None:
+    """Writes several reports, each with its title, as one page; see `Report.to_html`."""
+    _write(path, pages(reports, repeat(command, files)))
+
+
+def repeat(command: str, files: Sequence[str | os.PathLike[str]]) -> Repeat:
+    """How to get a report again, with the hashes of those of `files` that are files."""
+    return Repeat(command, tuple((Path(file).name, sha256(Path(file))) for file in files if Path(file).is_file()))
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    with atomic_file(Path(path)) as file:
+        file.write(text.encode())
 
 
 def _as_json(value: object) -> Any:

@@ -57,3 +57,20 @@ def test_standard_output_holds_json_alone(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == "net.onnx"
     assert "building" in done.stderr
+
+
+FOREIGN = {
+    "onnx2keras": ("--opset", "--methods", "--signature", "--option"),
+    "keras2onnx": ("--methods", "--weights-only"),
+}
+
+
+@pytest.mark.parametrize("command", FOREIGN)
+def test_help_lists_only_options_with_a_meaning(run, command):
+    text = run(command, "-h").out
+    assert "--input-shape" in text
+    assert [option for option in FOREIGN[command] if option in text] == []
+
+
+def test_completion_is_offered(run):
+    assert "complete" in run("--show-completion", "bash").out

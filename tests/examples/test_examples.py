@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from onnxport import frameworks
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDE = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
 BLOCKS = re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -28,11 +30,14 @@ FRAMEWORKS = {
         for name, needed in FRAMEWORKS.items()
     ],
 )
-def test_example(name, tmp_path, monkeypatch, capsys):
+def test_example(name, tmp_path, monkeypatch, capfd):
     if name == "from_transformers":
         pytest.importorskip("transformers")
+    for framework in FRAMEWORKS[name]:
+        frameworks.require(frameworks.get(framework))  # what a framework writes when it is imported is not ours
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    assert capfd.readouterr().err == ""
 
 
 def test_every_example_is_listed():

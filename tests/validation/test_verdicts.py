@@ -41,8 +41,8 @@ def test_what_was_not_compared_is_unproved(what, tmp_path):
     assert report.to_dict()["passed"] is False
     report.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert '<span class="unproved">unproved</span>' in page
-    assert 'class="pass"' not in page
+    assert '<span class="chip unproved">unproved</span>' in page
+    assert 'class="chip pass"' not in page
 
 
 def test_one_output_that_was_not_compared_makes_the_whole_unproved():

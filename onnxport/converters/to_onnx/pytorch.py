@@ -14,6 +14,7 @@ from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
 from onnxport.model import OnnxModel
+from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.pytorch import Traced, trace, trace_static
 
@@ -29,6 +30,7 @@ def export(model: Any, request: Request) -> OnnxModel:
         UnsupportedOperator: operators without an ONNX form, all of them.
         InvalidInputError: inputs, names or dynamic shapes do not fit.
     """
+    stage("tracing")
     traced = trace(
         model,
         request.inputs,
@@ -58,6 +60,7 @@ def _lowered(traced: Traced, request: Request) -> OnnxModel:
 
 
 def _write(traced: Traced, request: Request) -> OnnxModel:
+    stage("lowering")
     op = OpBuilder(request.opset)
     lowering = Lowering(op, traced)
     notes = list(traced.notes)

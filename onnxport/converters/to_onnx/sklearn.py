@@ -28,6 +28,7 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.array import one_value
 from onnxport.opset_maps.to_onnx.sklearn.arrays.at_output import at_output
 from onnxport.opset_maps.to_onnx.sklearn.tables.sparse import mark_sparse
 from onnxport.opset_maps.to_onnx.sklearn.tables.table import Frame, Table, matrix
+from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.sklearn import Column, columns_of
 
@@ -54,6 +55,7 @@ def export(model: BaseEstimator, request: Request) -> OnnxModel:
     outputs = outputs_of(model, request.methods, request.options)
     output_names = chosen_names("output_names", [output.name for output in outputs], request.output_names)
     check_outputs_apart(names, request.output_names)
+    stage("lowering")
     op = OpBuilder(request.opset)
     pairs = zip(names, columns, strict=True)
     values = [op.input(name, column.dtype, ["batch", *column.dims]) for name, column in pairs]

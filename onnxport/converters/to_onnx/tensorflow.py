@@ -34,6 +34,7 @@ from onnxport.opset_maps.maps import tensorflow as table
 from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.opset_maps.to_onnx.tensorflow.program import constant
 from onnxport.opset_maps.to_onnx.tensorflow.values import Function, NeedsState, ResourceHandle, VariableHandle
+from onnxport.progress import stage
 from onnxport.request import Request
 from onnxport.tracing.tensorflow import trace
 from onnxport.tracing.tensorflow_program import Port, Program, Variable, array_of, dtype_of
@@ -59,6 +60,7 @@ def export_traced(model: Any, request: Request, trace: Callable[..., Program]) -
         InvalidInputError: inputs or names do not fit.
     """
     with _collector_paused():
+        stage("tracing")
         program = trace(
             model,
             inputs=request.inputs,
@@ -83,6 +85,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _lowered(program: Program, request: Request) -> OnnxModel:
+    stage("lowering")
     op = OpBuilder(request.opset)
     inputs = {port.tensor.name: _graph_input(op, port) for port in program.inputs}
     called = [op.names.unique(port.name) for port in program.outputs]  # an input's name too: a numbered variant

@@ -243,8 +243,9 @@ class Arguments:
 def bind(model: Any, binding: Binding) -> PytorchRunner:
     """A runner of a module, `torch.export.ExportedProgram` or function of tensors."""
     call = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    named = getattr(model, "__qualname__", type(model).__qualname__)
-    title = type(model).__qualname__ if isinstance(model, torch.nn.Module) else named
+    title = (
+        type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__name__", type(model).__name__)
+    )
     if not binding.given:
         return PytorchRunner(call, title, None, binding.structured)
     inputs = tuple(binding.inputs) if isinstance(binding.inputs, list) else binding.inputs

@@ -105,7 +105,8 @@ def bind(model: object, binding: Binding) -> Runner:
     if isinstance(model, tf.compat.v1.GraphDef):
         return _bind_graph(model, binding)
     call, by_name = callable_of(model, binding.signature)
-    title = type(model).__qualname__ if not hasattr(model, "__name__") else str(model.__name__)
+    title = str(getattr(model, "__name__", type(model).__name__))
+    title = "SavedModel" if title == "_UserObject" else title  # what TensorFlow calls the class of whatever it loads
     if not binding.given:
         keywords = _keywords(call, binding) if by_name else []
         return TensorflowRunner(call, title, None, keywords, binding.structured)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, graph_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from onnxport.frameworks.native_log import native_log_kept
 from onnxport.validation import tolerance
 
 _NARROW = frozenset({types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16})
@@ -41,7 +42,8 @@ class FrozenTwin:
         if sum(int(np.prod(v.shape)) * v.dtype.size for v in concrete.graph.variables) > _LIMIT:
             raise ValueError("the variables are too large for a frozen graph")
         self._structure = concrete.structured_outputs
-        frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+        with native_log_kept():  # the inliner writes of a session that it starts
+            frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
         if len(frozen.inputs) != len(tensors):
             raise ValueError("the graph holds resources")
         self._names = [tensor.name for tensor in frozen.inputs]
