@@ -74,6 +74,7 @@ class Case:
     min_opset: int = 13  # least target opset at which the entry has a form
     dynamic: bool = False  # also converted with a dynamic first dimension and run at another size
     name: str = ""  # shown in test ids
+    holds: tuple[str, ...] = ()  # operators that the written graph must have, so that no fallback hides
 
     def draw(self, seed: int = 0) -> tuple[Any, ...]:
         """The inputs, the same for the same seed."""
@@ -81,11 +82,11 @@ class Case:
         return tuple(item.draw(rng) if isinstance(item, Array) else item for item in self.inputs)
 
 
-def case(call: Callable[..., Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = "") -> Case:
-    """A case that converts the function `call` itself."""
-    return Case(call, inputs, min_opset=min_opset, dynamic=dynamic, name=name)
+def case(call: Callable[..., Any], *inputs: Any, **options: Any) -> Case:
+    """A case that converts the function `call` itself; `options` are fields of `Case`."""
+    return Case(call, inputs, **options)
 
 
-def built(call: Callable[[], Any], *inputs: Any, min_opset: int = 13, dynamic: bool = False, name: str = "") -> Case:
-    """A case that converts what `call()` returns: a module, a layer, a fitted estimator."""
-    return Case(call, inputs, factory=True, min_opset=min_opset, dynamic=dynamic, name=name)
+def built(call: Callable[[], Any], *inputs: Any, **options: Any) -> Case:
+    """A case that converts what `call()` returns: a module, a layer, a fitted estimator; `options` are fields of `Case`."""
+    return Case(call, inputs, factory=True, **options)

@@ -153,13 +153,18 @@ def budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence |
 
 
 def _is_sigmoid(parties: Comparison, pair: Pair) -> bool:
-    """Whether a graph's output is what a Sigmoid gives, moved at most."""
+    """Whether a graph's output is what a Sigmoid, or a post-transform that is one, gives, moved at most."""
     outputs = parties.graph.graph.outputs if parties.graph is not None else ()
     value = outputs[pair.converted_index] if pair.converted_index < len(outputs) and not pair.path else None
     node = value.producer() if value is not None else None
     while node is not None and node.op_type in CARRIERS and node.inputs[0] is not None:
         node = node.inputs[0].producer()
-    return node is not None and node.op_type == "Sigmoid" and not node.domain
+    if node is None:
+        return False
+    if node.domain:  # a name, or its number in TreeEnsemble
+        transform = node.attributes.get("post_transform")
+        return transform is not None and transform.value in ("LOGISTIC", 2)
+    return node.op_type == "Sigmoid"
 
 
 def _budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence | None) -> Budget:

@@ -55,16 +55,9 @@ def compare(
     Raises:
         InvalidInputError: the source itself can't run on the inputs.
     """
-    if graph is not None:
-        binding = _with_graph(binding, graph)
     stage("proving")
-    left = bind(source.model, source.framework, binding)
-    right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
-    if isinstance(left, OnnxRunner) and not isinstance(right, OnnxRunner):
-        left.by_the_specification()
-    specs = binding.specs
-    order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
-    parties = Comparison(left, right, order, specs, graph, tolerance)
+    parties = bound(source, converted, binding, graph=graph, tolerance=tolerance)
+    left, right = parties.source, parties.converted
     remarks = list(notes)
     ran: list[tuple[InputSet, SetReport]] = []
     failed: list[InputSet] = []
@@ -96,6 +89,21 @@ def compare(
     reports, known = tuple(report for _, report in ran), versions(source.framework, converted.framework)
     divergence = divergent_node(parties, failed[0]) if failed else None
     return Report(*sides, reports, tuple(dict.fromkeys(remarks)), known, divergence, _unloaded(right))
+
+
+def bound(
+    source: Party, converted: Party, binding: Binding, *, graph: ir.Model | None, tolerance: Tolerance
+) -> Comparison:
+    """Both sides bound to their inputs; `binding` has those of the source."""
+    if graph is not None:
+        binding = _with_graph(binding, graph)
+    left = bind(source.model, source.framework, binding)
+    right = bind(converted.model, converted.framework, replace(binding, inputs=None, kwargs=None))
+    if isinstance(left, OnnxRunner) and not isinstance(right, OnnxRunner):
+        left.by_the_specification()
+    specs = binding.specs
+    order = tuple(graph_order(left.example, specs)) if left.example is not None and specs is not None else None
+    return Comparison(left, right, order, specs, graph, tolerance)
 
 
 def _unloaded(runner: Runner) -> str:

@@ -1,4 +1,4 @@
-"""ONNX models of one node, and the truth about them: onnxruntime."""
+"""ONNX models of one node."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+
+from tests.evidence import require_import
 
 INT64, FLOAT, DOUBLE, STRING, BOOL = (
     TensorProto.INT64,
@@ -91,29 +93,6 @@ def element_type(x: np.ndarray) -> int:
     return STRING if x.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(x.dtype)
 
 
-def texts(x: np.ndarray) -> np.ndarray:
-    """An array of Python strings, of bytes or strings."""
-    flat = [item.decode() if isinstance(item, bytes) else str(item) for item in x.ravel()]
-    return np.asarray(flat, object).reshape(x.shape)
-
-
-def assert_same(found: Any, wanted: Sequence[np.ndarray], rtol: float = 2e-5, atol: float = 2e-6) -> None:
-    """Results of an imported model against the truth: shapes, types and numbers; integers and strings exactly."""
-    results = found if isinstance(found, (tuple, list)) else (found,)
-    assert len(results) == len(wanted)
-    for result, truth in zip(results, wanted, strict=True):
-        array = result.numpy() if hasattr(result, "numpy") else np.asarray(result)
-        assert array.shape == truth.shape
-        if truth.dtype.kind in "OU":
-            np.testing.assert_array_equal(texts(array), texts(truth))
-            continue
-        assert array.dtype == truth.dtype
-        if truth.dtype.kind == "f":
-            np.testing.assert_allclose(array, truth, rtol=rtol, atol=atol)
-        else:
-            np.testing.assert_array_equal(array, truth)
-
-
 def imported_to_tensorflow(rows: Sequence[Any], ids: Sequence[str], share: float) -> Callable[[Node], None]:
     """A test that imports nodes to TensorFlow and compares their results with the truth."""
 
@@ -121,8 +100,6 @@ def imported_to_tensorflow(rows: Sequence[Any], ids: Sequence[str], share: float
     @pytest.mark.tensorflow
     @pytest.mark.parametrize("item", rows, ids=ids)
     def test(item: Node) -> None:
-        from onnxport.converters.from_onnx.tensorflow import build
-
-        assert_same(build(item.ir())(*item.arrays()), item.truth())
+        require_import(item.ir(), "tensorflow", tuple(item.arrays()))
 
     return test

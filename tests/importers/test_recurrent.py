@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.importers.onnx_cases import FLOAT, Node, assert_same, imported_to_tensorflow
+from onnxport.model import OnnxModel
+from tests.evidence import require_equal
+from tests.importers.onnx_cases import FLOAT, Node, imported_to_tensorflow
 
 R = np.random.default_rng(3)
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -18,6 +21,11 @@ TIME, BATCH, FEATURES, HIDDEN = 6, 3, 4, 5
 
 def floats(*shape: int) -> np.ndarray:
     return R.normal(size=shape).astype(np.float32) * np.float32(0.7)
+
+
+def near_zero(item: Node) -> Node:
+    """The same with small operands: of a sum far below 0 onnxruntime's Softplus in a recurrent layer gives exactly 0."""
+    return replace(item, inputs=[x if x is None else x * np.float32(0.3) for x in item.inputs])
 
 
 def row(op: str, direction: str = "forward", *, bias: bool = True, lengths: bool = False, initial: bool = False,
@@ -42,6 +50,7 @@ def row(op: str, direction: str = "forward", *, bias: bool = True, lengths: bool
     )
 
 
+TURNED = (0, 5, 6)  # inputs with a batch axis
 DIRECTIONS = ["forward", "reverse", "bidirectional"]
 ACTIVATIONS = [
     "Relu",
@@ -80,19 +89,12 @@ ROWS += [row("GRU", direction, linear_before_reset=1, lengths=True) for directio
 ROWS += [row("GRU", linear_before_reset=1, bias=False, clip=0.3)]
 ROWS += [row("LSTM", direction, peepholes=True, lengths=True, initial=True) for direction in DIRECTIONS]
 ROWS += [row("LSTM", input_forget=1), row("LSTM", "bidirectional", input_forget=1, peepholes=True)]
-ROWS += [activated("RNN", [name]) for name in ACTIVATIONS]
+ROWS += [
+    activated("RNN", [name]) if name != "Softplus" else near_zero(activated("RNN", [name])) for name in ACTIVATIONS
+]
 ROWS += [activated("GRU", ["HardSigmoid", "ScaledTanh"]), activated("LSTM", ["HardSigmoid", "Elu", "Affine"])]
 ROWS += [row(op, opset=opset) for op in GATES for opset in (7, 14)]
 IDS = [f"{i}-{item.op}" for i, item in enumerate(ROWS)]
-
-
-def batch_first(item: Node) -> tuple[Node, list[np.ndarray]]:
-    """The same node in layout 1, which onnxruntime does not run, and its results from those of layout 0."""
-    swap = lambda x: np.ascontiguousarray(np.swapaxes(x, 0, 1))  # noqa: E731
-    inputs = [swap(x) if index in (0, 5, 6) and x is not None else x for index, x in enumerate(item.inputs)]
-    y, *lasts = item.truth()
-    turned = Node(item.op, inputs, item.outputs, {**item.attributes, "layout": 1}, opset=item.opset, dynamic=False)
-    return turned, [np.transpose(y, (2, 0, 1, 3)), *(swap(last) for last in lasts)]
 
 
 test_tensorflow = imported_to_tensorflow(ROWS, IDS, share=0.3)
@@ -101,7 +103,18 @@ test_tensorflow = imported_to_tensorflow(ROWS, IDS, share=0.3)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("op", GATES)
 def test_tensorflow_batch_first(op: str) -> None:
+    """Layout 1, which onnxruntime does not run, gives the numbers of layout 0."""
     from onnxport.converters.from_onnx.tensorflow import build
 
-    turned, truth = batch_first(row(op, "bidirectional", initial=True, lengths=True))
-    assert_same(build(turned.ir())(*turned.arrays()), truth)
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    item = row(op, "bidirectional", initial=True, lengths=True)
+    places = [i for i, x in enumerate(item.inputs) if x is not None]
+    turned = [np.ascontiguousarray(np.swapaxes(x, 0, 1)) if i in TURNED else x for i, x in enumerate(item.inputs)]
+    module = build(Node(op, turned, item.outputs, {**item.attributes, "layout": 1}, opset=17, dynamic=False).ir())
+
+    def as_layout_0(*given: Any) -> list[Any]:
+        pairs = zip(places, given, strict=True)
+        y, *lasts = module(*(tf.transpose(x, (1, 0, 2)) if i in TURNED else x for i, x in pairs))
+        return [tf.transpose(y, (1, 2, 0, 3)), *(tf.transpose(last, (1, 0, 2)) for last in lasts)]
+
+    require_equal(OnnxModel(item.ir()), tf.function(as_layout_0), tuple(map(tf.constant, item.arrays())))

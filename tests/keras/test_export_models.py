@@ -17,6 +17,7 @@ from onnxport.graph.passes.weight_moves import with_source_weights
 from onnxport.request import Request
 from onnxport.tracing.keras import load
 from onnxport.tracing.tensorflow import load as load_saved_model
+from tests.evidence import require_equal
 from tests.graph.written import moved_constants
 
 pytestmark = pytest.mark.keras
@@ -130,15 +131,6 @@ MODELS = {
 }
 
 
-def compare(model, source, inputs):
-    got = model(*inputs)
-    want = keras.tree.flatten(source(*inputs, training=False))
-    for ours, theirs in zip(got if isinstance(got, tuple) else (got,), want, strict=True):
-        theirs = np.asarray(theirs)
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-5 * max(1.0, np.abs(theirs).max()))
-
-
 EVERY_OPSET = ("cnn", "transformer", "lstm", "masked lstm")
 
 
@@ -154,11 +146,11 @@ def test_architectures(name, opset):
     onnx.checker.check_model(model.proto, full_check=True)
     assert moved_constants(model.model) == []
     assert model.opset == opset
-    compare(model, source, inputs)
-    wider = [np.concatenate([item, item[:1]]) for item in inputs]
-    compare(model, source, wider)
+    require_equal(source, model, inputs)
+    wider = tuple(np.concatenate([item, item[:1]]) for item in inputs)
+    require_equal(source, model, wider)
     if time_axes:
-        compare(model, source, [np.concatenate([item, item, item], 1) for item in inputs])
+        require_equal(source, model, tuple(np.concatenate([item, item, item], 1) for item in inputs))
 
 
 def test_weights_have_their_own_names_and_values():
@@ -208,8 +200,8 @@ def test_subclassed_models_take_example_inputs():
     inputs = (f(2, 3), f(2, 4))
     model = export(source, Request(inputs=inputs))
     assert (model.input_names, model.output_names) == (["left", "right"], ["features", "logits"])
-    compare(model, source, inputs)
-    compare(model, source, (f(5, 3), f(5, 4)))
+    require_equal(source, model, inputs)
+    require_equal(source, model, (f(5, 3), f(5, 4)))
     fixed = export(source, Request(inputs={"left": inputs[0]}, dynamic_shapes={}))
     assert fixed.input_names == ["left"]
     assert list(fixed.model.graph.inputs[0].shape) == [2, 3]
@@ -220,7 +212,7 @@ def test_models_inside_models():
     x = keras.Input((6,))
     outer = keras.Model(x, inner(x) + inner(x * 2.0))
     model = export(outer, Request())
-    compare(model, outer, (f(3, 6),))
+    require_equal(outer, model, (f(3, 6),))
     assert len([name for name in model.model.graph.initializers if name.endswith("kernel")]) == 1
 
 
@@ -229,7 +221,7 @@ def test_files(tmp_path, suffix):
     source = randomized(cnn())
     source.save(tmp_path / f"model{suffix}")
     loaded = load(tmp_path / f"model{suffix}")
-    compare(export(loaded, Request()), source, (f(2, 12, 12, 3),))
+    require_equal(source, export(loaded, Request()), (f(2, 12, 12, 3),))
 
 
 def test_exported_saved_model(tmp_path):
@@ -237,7 +229,7 @@ def test_exported_saved_model(tmp_path):
     source.export(str(tmp_path / "exported"), verbose=False)
     model = export_tensorflow(load_saved_model(tmp_path / "exported"), Request())
     assert (model.input_names, model.output_names) == (["image"], ["output_0"])
-    compare(model, source, (f(2, 12, 12, 3),))
+    require_equal(source, model, (f(2, 12, 12, 3),))
     assert {node.op_type for node in model.model.graph} >= {"BatchNormalization", "Conv"}
 
 
@@ -307,10 +299,10 @@ def test_recurrent_layers_become_operators(name, steps):
         variable.assign(RNG.uniform(-0.9, 0.9, variable.shape))
     model = export(source, Request())
     assert operator in {node.op_type for node in model.model.graph}
-    compare(model, source, (f(2, 6, 3),))
+    require_equal(source, model, (f(2, 6, 3),))
     if steps is None:
-        compare(model, source, (f(3, 1, 3),))
-        compare(model, source, (f(1, 11, 3),))
+        require_equal(source, model, (f(3, 1, 3),))
+        require_equal(source, model, (f(1, 11, 3),))
 
 
 def test_recurrent_layers_with_initial_states():
@@ -319,8 +311,7 @@ def test_recurrent_layers_with_initial_states():
     model = export(source, Request())
     assert "LSTM" in {node.op_type for node in model.model.graph}
     inputs = f(2, 5, 3), f(2, 4), f(2, 4)
-    for ours, theirs in zip(model(*inputs), source(list(inputs)), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    require_equal(source, model, inputs)
 
 
 def test_mixed_precision():
@@ -332,10 +323,7 @@ def test_mixed_precision():
     finally:
         keras.config.set_dtype_policy("float32")
     model = export(source, Request())
-    x = f(3, 8)
-    got, want = model(x), np.asarray(source(x))
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, want, rtol=5e-3, atol=5e-3)
+    require_equal(source, model, f(3, 8))
 
 
 def test_two_conversions_give_identical_bytes():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onnxport
+from tests.evidence import require_equal
 
 NAN, INF = np.nan, np.inf
 FAR = [[NAN, 1, 2, 3, 4], [5, 2, NAN, 4, 9], [1, 2, 3, 4, NAN], [INF, -INF, 1, 2, 3], [-INF, -INF, 1, 0, -7]]
@@ -118,21 +119,6 @@ def cases(table):
     return [pytest.param(*row[:2], dtype, id=f"{name}-{dtype}") for name, row in table.items() for dtype in row[2]]
 
 
-def check(model: onnxport.OnnxModel, expected, x: np.ndarray) -> None:
-    """The framework's numbers, computed by onnxruntime: infinities and NaN at the same places, else up to rounding."""
-    assert model.session.backend == "onnxruntime"
-    found = model(x)
-    rounding = 8 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0
-    for have, want in zip(several(found), several(expected), strict=True):
-        want = want.numpy()
-        assert (have.dtype, have.shape) == (want.dtype, want.shape)
-        np.testing.assert_allclose(have, want, rtol=rounding, atol=rounding)
-
-
-def several(outputs):
-    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
-
-
 @pytest.mark.pytorch
 @pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(("function", "numbers", "dtype"), cases(TORCH))
@@ -145,7 +131,7 @@ def test_numbers_of_pytorch(function, numbers, dtype):
 
     x = np.array(numbers, dtype)
     model = onnxport.convert(Model(), inputs=(torch.tensor(x),), validate=False)
-    check(model, function(torch, torch.tensor(x)), x)
+    require_equal(Model(), model, (torch.tensor(x),))
 
 
 @pytest.mark.tensorflow
@@ -154,4 +140,4 @@ def test_numbers_of_tensorflow(function, numbers, dtype):
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
     x = np.array(numbers, dtype)
     lowered = tf.function(lambda x: function(tf, x), input_signature=[tf.TensorSpec([None, x.shape[1]], x.dtype)])
-    check(onnxport.convert(lowered, validate=False), lowered(x), x)
+    require_equal(lowered, onnxport.convert(lowered, validate=False), (x,))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onnxport
+from tests.evidence import require_equal
 
 OPSETS = (13, 21, 26)
 TORCH = {
@@ -49,15 +50,6 @@ TENSORFLOW_BATCH = {
 }
 
 
-def check(model: onnxport.OnnxModel, expected, x: np.ndarray) -> None:
-    """Equal shapes, types and values, computed by onnxruntime."""
-    assert model.session.backend == "onnxruntime"
-    found = model(x)
-    for have, want in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
-        assert (have.dtype, have.shape) == (want.numpy().dtype, want.shape)
-        np.testing.assert_array_equal(have, want.numpy())
-
-
 @pytest.mark.pytorch
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 @pytest.mark.parametrize("opset", OPSETS)
@@ -71,9 +63,9 @@ def test_reductions_of_pytorch(name, opset):
 
     x = torch.zeros(2, 0)
     options = {"target_opset": opset, "validate": False}
-    check(onnxport.convert(Model(), inputs=(x,), **options), Model()(x), x.numpy())
+    require_equal(Model(), onnxport.convert(Model(), inputs=(x,), **options), (x,))
     dynamic = onnxport.convert(Model(), inputs=(torch.ones(2, 3),), dynamic_shapes={"x": {1: "n"}}, **options)
-    check(dynamic, Model()(x), x.numpy())
+    require_equal(Model(), dynamic, (x,))
 
 
 @pytest.mark.tensorflow
@@ -86,7 +78,7 @@ def test_reductions_of_tensorflow(name, opset):
         function = tf.function(
             lambda x: TENSORFLOW[name](tf, x), input_signature=[tf.TensorSpec([2, size], tf.float32)]
         )
-        check(onnxport.convert(function, target_opset=opset, validate=False), function(x), x)
+        require_equal(function, onnxport.convert(function, target_opset=opset, validate=False), (x,))
 
 
 @pytest.mark.pytorch
@@ -101,7 +93,7 @@ def test_an_empty_batch_of_pytorch(name):
             return outputs if isinstance(outputs, tuple) else (outputs,)
 
     x = torch.zeros(0, *shape)
-    check(onnxport.convert(Model(), inputs=(torch.rand(3, *shape),), validate=False), Model()(x), x.numpy())
+    require_equal(Model(), onnxport.convert(Model(), inputs=(torch.rand(3, *shape),), validate=False), (x,))
 
 
 @pytest.mark.tensorflow
@@ -111,4 +103,4 @@ def test_an_empty_batch_of_tensorflow(name):
     shape, body = TENSORFLOW_BATCH[name]
     function = tf.function(lambda x: body(tf, x), input_signature=[tf.TensorSpec([None, *shape], tf.float32)])
     x = np.zeros((0, *shape), np.float32)
-    check(onnxport.convert(function, validate=False), function(x), x)
+    require_equal(function, onnxport.convert(function, validate=False), (x,))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onnxport
+from tests.evidence import require_equal
 
 TORCH = {
     "maximum": lambda torch, x, y: torch.maximum(x, y),
@@ -48,14 +49,6 @@ def numbers(bits: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.random.default_rng(bits).integers(-(2**bits), 2**bits, (2, 6, 7)))
 
 
-def check(model: onnxport.OnnxModel, expected, x: np.ndarray, y: np.ndarray) -> None:
-    """The numbers are the framework's, all digits."""
-    found = model(x, y)
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    for one, other in zip(found if isinstance(found, tuple | list) else [found], expected, strict=True):
-        np.testing.assert_array_equal(one, np.asarray(other), strict=True)
-
-
 @pytest.mark.pytorch
 @pytest.mark.parametrize("name", TORCH)
 def test_numbers_of_pytorch(name):
@@ -67,8 +60,7 @@ def test_numbers_of_pytorch(name):
 
     model = onnxport.convert(Model(), inputs=tuple(map(torch.tensor, numbers(8))), validate=False)
     for bits in BITS:
-        x, y = numbers(bits)
-        check(model, TORCH[name](torch, torch.tensor(x), torch.tensor(y)), x, y)
+        require_equal(Model(), model, tuple(map(torch.tensor, numbers(bits))))
 
 
 @pytest.mark.tensorflow
@@ -80,5 +72,4 @@ def test_numbers_of_tensorflow(name):
     )
     model = onnxport.convert(function, validate=False)
     for bits in BITS:
-        x, y = numbers(bits)
-        check(model, function(tf.constant(x), tf.constant(y)), x, y)
+        require_equal(function, model, numbers(bits))

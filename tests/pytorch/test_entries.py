@@ -12,8 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.opset_maps.cases import Case  # noqa: E402
 from onnxport.opset_maps.maps import aten  # noqa: E402
-from tests.graph.written import moved_constants  # noqa: E402
-from tests.pytorch.exporting import exported, run_both  # noqa: E402
+from tests.evidence import require_case  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
 
@@ -47,31 +46,11 @@ def at_other_opsets() -> Iterator[Any]:
         yield pytest.param(case, opset, id=f"{name}-{opset}")
 
 
-def tensors(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(torch.from_numpy(item.copy()) if isinstance(item, np.ndarray) else item for item in inputs)
-
-
-def grown(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs with the batch one larger: every first dimension that equals the first input's."""
-    batch = next(item.shape[0] for item in inputs if isinstance(item, np.ndarray) and item.ndim)
-
-    def grow(item: Any) -> Any:
-        if isinstance(item, np.ndarray) and item.ndim and item.shape[0] == batch:
-            return np.concatenate([item, item[:1]])
-        return item
-
-    return tuple(grow(item) for item in inputs)
-
-
 def run(case: Case, opset: int) -> None:
     torch.manual_seed(0)
-    model = case.call() if case.factory else case.call
-    inputs = case.draw()
-    made = exported(model, *tensors(inputs), target_opset=opset)
-    assert moved_constants(made.model) == []
-    run_both(made, model, *tensors(inputs))
-    if case.dynamic:
-        run_both(made, model, *tensors(grown(inputs)))
+    require_case(
+        case, "pytorch", opset, native=lambda item: torch.tensor(item) if isinstance(item, np.ndarray) else item
+    )
 
 
 @pytest.mark.parametrize("case", list(at_the_default_opset()))

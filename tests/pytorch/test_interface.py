@@ -23,7 +23,8 @@ from onnxport.errors import InvalidInputError, InvalidModelError, TracingError, 
 from onnxport.model import OnnxModel  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 from onnxport.tracing.pytorch import load  # noqa: E402
-from tests.pytorch.exporting import exported, run_both  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
+from tests.pytorch.exporting import exported  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
 
@@ -122,7 +123,7 @@ def test_names_follow_the_callable(
     made = exported(model, *inputs)
     assert made.input_names == input_names
     assert made.output_names == output_names
-    run_both(made, model, *inputs)
+    require_equal(model, made, inputs)
 
 
 def test_names_given_by_the_user_are_exact() -> None:
@@ -151,7 +152,7 @@ def test_parameters_keep_their_names_and_storage() -> None:
     assert list(made.model.graph.initializers) == ["weight_1", "tied.weight"]
     stored = made.model.graph.initializers["tied.weight"].const_value.numpy()
     assert np.shares_memory(stored, model.tied.weight.detach().numpy())
-    run_both(made, model, X)
+    require_equal(model, made, (X,))
 
 
 def test_buffers_and_parameters_stand_under_their_state_dict_names() -> None:
@@ -185,14 +186,14 @@ def test_dynamic_dimensions_are_the_users(said: Any, input_names: list[str] | No
     assert dims(made) == expected
     sizes = {"batch": 4, "rows": 4, "x_dim_0": 4, "width": 5}
     inputs = [torch.randn([sizes.get(d, d) for d in shape]) for shape in expected]
-    run_both(made, joined, *inputs)
+    require_equal(joined, made, inputs)
 
 
 def test_batch_is_dynamic_by_default_even_from_one_example() -> None:
     made = exported(joined, X[:1], Y[:1])
     assert dims(made) == [["batch", 3], ["batch", 3]]
     for size in (1, 2, 7):
-        run_both(made, joined, torch.randn(size, 3), torch.randn(size, 3))
+        require_equal(joined, made, (torch.randn(size, 3), torch.randn(size, 3)))
 
 
 STATIC = [
@@ -206,7 +207,7 @@ def test_what_can_not_be_dynamic_is_static_and_said(model: Callable[[Tensor], Te
     made = exported(model, x)
     assert dims(made) == [list(x.shape)]
     assert any(note in item for item in made.notes)
-    run_both(made, model, x)
+    require_equal(model, made, (x,))
 
 
 def test_nested_inputs_take_nested_dynamic_shapes() -> None:
@@ -246,8 +247,8 @@ def test_a_method_of_a_module_keeps_the_parameters_names() -> None:
     model = Model().eval()
     made = exported(model.encode, X)
     assert list(made.model.graph.initializers) == ["fc.weight", "fc.bias"]
-    run_both(made, model.encode, X)
-    run_both(exported(lambda x: model.fc(x) * 2, X), lambda x: model.fc(x) * 2, X)
+    require_equal(model.encode, made, (X,))
+    require_equal(lambda x: model.fc(x) * 2, exported(lambda x: model.fc(x) * 2, X), (X,))
 
 
 def test_exported_program_and_file(tmp_path: Any) -> None:
@@ -255,13 +256,13 @@ def test_exported_program_and_file(tmp_path: Any) -> None:
     program = torch.export.export(model, (X,), dynamic_shapes=({0: Dim("n")},))
     made = export(program, Request())
     assert made.input_names == ["input"]
-    run_both(made, model, torch.randn(5, 3))
+    require_equal(model, made, (torch.randn(5, 3),))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's use of its own pytree
         functional = program.run_decompositions()
-    run_both(export(functional, Request()), model, X)
+    require_equal(model, export(functional, Request()), (X,))
     torch.export.save(program, tmp_path / "model.pt2")
-    run_both(export(load(tmp_path / "model.pt2"), Request()), model, X)
+    require_equal(model, export(load(tmp_path / "model.pt2"), Request()), (X,))
     (tmp_path / "broken.pt2").write_bytes(b"no archive")
     with pytest.raises(InvalidModelError, match=r"broken\.pt2"):
         load(tmp_path / "broken.pt2")
@@ -293,7 +294,7 @@ def test_operators_without_mapping_are_decomposed() -> None:
             x, x.flip(0)
         )
 
-    run_both(exported(model, X), model, X)
+    require_equal(model, exported(model, X), (X,))
 
 
 def test_all_refusals_come_at_once() -> None:
@@ -328,7 +329,7 @@ def test_custom_operators_are_refused_then_registered() -> None:
     def lower(op: Any, x: Any) -> Any:
         return op.Add(x, x)
 
-    run_both(exported(model, X), model, X)
+    require_equal(model, exported(model, X), (X,))
 
 
 ERRORS = [

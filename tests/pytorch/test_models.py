@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from onnxport.converters.to_onnx.pytorch import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
 from tests.graph.written import moved_constants  # noqa: E402
-from tests.pytorch.exporting import arrays, compare  # noqa: E402
 from tests.pytorch.models import GPT, Encoder, LSTMClassifier, MobileNet, ResNet, ViT  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
@@ -47,7 +47,4 @@ def test_architecture(
     onnx.checker.check_model(made.proto, full_check=True)
     assert moved_constants(made.model) == []
     for given in (inputs, others):
-        with torch.no_grad():
-            wanted = model(*given)
-        fed = arrays([item for item in given if isinstance(item, torch.Tensor)])
-        compare(made(*fed), arrays(list(wanted.values()) if isinstance(wanted, dict) else wanted))
+        require_equal(model, made, given)

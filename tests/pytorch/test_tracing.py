@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 from torch import Tensor, nn  # noqa: E402
 
 from onnxport.errors import TracingError  # noqa: E402
-from tests.pytorch.exporting import exported, run_both  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
+from tests.pytorch.exporting import exported  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
 
@@ -115,8 +116,8 @@ BATCHED = [
 def test_traced_with_a_dynamic_batch(model: Any, inputs: tuple[Tensor, ...], others: tuple[Tensor, ...]) -> None:
     model = model.eval() if isinstance(model, nn.Module) else model
     made = exported(model, *inputs)
-    run_both(made, model, *inputs)
-    run_both(made, model, *others)
+    require_equal(model, made, inputs)
+    require_equal(model, made, others)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's compiler uses what torch deprecates
@@ -156,8 +157,8 @@ NAMED = [
 @pytest.mark.parametrize("model, inputs, dims, others", NAMED)
 def test_traced_with_named_dimensions(model: Any, inputs: tuple[Any, ...], dims: Any, others: tuple[Any, ...]) -> None:
     made = exported(model, *inputs, dynamic_shapes=dims)
-    run_both(made, model, *inputs)
-    run_both(made, model, *others)
+    require_equal(model, made, inputs)
+    require_equal(model, made, others)
 
 
 class Remembering(nn.Module):

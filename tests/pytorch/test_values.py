@@ -14,7 +14,8 @@ import torch.nn.functional as F  # noqa: E402
 
 from onnxport.errors import TracingError, UnsupportedOperator  # noqa: E402
 from onnxport.validation.runners.pytorch import to_numpy  # noqa: E402
-from tests.pytorch.exporting import exported, run_both  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
+from tests.pytorch.exporting import exported  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
 
@@ -85,7 +86,7 @@ ROWS += [(name, function, (X,)) for name, function in CONSTANT]
 @pytest.mark.parametrize("function, inputs", [pytest.param(*row[1:], id=row[0]) for row in ROWS])
 def test_is_torchs_own(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
     model = exported(function, *inputs)
-    run_both(model, function, *inputs)
+    require_equal(function, model, inputs)
 
 
 # Their numbers in torch are not those of its own decomposition, which must not be taken instead.
@@ -147,7 +148,7 @@ def test_the_users_buffers_are_not_written_to() -> None:
 
 def test_a_covariance_without_degrees_of_freedom() -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
-        run_both(exported(lambda x: x.cov(correction=7), X), lambda x: x.cov(correction=7), X)
+        require_equal(lambda x: x.cov(correction=7), exported(lambda x: x.cov(correction=7), X), (X,))
 
 
 def test_a_condition_on_the_answer_is_refused() -> None:
@@ -163,4 +164,4 @@ def test_chunks_of_the_linear_cross_entropy_do_not_matter() -> None:
     weight, target = numbers(5, 6), torch.tensor([0, 4, 2, 1])
     options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
     model = exported(lambda x, y: F.linear_cross_entropy(x, weight, y, options=options), X, target)
-    run_both(model, lambda x, y: F.linear_cross_entropy(x, weight, y), X, target)
+    require_equal(lambda x, y: F.linear_cross_entropy(x, weight, y), model, (X, target))

@@ -14,10 +14,10 @@ from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.errors import InvalidModelError  # noqa: E402
 from onnxport.request import Request  # noqa: E402
 from onnxport.tracing.sklearn_boosters import as_estimator  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
 from tests.sklearn.boosters import fitted, frame, table  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "apply")
-EPS = {"float32": 24 * np.finfo(np.float32).eps, "float64": 400 * np.finfo(np.float64).eps}
 
 
 def thresholds(model):
@@ -50,21 +50,9 @@ def rows_for(model, gaps=0.15):
 
 def compare(model, method, rows, opset):
     converted = export(model, Request(inputs=rows, methods=[method], target_opset=opset))
-    expected, got = np.asarray(getattr(model, method)(rows)), converted(rows)
-    if expected.dtype.kind not in "OU":
-        assert got.dtype == expected.dtype
-    if expected.dtype.kind != "f" or method == "apply":
-        assert got.tolist() == expected.tolist()
-    else:
-        require_near(got, expected)
-
-
-def require_near(got, expected):
-    assert got.shape == expected.shape
-    finite = np.isfinite(expected)
-    assert got[~finite].tolist() == expected[~finite].tolist()
-    scale = np.max(np.abs(expected[finite]))
-    np.testing.assert_allclose(got[finite], expected[finite], rtol=0, atol=EPS[expected.dtype.name] * scale)
+    require_equal(model, converted, rows, methods=[method])
+    given, expected = converted(rows[:1]), np.asarray(getattr(model, method)(rows[:1]))
+    assert expected.dtype.kind in "OU" or given.dtype == expected.dtype
 
 
 def own_objective(y, p):
@@ -329,8 +317,7 @@ def test_files_of_boosters(tmp_path, library, name, suffix):
     native(library, model).save_model(str(path))
     rows = rows_for(model)
     converted = onnxport.convert(path, inputs=rows)
-    expected = model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
-    require_near(converted(rows), expected)
+    require_equal(as_estimator(native(library, model)), converted, rows, methods=["predict"])
     assert onnxport.validate(native(library, model), converted, inputs=rows[:40]).passed
     path.write_bytes(b"not a model")
     reason = {"xgboost": "no file of xgboost's", "lightgbm": "is damaged or hostile: what follows its trees"}[library]
@@ -350,6 +337,4 @@ def test_boosters_of_frames(library):
     else:
         booster = module.train({"min_data_in_leaf": 5, "verbose": -1}, module.Dataset(frame, y), 8)
     converted = onnxport.convert(booster, inputs=frame)
-    expected = as_estimator(booster).predict(frame)
-    got = converted(*(frame[[name]].to_numpy() for name in frame.columns))
-    require_near(got, expected)
+    require_equal(as_estimator(booster), converted, frame, methods=["predict"])

@@ -20,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
 import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
 
 Y = np.random.default_rng(5).integers(0, 2, 80)
 ENCODED = ["colour", "count", "flag", "step"]
@@ -59,12 +60,7 @@ def converted(model, rows, method="transform", opset=21):
 
 
 def compare(model, rows, method="transform"):
-    run = converted(model, rows, method)
-    given = {str(name): rows[[name]].to_numpy() for name in rows.columns} if hasattr(rows, "columns") else {"X": rows}
-    got, expected = run(**given), np.asarray(getattr(model, method)(rows))
-    assert got.shape == expected.shape
-    np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=1e-9)
-    return got
+    require_equal(model, converted(model, rows, method), rows, methods=[method])
 
 
 POLICIES = [("value", "value"), ("return_nan", "return_nan"), ("value", "return_nan"), ("error", "error")]

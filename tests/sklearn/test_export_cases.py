@@ -10,10 +10,9 @@ pytestmark = pytest.mark.sklearn
 import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.converters.to_onnx.sklearn_outputs import VARIANTS  # noqa: E402
-from onnxport.graph.rows import padded  # noqa: E402
 from onnxport.opset_maps.maps import sklearn as table  # noqa: E402
 from onnxport.request import Request  # noqa: E402
-from onnxport.validation.runners.sklearn_outputs import call  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
 from tests.graph.written import moved_constants  # noqa: E402
 
 OPSETS = (13, 17, 21, 26)
@@ -41,28 +40,6 @@ def test_every_entry_has_a_case():
     assert [entry.name for entry in table if not entry.cases] == []
 
 
-def compare(model, method, rows, converted):
-    expected, got = call(model, method, rows), converted(rows)
-    dtype = getattr(rows, "dtype", None)
-    if isinstance(expected, (tuple, list)) and isinstance(got, tuple):
-        for one, other in zip(expected, got, strict=True):
-            compare_arrays(one, other, dtype)
-    else:
-        compare_arrays(expected, got, dtype)
-
-
-def compare_arrays(expected, got, dtype):
-    if isinstance(expected, list) and got.ndim == 2:  # lists of labels, of a length each
-        expected = padded(expected)
-    expected = expected.toarray() if hasattr(expected, "toarray") else np.asarray(expected)
-    assert got.shape == expected.shape
-    if expected.dtype.kind == "f":
-        rtol = 1e-9 if expected.dtype == np.float64 and dtype == np.float64 else 1e-5
-        np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-9 if rtol == 1e-9 else 1e-6)
-    else:
-        assert got.tolist() == expected.tolist()
-
-
 @pytest.mark.parametrize(("name", "method", "case", "opset"), list(at_opsets()))
 def test_case(name, method, case, opset):
     model = case.call()
@@ -80,10 +57,9 @@ def test_case(name, method, case, opset):
     converted = export(model, request)
     onnx.checker.check_model(converted.proto, full_check=True)
     assert moved_constants(converted.model) == []
-    compare(model, method, rows, converted)
-    compare(
-        model, method, [*rows, *rows[:1]] if isinstance(rows, list) else np.concatenate([rows, rows[:1]]), converted
-    )
+    more = [*rows, *rows[:1]] if isinstance(rows, list) else np.concatenate([rows, rows[:1]])
+    for given in (rows, more):
+        require_equal(model, converted, given, methods=[method])
     if isinstance(rows, list):
         return  # an empty list has no columns
     empty = converted(rows[:0])

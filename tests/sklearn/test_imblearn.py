@@ -31,6 +31,7 @@ from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 import onnxport  # noqa: E402
 from onnxport.converters.to_onnx.sklearn import export  # noqa: E402
 from onnxport.request import Request  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "apply", "score_samples")
 
@@ -51,17 +52,8 @@ def compare(model, given, methods=METHODS):
     """Each method that the model has."""
     compared = [method for method in methods if hasattr(model, method)]
     for method in compared:
-        with np.errstate(divide="ignore"):
-            expected = getattr(model, method)(given)
-        named = hasattr(given, "columns")
-        feeds = {name: given[[name]].to_numpy() for name in given.columns} if named else {"X": given}
-        got = export(model, Request(inputs=given, methods=[method], target_opset=21))(**feeds)
-        assert got.shape == expected.shape
-        if expected.dtype.kind == "f":
-            tight = given.dtype == np.float64 if not named else True
-            np.testing.assert_allclose(got, expected, rtol=1e-9 if tight else 1e-5, atol=1e-12 if tight else 1e-5)
-        else:
-            assert got.tolist() == expected.tolist()
+        converted = export(model, Request(inputs=given, methods=[method], target_opset=21))
+        require_equal(model, converted, given, methods=[method])
     return compared
 
 

@@ -82,7 +82,9 @@ def _by_matrix(op: OpBuilder, x: ir.Value, axis: int, *, inverse: bool, onesided
     last = [*order, axis]
     count = 2 if x.shape is not None and x.shape[-1] == 2 else 1
     parts = [op.Transpose(op.Gather(x, part, axis=-1), perm=last) for part in range(count)]
-    cosines, sines = (op.const(part, x.dtype, name="roots") for part in (roots.real, roots.imag))
+    # the cosine of a quarter turn and the sine of half a turn are 0, so that a real signal's middle result is real
+    exact = (np.where(np.abs(part) < 1e-15, 0.0, part) for part in (roots.real, roots.imag))
+    cosines, sines = (op.const(part, x.dtype, name="roots") for part in exact)
     real, imaginary = op.MatMul(parts[0], cosines), op.MatMul(parts[0], sines)
     if len(parts) == 2:
         real = op.Sub(real, op.MatMul(parts[1], sines))

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxport.errors import InvalidInputError
 from onnxport.graph.outputs import Output, raw_scores
+from onnxport.graph.rows import padded
 from onnxport.validation.runners.base import Outputs
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def _recorded(step: BaseEstimator, method: str, results: dict[Any, Any], key: tu
 
 
 def _formed(estimator: BaseEstimator, output: Output, result: object) -> Any:
+    if output.method == "inverse_transform" and isinstance(result, list) and all(isinstance(x, tuple) for x in result):
+        return padded(result)  # labels of a sample each, as MultiLabelBinarizer gives them
     array = dense(result)
     if output.method == "transform" and hasattr(estimator, "components_") and np.ndim(array) == 1:
         array = array[None]  # SparsePCA's ridge_regression drops the axis of a table of one row

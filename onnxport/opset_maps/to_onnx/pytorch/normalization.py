@@ -164,7 +164,7 @@ def group_norm(
     grouped = op.Reshape(x, [0, num_groups, size])
     one, zero = op.const(np.ones(num_groups), x.dtype), op.const(np.zeros(num_groups), x.dtype)
     result = op.InstanceNormalization(grouped, one, zero, epsilon=eps)
-    return affine(op, op.Reshape(result, op.shape(x)), weight, bias)
+    return affine(op, op.typed(op.Reshape(result, op.shape(x)), shape=x.shape), weight, bias)
 
 
 @aten.lower(
