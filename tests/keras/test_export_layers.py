@@ -282,7 +282,7 @@ def test_a_convolution_with_channels_first():
     def first_by_last(x):
         return tf.transpose(last(tf.transpose(x, [0, 2, 3, 1])), [0, 3, 1, 2])
 
-    require_equal(first_by_last, got, (image,))
+    require_equal(first_by_last, got, (tf.constant(image),))
 
 
 def test_every_layer_has_a_row_or_a_reason():
