@@ -15,6 +15,7 @@ OPSETS = range(13, 29)
 DTYPES = ("float32", "float16", "bfloat16")
 
 Optimize = Literal["none", "inference"]
+Strategy = Literal["export", "trace"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Request:
     task: str | None = None
     dtype: str | None = None
     weights: str | os.PathLike[str] | None = None
+    strategy: Strategy | None = None
 
     def __post_init__(self) -> None:
         opset = self.target_opset
@@ -54,6 +56,8 @@ class Request:
             )
         if self.optimize not in get_args(Optimize):
             raise InvalidInputError(f"optimize={self.optimize!r}: one of {', '.join(map(repr, get_args(Optimize)))}")
+        if self.strategy is not None and self.strategy not in get_args(Strategy):
+            raise InvalidInputError(f"strategy={self.strategy!r}: one of {', '.join(map(repr, get_args(Strategy)))}")
         if self.runtime not in RUNTIMES:
             raise InvalidInputError(f"runtime={self.runtime!r}: one of {', '.join(map(repr, RUNTIMES))}")
         if self.dtype is not None and self.dtype not in DTYPES:

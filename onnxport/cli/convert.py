@@ -65,6 +65,9 @@ class Order:
     rtol: shared.Rtol = None
     atol: shared.Atol = None
     optimize: Annotated[bool, Option(help="Bake batch norms and transposes into the weights.")] = False
+    strategy: Annotated[
+        str | None, Option(help="trace: freeze branches of Python on values of tensors as the examples take them.")
+    ] = None
     runtime: Annotated[
         str, Option(help="What the graph is written for: onnxruntime, or reference for the most direct graph.")
     ] = "onnxruntime"

@@ -26,7 +26,7 @@ from onnxport.graph.runtimes import Runtime
 from onnxport.model import OnnxModel
 from onnxport.options import check, check_tolerances
 from onnxport.progress import stage
-from onnxport.request import Optimize, Request
+from onnxport.request import Optimize, Request, Strategy
 from onnxport.validation import prove
 from onnxport.validation.parties import Tolerance
 from onnxport.validation.runners.base import Binding
@@ -60,6 +60,7 @@ def convert(
     task: str | None = None,
     dtype: str | None = None,
     weights: str | os.PathLike[str] | None = None,
+    strategy: Strategy | None = None,
 ) -> Any:
     """Converts `model` to the framework `to` and, unless `validate` is false, proves the result by running both sides.
 
@@ -100,6 +101,8 @@ def convert(
         dtype: type of the floating-point weights of a Hugging Face folder: ``"float32"``, ``"float16"`` or ``"bfloat16"``; by
             default the folder's own.
         weights: a file of weights that stands instead of those of a Hugging Face folder.
+        strategy: ``"trace"`` lets Python of a PyTorch model decide on values of tensors where it can't be traced otherwise: its
+            branches are frozen as the examples take them, and the report names each.
 
     Returns:
         An `OnnxModel`, of a Hugging Face folder an `OnnxFolder`, which is one too; else a `torch.nn.Module`, `tf.Module`,
@@ -135,6 +138,7 @@ def convert(
         "task": task,
         "dtype": dtype,
         "weights": weights,
+        "strategy": strategy,
     }
     others: dict[str, Any] = {"options": options or None, "runtime": None if runtime == "onnxruntime" else runtime}
     if isinstance(model, (str, os.PathLike)):

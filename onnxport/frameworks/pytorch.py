@@ -28,7 +28,7 @@ FRAMEWORK = Framework(
         SourceKind("an exported program of PyTorch", _OPTIONS, named_options=_NAMED_OPTIONS, recognises=_is_program),
         SourceKind(
             "a PyTorch module or function",
-            _OPTIONS,
+            _OPTIONS | {"strategy"},
             named_options=_NAMED_OPTIONS,
             several_examples=True,
             carries_signature=False,

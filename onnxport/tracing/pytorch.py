@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import re
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -23,11 +21,14 @@ from torch.utils import _pytree as pytree
 from onnxport.errors import InvalidInputError, InvalidModelError, TracingError
 from onnxport.graph.names import positional
 from onnxport.tracing import dimensions, pytorch_caches, pytorch_classes, pytorch_fakes, pytorch_inputs
+from onnxport.tracing.pytorch_answers import frozen_notes, replayed
+from onnxport.tracing.pytorch_answers import recorded as recorded_answers
 from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
 from onnxport.tracing.pytorch_nodes import is_dynamic, recorded, recorded_inputs
+from onnxport.tracing.pytorch_reasons import quiet, reason
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
 from onnxport.tracing.pytorch_transforms import (
@@ -91,13 +92,14 @@ def trace(
     examples: Sequence[Any] = (),
     dynamic_shapes: object = None,
     input_names: Sequence[str] | None = None,
+    frozen: bool = False,
 ) -> Traced:
     """The traced program of a module, a callable of tensors, or an exported program.
 
     A module is traced without Dynamo first, then with it. Inputs are a tuple of positional ones or a dict by parameter name. The
     dimensions vary in which they differ from further `examples`, or that `dynamic_shapes` names, in torch.export's notation with
     plain strings as names, keyed by parameters or by the user's `input_names`; else dimension 0 of every input, where tracing
-    allows it.
+    allows it. With `frozen`, branches on values that can't be traced are frozen as the examples take them.
 
     Raises:
         TracingError: torch.export can't trace the model; the message holds its reason.
@@ -106,19 +108,21 @@ def trace(
     if isinstance(model, ExportedProgram):
         return _of_program(model, dynamic_shapes)
     call = _call(model, inputs, kwargs)
+    others = [_call(model, item, kwargs) for item in examples]
+    freezing = [call, *others] if frozen else []
     if dynamic_shapes is not None or examples:
         if examples:
-            dims = pytorch_inputs.differing_dims(call, [_call(model, item, kwargs) for item in examples])
+            dims = pytorch_inputs.differing_dims(call, others)
         else:
             dims = pytorch_inputs.given_dims(call, dynamic_shapes, input_names)
-        program, notes = _first(_attempts(call, dims), model, call)
+        program, notes = _first(_attempts(call, dims), model, call, freezing)
         paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
         pytorch_inputs.check_apart([(path, value) for _, path, value in _tensor_inputs(program, paths)], dims.names)
         return _traced(program, call, dims, notes)
     dims = pytorch_inputs.default_dims(call)
-    reason = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
+    static = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
     attempts = _attempts(call, dims) if dims.names else []
-    program, notes = _first([*attempts, (call, None, reason)], model, call)
+    program, notes = _first([*attempts, (call, None, static)], model, call, freezing)
     if pytorch_inputs.has_ones(call, dims) and _drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     return _traced(program, call, dims, notes)
@@ -159,10 +163,13 @@ def _attempts(call: Call, dims: Dims) -> list[Attempt]:
     return [(item, dims.shapes, "") for item in calls]
 
 
-def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[ExportedProgram, tuple[str, ...]]:
+def _first(
+    attempts: list[Attempt], model: object, example: Call, freezing: Sequence[Call] = ()
+) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The first attempt that torch.export traces and that takes the example, without Dynamo before with it; notes on how.
 
-    The last resort is to trace the user's own module, not a shell of it.
+    The last resort is to trace the user's own module, not a shell of it; and where there are calls of `freezing`, with the
+    answers that these get.
     """
     first: Exception | None = None
     registered = False
@@ -189,7 +196,26 @@ def _first(attempts: list[Attempt], model: object, example: Call) -> tuple[Expor
         plain = _first_plain(attempts)
         if plain is not None:
             return plain
-    raise TracingError(_reason(model, first)) from first
+    frozen = _first_frozen(attempts, example, freezing) if freezing else None
+    if frozen is not None:
+        return frozen
+    raise TracingError(reason(model, first)) from first
+
+
+def _first_frozen(
+    attempts: list[Attempt], example: Call, calls: Sequence[Call]
+) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt that is traced with the answers that the calls get to what the model asks of values."""
+    runs = [recorded_answers(call) for call in calls]
+    for call, shapes, note in attempts:
+        answers = replayed(runs[0])
+        try:
+            program, notes = _export(call, shapes, strict=False, apart_from_user=True, answers=answers)
+        except Exception:  # whatever torch raises: the first error is told
+            continue
+        if _takes(program, example):
+            return program, (*notes, *frozen_notes(answers.used, runs), *filter(None, [note]))
+    return None
 
 
 def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, ...]] | None:
@@ -208,19 +234,22 @@ def _first_plain(attempts: list[Attempt]) -> tuple[ExportedProgram, tuple[str, .
     return None
 
 
-def _export(call: Call, shapes: object, strict: bool, apart_from_user: bool) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The traced program, and notes on what tracing left out."""
+def _export(
+    call: Call, shapes: object, strict: bool, apart_from_user: bool, answers: replayed | None = None
+) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The traced program, and notes on what tracing left out; `answers` stand for values that are asked for."""
     pytorch_fakes.register()
     call = pytorch_inputs.apart(call)
     with (
         torch.no_grad(),
         levels_kept(),
         _no_fastpath(),
-        _quiet(),
+        quiet(),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
         modes = [] if strict else _modes(call.module)  # Dynamo has no part in function modes
+        modes += [] if answers is None else [answers]
         try:
             program = _program(call, shapes, strict, apart_from_user, modes)
             check_plain(program)
@@ -289,25 +318,6 @@ def _takes(program: ExportedProgram, example: Call) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps torch from logging what a failed attempt raises anyway; what other threads log passes."""
-    thread = threading.get_ident()
-
-    def others(record: logging.LogRecord) -> bool:
-        return record.thread != thread
-
-    loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "torch"]
-    handlers = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
-    for handler in handlers:
-        handler.addFilter(others)
-    try:
-        yield
-    finally:
-        for handler in handlers:
-            handler.removeFilter(others)
-
-
-@contextmanager
 def _no_fastpath() -> Iterator[None]:
     """Attention layers in their readable form, not as one opaque fused operator."""
     before = torch.backends.mha.get_fastpath_enabled()
@@ -316,17 +326,6 @@ def _no_fastpath() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-
-
-def _reason(model: object, error: Exception | None) -> str:
-    name = getattr(model, "__name__", None) or type(model).__name__
-    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
-    text = "\n".join(f"  {line}" for line in lines[:12]) or "  no message"
-    return (
-        f"torch.export can't trace {name}: {type(error).__name__}:\n{text}\n"
-        "Make the model traceable (torch.cond for branches on tensor values, torch._check for sizes that depend on data), "
-        "or name fewer dynamic dimensions."
-    )
 
 
 def _drops_ones(program: ExportedProgram) -> bool:

@@ -245,10 +245,13 @@ class Spare(str):
 def of_cache(name: str, axes: Mapping[int, Any], rank: int) -> dict[int, Any]:
     """What is said of the dimensions of a whole cache, for one of its tensors of `rank` dimensions.
 
-    All of it holds for keys and values [batch, heads, length, size]; those of an encoder's output vary too, in a length of
-    their own; of other states and counts only the batch is known.
+    All of it holds for keys and values [batch, heads, length, size], and but for the heads for further ones [batch, length,
+    size], such as those of an index; those of an encoder's output vary too, in a length of their own; of other states and
+    counts only the batch is known.
     """
     *front, last = name.split(".")
+    if last.endswith(("_keys", "_values")) and rank == 3:
+        return {max(axis - 1, 0): dim for axis, dim in axes.items() if axis != 1}
     if last not in ("key", "value"):
         return {axis: dim for axis, dim in axes.items() if axis == 0 and rank > 0}
     if front[-1:] != ["encoder"]:

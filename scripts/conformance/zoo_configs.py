@@ -54,15 +54,23 @@ _PICTURE = re.compile(r"(image|img|input|crop)_size$")
 
 @dataclass(frozen=True)
 class Recipe:
-    """What heads and widths are divided by, and whether layers are left out."""
+    """What heads, their sizes and widths are divided by, and whether layers are left out and pictures are smaller."""
 
     heads: int
     widths: int
+    sizes: int
     shallow: bool = True
 
 
-SMALLER = Recipe(8, 64)  # for what is large by the first of the others
-RECIPES = (Recipe(4, 16), Recipe(2, 4), Recipe(1, 4), Recipe(1, 1), Recipe(1, 4, shallow=False))
+SMALLER = Recipe(8, 64, 8)  # for what is large by the first of the others
+RECIPES = (
+    Recipe(4, 16, 4),
+    Recipe(2, 4, 2),
+    Recipe(1, 4, 1),
+    Recipe(8, 8, 1),
+    Recipe(1, 1, 1),
+    Recipe(1, 4, 1, shallow=False),
+)
 
 
 @dataclass
@@ -87,6 +95,8 @@ class Shrinker:
                 values[item.name] = self.tiny(value)
             elif isinstance(value, (list, tuple)) and value and all(map(_is_configuration, value)):
                 values[item.name] = [self.tiny(one) for one in value]
+            elif declared is None and isinstance(value, dict) and "mrope_section" in value:
+                values[item.name] = self._dictionary(value)
             elif declared is None and not (item.name.startswith("_out") and value):
                 values |= {item.name: few} if value is None and (few := self._missing(item.name)) else {}
             elif item.name.startswith("_out"):
@@ -149,7 +159,7 @@ class Shrinker:
                 return type(value)(self._number(name, x, kept, default) for x in value)
             return value
         if name.endswith("mrope_section"):
-            return type(value)(max(x // self.recipe.heads, 1) for x in value)
+            return type(value)(max(x // self.recipe.sizes, 1) for x in value)
         return type(value)(self._value(name, x, None, kept, default) for x in value)
 
     def _number(self, name: str, value: int, kept: int, default: Any) -> int:
@@ -184,7 +194,7 @@ class Shrinker:
         if _HEADS.search(name):
             return max(value // self.recipe.heads, 1)
         if _HEAD_SIZE.search(name):
-            return value // self.recipe.heads if value >= 4 * self.recipe.heads else value
+            return value // self.recipe.sizes if value >= 4 * self.recipe.sizes else value
         if _GROUPS.search(name):
             return max(value // self.recipe.widths, 1)
         if _WIDTH.search(name) and not _NOT_WIDTH.search(name) and value >= 32:
@@ -197,6 +207,8 @@ class Shrinker:
         return self.tokens.setdefault(value, FIRST_TOKEN + len(self.tokens))
 
     def _picture(self, value: int, default: Any) -> int:
+        if not self.recipe.shallow:
+            return value
         patch = vars(default).get("patch_size")
         patch = patch[0] if isinstance(patch, (list, tuple)) else patch
         return min(value, FEW * patch if isinstance(patch, int) and patch >= 8 else 64)
@@ -205,7 +217,7 @@ class Shrinker:
         sections = value.get("mrope_section")
         if not sections:
             return value
-        return {**value, "mrope_section": [max(x // self.recipe.heads, 1) for x in sections]}
+        return {**value, "mrope_section": [max(x // self.recipe.sizes, 1) for x in sections]}
 
 
 def _values(config: Any) -> dict[str, Any]:

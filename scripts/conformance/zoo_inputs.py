@@ -29,16 +29,20 @@ def candidates(model: Any) -> Iterator[Inputs]:
         if item.default is item.empty and item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL)
     ]
     main = getattr(model, "main_input_name", "input_ids")
+    if not isinstance(main, str):
+        required, main = list(dict.fromkeys([*required, *main])), main[0]
     decoder = ["decoder_input_ids"] if getattr(model.config, "is_encoder_decoder", False) else []
     plain = [name for name in (main, "input_ids") if name in parameters]
     media = [name for name in ("pixel_values", "input_features", "input_values", "audio_values") if name in parameters]
+    boxes = ["bbox"] if "bbox" in parameters else []
     seen: list[tuple[str, ...]] = []
     for names in (
-        [*required, main, *(("attention_mask",) if main == "input_ids" else ()), *decoder],
+        [*required, main, *(("attention_mask",) if main == "input_ids" else ()), *boxes, *decoder],
         [*required, *plain, *media[:1], *decoder],
         [*required, main, *decoder],
         [*required, *media[:1]],
         ["input_ids", "attention_mask"],
+        ["states", "actions", "rewards", "returns_to_go", "timesteps", "attention_mask"],
     ):
         wanted = tuple(dict.fromkeys(name for name in names if name in parameters))
         if wanted and wanted not in seen:
@@ -110,6 +114,7 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         yield numbers(ROWS, mels, frames)
         yield numbers(ROWS, frames, mels)
         yield numbers(ROWS, mels, 2 * FRAMES + 72)
+        yield numbers(ROWS, 1, 4 * FRAMES, mels)
     elif name in ("input_values", "audio_values", "waveform", "padded_audio"):
         if mels != 80:
             yield numbers(ROWS, int(setting(config, "max_length", otherwise=FRAMES)), mels)
@@ -120,11 +125,16 @@ def _tensors(model: Any, name: str) -> Iterator[Any]:
         yield whole(0, 30, ROWS, int(setting(config, "num_codebooks", "n_codebooks", otherwise=8)), LENGTH)
     elif name in ("spectrogram", "inputs", "hidden_states"):
         yield numbers(ROWS, LENGTH, int(setting(config, "hidden_size", "d_model", "model_in_dim", otherwise=64)))
+    elif name == "task_inputs":
+        yield whole(low, high, ROWS, int(setting(config, "task_seq_len", otherwise=LENGTH)))
     elif name == "inputs_embeds":
         yield numbers(ROWS, LENGTH, int(setting(config, "hidden_size", "d_model", otherwise=64)))
     elif name in ("past_values", "past_observed_mask", "past_time_features", "future_values", "future_time_features"):
         yield from _series(config, name, numbers)
-    elif name == "timestamps" or name.endswith("position_ids"):
+    elif name in ("states", "actions", "rewards", "returns_to_go"):
+        width = {"states": "state_dim", "actions": "act_dim"}.get(name, "")
+        yield numbers(ROWS, LENGTH, int(setting(config, width, otherwise=1)))
+    elif name in ("timestamps", "timesteps") or name.endswith("position_ids"):
         yield torch.arange(LENGTH).repeat(ROWS, 1)
 
 

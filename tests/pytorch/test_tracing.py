@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is an extra")
 
 from torch import Tensor, nn  # noqa: E402
 
-from onnxport.errors import TracingError  # noqa: E402
+import onnxport  # noqa: E402
+from onnxport.errors import InvalidInputError, TracingError  # noqa: E402
 from tests.evidence import require_equal  # noqa: E402
 from tests.pytorch.exporting import exported  # noqa: E402
 
@@ -203,6 +204,40 @@ def test_refused_quietly_with_a_reason(model: Callable[..., Any], inputs: tuple[
     with redirect_stderr(printed), pytest.raises(TracingError, match=text):
         exported(model, *inputs)
     assert printed.getvalue() == ""
+
+
+def by_value(x: Tensor) -> Tensor:
+    y = x * 2
+    if y.sum() > 0:
+        return y
+    return x - 1
+
+
+def test_an_error_names_the_users_line_and_a_way_out() -> None:
+    with pytest.raises(TracingError) as caught:
+        exported(by_value, torch.ones(2, 3))
+    place, why, out = str(caught.value).splitlines()
+    assert place.endswith("if y.sum() > 0:")
+    assert "test_tracing.py" in place
+    assert "by_value" in why
+    assert 'strategy="trace"' in out
+
+
+def test_branches_are_frozen_where_the_user_allows_it() -> None:
+    x, other = torch.ones(2, 3), torch.rand(5, 3)
+    with pytest.raises(TracingError):
+        onnxport.convert(by_value, inputs=(x,))
+    made = onnxport.convert(by_value, inputs=(x,), strategy="trace", validate=False)
+    assert any("test_tracing.py" in note and "True" in note for note in made.notes), made.notes
+    require_equal(by_value, made, (other,))  # the batch varies all the same
+
+
+def test_examples_that_take_different_branches_are_refused() -> None:
+    examples = [(torch.ones(2, 3),), (-torch.ones(4, 3),)]
+    with pytest.raises(TracingError, match=r"test_tracing.py:\d+: .* the examples differ there: True .*, False"):
+        onnxport.convert(by_value, inputs=examples, strategy="trace")
+    with pytest.raises(InvalidInputError, match="strategy='forget'"):
+        onnxport.convert(by_value, inputs=examples[0], strategy="forget")  # type: ignore[arg-type]
 
 
 class Scaled(nn.Module):

@@ -285,3 +285,9 @@ def test_an_encoders_length_has_a_name_of_its_own() -> None:
     dims = {value.name: [str(dim) for dim in value.shape] for value in made.model.graph.inputs}
     assert dims["past_key_values.0.decoder.key"][2] == "past"
     assert dims["past_key_values.0.encoder.key"][2] == "source"
+
+
+def test_the_keys_of_an_index_are_as_long_as_the_cache() -> None:
+    axes = {0: "batch", 1: "heads", 2: "past"}
+    assert pytorch_caches.of_cache("past_key_values.0.indexer_keys", axes, 3) == {0: "batch", 1: "past"}
+    assert pytorch_caches.of_cache("past_key_values.0.conv_state", axes, 3) == {0: "batch"}

@@ -38,6 +38,7 @@ def export(model: Any, request: Request) -> OnnxModel:
         examples=request.examples,
         dynamic_shapes=request.dynamic_shapes,
         input_names=request.input_names,
+        frozen=request.strategy == "trace",
     )
     try:
         return _lowered(traced, request)

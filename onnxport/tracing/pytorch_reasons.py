@@ -1,0 +1,72 @@
+"""What is told of a trace that fails: the user's line, the reason, the way out; and nothing that torch logs meanwhile."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from onnxport.graph.provenance import relative_path
+from onnxport.tracing.pytorch_values import failed_on_values
+
+# Folders of code that is neither the user's nor a library's with models.
+OWN = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__)))
+
+_ON_VALUES = (
+    "Python decides there on the value of a tensor: write it with torch.where or torch.cond, "
+    'or pass strategy="trace", which freezes it as the examples take it.'
+)
+_ON_SIZES = "The model needs that size to be fixed: leave the dimension out of dynamic_shapes=."
+_OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic dimensions."
+
+
+def reason(model: object, error: Exception | None) -> str:
+    """Three lines: where in the user's code, why, and what to do."""
+    name = getattr(model, "__name__", None) or type(model).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:2])[:600] or "no message"
+    place = _place(error)
+    told = [*([place] if place else []), f"torch.export can't trace {name}: {type(error).__name__}: {text}"]
+    return "\n".join([*told, _way_out(error)])
+
+
+def _way_out(error: Exception | None) -> str:
+    if error is not None and failed_on_values(error):
+        return _ON_VALUES
+    return _ON_SIZES if "Constraints violated" in str(error) else _OTHERWISE
+
+
+def _place(error: Exception | None) -> str:
+    """The innermost line that is neither torch's nor ours; empty where there is none."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    user = [frame for frame in frames if not frame.filename.startswith((*OWN, "<"))]
+    if not user:
+        return ""
+    last = user[-1]
+    code = linecache.getline(last.filename, last.lineno or 0).strip()
+    return f"{relative_path(last.filename)}:{last.lineno}: {code}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps torch from logging what a failed attempt raises anyway; what other threads log passes."""
+    thread = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [logger for name, logger in logging.root.manager.loggerDict.items() if name.partition(".")[0] == "torch"]
+    handlers = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
+    for handler in handlers:
+        handler.addFilter(others)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(others)
