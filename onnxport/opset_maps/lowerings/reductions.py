@@ -103,15 +103,23 @@ def first_extreme(
     op: OpBuilder, operator: str, x: ir.Value, axis: int, *, keepdims: bool, last_nan: bool = False
 ) -> ir.Value:
     """ArgMax or ArgMin, where the first (or last) NaN is more extreme than every number, as in NumPy and PyTorch."""
-    if x.shape is not None:  # over a negative axis onnxruntime reduces no empty tensor
+    if x.shape is not None:
         axis %= x.shape.rank()
-    result: ir.Value = op.node(operator, _widened(op, operator, x), axis=axis, keepdims=int(keepdims))
+    result = extreme_of_numbers(op, operator, x, axis, keepdims=keepdims)
     if not is_floating(x):
         return result
     is_nan = op.Cast(op.IsNaN(x), to=ir.DataType.INT32)
     any_nan = op.cast(op.reduce("ReduceMax", is_nan, [axis], keepdims=keepdims), ir.DataType.BOOL)
     nan = op.ArgMax(is_nan, axis=axis, keepdims=int(keepdims), select_last_index=int(last_nan))
     return op.Where(any_nan, nan, result)
+
+
+def extreme_of_numbers(op: OpBuilder, operator: str, x: ir.Value, axis: int, *, keepdims: bool) -> ir.Value:
+    """ArgMax or ArgMin of what holds no NaN."""
+    if x.shape is not None:  # over a negative axis onnxruntime reduces no empty tensor
+        axis %= x.shape.rank()
+    result: ir.Value = op.node(operator, _widened(op, operator, x), axis=axis, keepdims=int(keepdims))
+    return result
 
 
 def without_nan(op: OpBuilder, x: ir.Value) -> ir.Value:

@@ -115,7 +115,8 @@ def _argument(operator: str) -> Function:
             raise UnsupportedOperator(f"{operator} over all elements")
         if x.dtype == bool:
             x = x.astype(np.int32)
-        return x.of(reductions.first_extreme(x.op, operator, x.value, axis % x.ndim, keepdims=False))
+        # scores that are NaN are what estimators refuse; of a user's function `Traced` looks for NaN itself
+        return x.of(reductions.extreme_of_numbers(x.op, operator, x.value, axis % x.ndim, keepdims=False))
 
     return argument
 

@@ -28,14 +28,14 @@ from onnxport.opset_maps.to_onnx.sklearn.arrays.functions import reduced, take
 _EXACT = 1 << 24
 _LEQ, _MEMBER = 0, 6
 _MEAN, _SUM = 0, 1
-# Ensembles are written in parts of about so many nodes, of 24 bytes each; large ones in parts twice as long, at most _PARTS of
-# them. Each costs a microsecond a call.
-_PART, _PARTS = 1 << 14, 128
-# Where what follows the trees takes time too, in parts about as long as the first level of that cache, at most so many of them,
-# and of a large ensemble.
-_SHORT_PART, _SHORT_PARTS, _ALL_SHORT_PARTS = 1 << 11, 32, 256
-# An ensemble of so many nodes is large: also, to tell missing values costs less than a second test at each node.
+# An ensemble of so many nodes, of 24 bytes each, is large: a processor's cache does not hold it, and to tell missing values
+# costs less than a second test at each node.
 _LARGE = 1 << 17
+# It is written in parts of about so many nodes, at most _PARTS of them, each of which costs a microsecond a call: a forest of
+# 100 trees on one row takes twice as long in 19 parts as whole, and a tenth less on 10,000.
+_PART, _PARTS = 1 << 15, 128
+# Where what follows the trees takes time too, in parts about as long as the first level of that cache, at most so many of all.
+_SHORT_PART, _ALL_SHORT_PARTS = 1 << 11, 256
 # Up to so many targets get trees of their own: runtimes add to one target faster than to one among several.
 _TARGETS = 32
 
@@ -229,7 +229,7 @@ def mean(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     """The mean over trees of what the reached leaves hold, float64 [N, K]."""
     several = trees.leaf_value.shape[1] > 1
     if several and len(trees.feature) < _LARGE:
-        return _reduced(op, trees, x, np.mean)
+        return _reduced(op, [trees], x, np.mean)
     if several or op.ml_opset < 5 or len(_parts(trees)) > 1:
         return totals(op, trees, x) / float(trees.count)
     trees, wide = _without_missing_tests(op, trees, op.cast(x, ir.DataType.DOUBLE))
@@ -241,17 +241,17 @@ def totals(op: OpBuilder, trees: Trees, x: ir.Value) -> Array:
     if trees.leaf_value.shape[1] == 1:
         return sums(op, trees, x, np.zeros(trees.count, np.int64), 1)
     if len(trees.feature) < _LARGE:
-        return _reduced(op, trees, x, np.sum)
+        return _reduced(op, [trees], x, np.sum)
     trees, x = _without_missing_tests(op, trees, x)
     # each part has its own table of values: worth it where one of all trees would be large
     parts = [part for _, part in _parts(trees)]
     most = max(1, _ALL_SHORT_PARTS // len(parts))
-    return Array(op, op.Sum(*(_reduced(op, part, x, np.sum, most).value for part in parts)))
+    short = ([piece for _, piece in _parts(part, _SHORT_PART, most)] for part in parts)
+    return Array(op, op.Sum(*(_reduced(op, pieces, x, np.sum).value for pieces in short)))
 
 
-def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Function, most: int = _SHORT_PARTS) -> Array:
+def _reduced(op: OpBuilder, parts: Sequence[Trees], x: ir.Value, reduction: Function) -> Array:
     """What the reached leaves hold, tree after tree as scikit-learn adds them, float64 [N, K]."""
-    parts = [part for _, part in _parts(trees, _SHORT_PART, most)]
     starts = np.cumsum([0, *(len(part.leaf_tree) for part in parts)])
     pairs = (_leaf_numbers(op, part, x, int(start)) for part, start in zip(parts, starts, strict=False))
     part_numbers, firsts = zip(*pairs, strict=True)
@@ -260,7 +260,9 @@ def _reduced(op: OpBuilder, trees: Trees, x: ir.Value, reduction: Function, most
     reached, first = numbers.T.astype(np.int64), np.concatenate(firsts)
     if first.any():
         reached = reached + first[:, None]
-    result: Array = reduction(take(reached.const(trees.leaf_value), reached, axis=0), axis=0)
+    result: Array = reduction(
+        take(reached.const(np.concatenate([part.leaf_value for part in parts])), reached, axis=0), axis=0
+    )
     return result
 
 
@@ -286,9 +288,14 @@ def _beginning_with(trees: Trees, targets: np.ndarray, start: np.ndarray) -> Tre
 
 
 def _parts(trees: Trees, size: int = 0, most: int = _PARTS) -> list[tuple[np.ndarray, Trees]]:
-    """The trees in at most so many parts of `size` nodes that a processor's cache holds, each with its trees' numbers."""
+    """The trees in at most so many parts of `size` nodes that a processor's cache holds, each with its trees' numbers.
+
+    Without a size those that are not large are one part.
+    """
     nodes, every = len(trees.feature), np.arange(trees.count)
-    size = max(size or (2 * _PART if nodes >= _LARGE else _PART), -(-nodes // most))
+    if not size and nodes < _LARGE:
+        return [(every, trees)]
+    size = max(size or _PART, -(-nodes // most))
     if nodes < 1.5 * size:
         return [(every, trees)]
     part = trees.roots // size
