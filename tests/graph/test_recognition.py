@@ -11,6 +11,7 @@ from onnxport.converters.to_onnx.finish import finish
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass
+from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.products import RecogniseProductsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.model import OnnxModel
@@ -66,6 +67,15 @@ def dynamic_product(op, x, places=(0, 1, 2)):
 def squeeze(op, x):
     mean = op.reduce("ReduceMean", x, [2, 3], keepdims=False)
     return op.Transpose(op.Reshape(mean, [-1, 1, 1, 4]), perm=[0, 3, 1, 2])
+
+
+def padded(op, x, value=0.0, amounts=(0, 0, 1, 0, 0, 0, 2, 1), mode="constant", **form):
+    image = op.Pad(x, list(amounts), value, mode=mode)
+    return op.Conv(image, vector(op, "w", 3, 4 + amounts[1], 2, 3), kernel_shape=[2, 3], **form)
+
+
+def _pads(names):
+    return MergePadsPass()
 
 
 # What is written, the pass, the shape that the graph declares, the operators that are left, of those that are counted.
@@ -139,6 +149,32 @@ ROWS = {
         BATCH,
         {"Reshape": 1, "Transpose": 1},
     ),
+    "transposes": (
+        lambda op, x: op.Transpose(op.Transpose(x, perm=[0, 2, 3, 1]), perm=[0, 3, 2, 1]),
+        MergeReshapesPass,
+        BATCH,
+        {"Transpose": 1},
+    ),
+    "there and back": (
+        lambda op, x: op.Relu(op.Transpose(op.Transpose(op.Neg(x), perm=[0, 2, 3, 1]), perm=[0, 3, 1, 2])),
+        MergeReshapesPass,
+        FREE,
+        {"Transpose": 0},
+    ),
+    "reshaped and back": (
+        lambda op, x: op.Relu(op.Reshape(op.Reshape(op.Neg(x), [-1, 6]), [-1, 4, 5, 6])),
+        MergeReshapesPass,
+        BATCH,
+        {"Reshape": 0},
+    ),
+    "pad": (lambda op, x: padded(op, x), _pads, BATCH, {"Pad": 0, "Conv": 1}),
+    "pad and own pads": (lambda op, x: padded(op, x, pads=[1, 0, 2, 1]), _pads, BATCH, {"Pad": 0}),
+    "pad of VALID": (lambda op, x: padded(op, x, auto_pad="VALID"), _pads, BATCH, {"Pad": 0}),
+    "pad of SAME": (lambda op, x: padded(op, x, auto_pad="SAME_UPPER"), _pads, BATCH, {"Pad": 1}),
+    "pad of ones": (lambda op, x: padded(op, x, 1.0), _pads, BATCH, {"Pad": 1}),
+    "pad of channels": (lambda op, x: padded(op, x, amounts=(0, 1, 0, 0, 0, 0, 1, 0)), _pads, BATCH, {"Pad": 1}),
+    "pad that cuts": (lambda op, x: padded(op, x, amounts=(0, 0, -1, 0, 0, 0, 1, 0)), _pads, BATCH, {"Pad": 1}),
+    "pad, reflected": (lambda op, x: padded(op, x, mode="reflect"), _pads, BATCH, {"Pad": 1}),
     "a mean whose sizes others than its axes get": (
         lambda op, x: op.Reshape(op.reduce("ReduceMean", x, [1, 2], keepdims=False), [-1, 6, 1, 1]),
         MergeReshapesPass,

@@ -13,6 +13,8 @@ from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
+from onnxport.graph.passes.pads import MergePadsPass
+from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.model import OnnxModel
 from onnxport.progress import stage
 from onnxport.request import Request
@@ -100,7 +102,8 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
-    model = finish(op, values, outputs, runtime=request.runtime, notes=notes)
+    rewrites = (MergeReshapesPass(op.names), MergePadsPass())
+    model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 
 

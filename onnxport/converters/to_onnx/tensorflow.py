@@ -24,6 +24,7 @@ from onnxport.graph.passes.batch_norm import RecogniseBatchNormPass
 from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.layer_norm import RecogniseLayerNormPass
 from onnxport.graph.passes.layout import PushTransposesPass
+from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.products import RecogniseProductsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.graph.provenance import Source
@@ -100,6 +101,7 @@ def _lowered(program: Program, request: Request) -> OnnxModel:
         RemoveUnusedNodesPass(),  # what was recognised reads its operands no more
         PushTransposesPass(names),
         MergeReshapesPass(names),
+        MergePadsPass(),
     )
     notes = list(lowering.writes.notes())
     model = finish(op, outputs, called, rewrites=rewrites, runtime=request.runtime, notes=notes)

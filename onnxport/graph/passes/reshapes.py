@@ -18,11 +18,12 @@ _SHAPERS = ("Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose")
 class MergeReshapesPass(InPlacePass):
     """Writes what moves no element in memory in one step:
 
-    1. a transpose that moves axes of size 1 alone is a reshape;
-    2. a reshape of a reshape is a reshape, or nothing where the shape is the first one's;
-    3. a reshape that puts the axes back which a reduction dropped is the reduction's ``keepdims``.
+    1. a transpose of a transpose is one transpose, or nothing;
+    2. a transpose that moves axes of size 1 alone is a reshape;
+    3. a reshape of a reshape is a reshape, or nothing where the shape is the first one's;
+    4. a reshape that puts the axes back which a reduction dropped is the reduction's ``keepdims``.
 
-    Only shapes of which at most one size is unknown are looked at, and nodes whose result has one reader.
+    Only nodes whose result has one reader are looked at, and but for transposes shapes of which at most one size is unknown.
     """
 
     def __init__(self, names: NameAuthority) -> None:
@@ -42,45 +43,60 @@ class MergeReshapesPass(InPlacePass):
     def _merged(self, main: ir.Graph, node: ir.Node) -> ir.Node | None:
         """The node that stands for a node and the one before it."""
         graph, source, result = node.graph, node.inputs[0], node.outputs[0]
-        if graph is None or source is None or not _keeps_order(node) or source.is_initializer():
+        before = source.producer() if source is not None else None
+        if graph is None or source is None or before is None or before.graph is not graph or before.domain:
             return None
-        before = source.producer()
-        alone = len(source.uses()) == 1 and not source.is_graph_output()
-        if before is None or before.graph is not graph or before.domain or not alone or not _known(result):
+        if len(source.uses()) != 1 or source.is_graph_output():
+            return None
+        root = before.inputs[0] if before.inputs else None
+        if root is None or root.is_initializer():
+            return None
+        if node.op_type == before.op_type == "Transpose" and root.shape is not None:
+            rank = root.shape.rank()
+            perm = [_perm(before, rank)[axis] for axis in _perm(node, rank)]
+            if perm == list(range(rank)):
+                self._leave_out(graph, node, before, root)
+                return None
+            return self._replace(graph, node, before, "Transpose", [root], [ir.AttrInt64s("perm", perm)])
+        if not _keeps_order(node):
             return None
         if _is_reduction_of(before, result):
-            return self._keep_axes(graph, node, before)
-        root = before.inputs[0]
-        if root is None or not _keeps_order(before) or root.is_initializer() or result.shape is None:
+            attributes = {**before.attributes, "keepdims": ir.AttrInt64("keepdims", 1)}
+            return self._replace(graph, node, before, before.op_type, before.inputs, list(attributes.values()))
+        if not _keeps_order(before) or result.shape is None or root.shape is None:
             return None
-        sizes = _target(result)
-        if sizes is None:
+        if root.shape.rank() == result.shape.rank() and equal_sizes(list(root.shape), list(result.shape)):
+            self._leave_out(graph, node, before, root)
             return None
-        constant = add_weight(main, self._names.unique("sizes"), np.asarray(sizes, np.int64))
-        name = self._names.unique(f"{node.name}/Reshape")
-        merged = node_from(node, "Reshape", [root, constant], name=name, type=result.type, shape=result.shape)
+        sizes = np.asarray([size if isinstance(size, int) else -1 for size in result.shape], np.int64)
+        return self._replace(
+            graph, node, before, "Reshape", [root, add_weight(main, self._names.unique("sizes"), sizes)]
+        )
+
+    def _replace(
+        self,
+        graph: ir.Graph,
+        node: ir.Node,
+        before: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr] = (),
+    ) -> ir.Node:
+        """One node in the place of two."""
+        result = node.outputs[0]
+        name = self._names.unique(f"{node.name}/{op_type}")
+        merged = node_from(node, op_type, inputs, attributes, name=name, type=result.type, shape=result.shape)
         graph.insert_after(node, [merged])
         replace_value(result, merged.outputs[0])
         graph.remove([node, before], safe=True)
         return merged
 
-    def _keep_axes(self, graph: ir.Graph, node: ir.Node, reduction: ir.Node) -> ir.Node:
-        result = node.outputs[0]
-        attributes = {**reduction.attributes, "keepdims": ir.AttrInt64("keepdims", 1)}
-        name = self._names.unique(f"{reduction.name}/kept")
-        kept = node_from(
-            reduction,
-            reduction.op_type,
-            reduction.inputs,
-            list(attributes.values()),
-            name=name,
-            type=result.type,
-            shape=result.shape,
-        )
-        graph.insert_after(node, [kept])
-        replace_value(result, kept.outputs[0])
-        graph.remove([node, reduction], safe=True)
-        return kept
+    def _leave_out(self, graph: ir.Graph, node: ir.Node, before: ir.Node, root: ir.Value) -> None:
+        """Uses what the two nodes move there and back as it is."""
+        if node.outputs[0].is_graph_output() and (root.producer() is None or root.is_graph_output()):
+            return
+        replace_value(node.outputs[0], root)
+        graph.remove([node, before], safe=True)
 
 
 def _unknown(value: ir.Value) -> int:
@@ -92,8 +108,8 @@ def _known(value: ir.Value | None) -> bool:
     return value is not None and value.shape is not None and _unknown(value) <= 1 and 0 not in list(value.shape)
 
 
-def _target(value: ir.Value) -> list[int] | None:
-    return [size if isinstance(size, int) else -1 for size in value.shape] if value.shape is not None else None
+def _perm(node: ir.Node, rank: int) -> list[int]:
+    return list(node.attributes.get_ints("perm", list(range(rank))[::-1]))
 
 
 def _keeps_order(node: ir.Node) -> bool:
@@ -104,8 +120,7 @@ def _keeps_order(node: ir.Node) -> bool:
     if node.op_type != "Transpose" or shape is None:
         return node.op_type != "Transpose"
     wide = [axis for axis, size in enumerate(shape) if size != 1]
-    perm = node.attributes.get_ints("perm", list(range(len(shape)))[::-1])
-    return [axis for axis in perm if axis in wide] == wide
+    return [axis for axis in _perm(node, len(shape)) if axis in wide] == wide
 
 
 def _is_reduction_of(node: ir.Node, kept: ir.Value) -> bool:
