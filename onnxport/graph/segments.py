@@ -28,17 +28,17 @@ def segment(value: ir.Value, known: Collection[str]) -> tuple[list[ir.Node], lis
         return nodes
 
     target = value.producer()
-    nodes = operands_first([] if target is None else [target], lambda node: producers(_read(node)))
+    nodes = operands_first([] if target is None else [target], lambda node: producers(values_read(node)))
     return nodes, list(inputs)
 
 
-def _read(node: ir.Node) -> Iterator[ir.Value]:
+def values_read(node: ir.Node) -> Iterator[ir.Value]:
     """What a node reads, values that its bodies capture included."""
     yield from (value for value in node.inputs if value is not None)
     for graph in bodies(node):
         own = {*graph.inputs, *graph.initializers.values(), *(value for inner in graph for value in inner.outputs)}
         for inner in graph:
-            yield from (value for value in _read(inner) if value not in own)
+            yield from (value for value in values_read(inner) if value not in own)
         yield from (value for value in graph.outputs if value not in own)
 
 

@@ -19,6 +19,7 @@ FRAMEWORKS = {
     "from_keras": ["keras", "pytorch"],
     "from_sklearn": ["sklearn"],
     "from_transformers": ["pytorch"],
+    "from_huggingface": ["huggingface"],
 }
 """The frameworks that each example needs."""
 
@@ -31,7 +32,7 @@ FRAMEWORKS = {
     ],
 )
 def test_example(name, tmp_path, monkeypatch, capfd):
-    if name == "from_transformers":
+    if name in ("from_transformers", "from_huggingface"):
         pytest.importorskip("transformers")
     for framework in FRAMEWORKS[name]:
         frameworks.require(frameworks.get(framework))  # what a framework writes when it is imported is not ours

@@ -5,10 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir
 import onnxruntime
 import pytest
 
 import onnxport
+from onnxport.converters.to_onnx import huggingface_proof
+from onnxport.errors import ValidationError
+from onnxport.graph.pieces import run_in_pieces
+from onnxport.request import Request
+from onnxport.tracing.huggingface.folder import Choice, load
+from onnxport.tracing.pytorch_state import unchanged
+from onnxport.validation.parties import Tolerance
 from tests.huggingface.models import folder, torch, transformers
 
 pytestmark = pytest.mark.huggingface
@@ -158,3 +166,32 @@ def test_the_command_writes_a_folder(run: Any, tmp_path: Path) -> None:
     done = run("convert", source, "-o", source)
     assert done.code == 2
     assert "holds other things" in done.err
+
+
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "T5ForConditionalGeneration"])
+def test_weights_that_do_not_fit_are_proved_layer_by_layer(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_proof, "WHOLE_LIMIT", 0)
+    source = folder(tmp_path, name, dtype=torch.bfloat16)
+    made = onnxport.convert(source)
+    assert made.report.verdict == "passed", made.report
+    assert all(item.name.endswith("layer by layer") for item in made.report.sets)
+    assert "layer by layer with all of them" in made.report.notes[-1]
+    for part in made.parts.values():  # one wrong weight among them
+        weights = part.model.graph.initializers
+        last = next(name for name in reversed(list(weights)) if len(weights[name].shape) == 2)
+        weights[last].const_value = onnx_ir.tensor(-weights[last].const_value.numpy(), name=last)
+    live = load(source)
+    live.chosen(Choice())
+    with unchanged(), pytest.raises(ValidationError):
+        huggingface_proof.prove_folder(live, made, Request(), Tolerance())
+
+
+def test_a_model_runs_in_pieces_as_it_does_whole(tmp_path: Path) -> None:
+    made = onnxport.convert(folder(tmp_path, "BertModel"), validate=False)
+    feeds = {name: np.ones((2, 3), np.int64) for name in made.input_names}
+    for bound in (0, 2000, 1 << 30):
+        pieces = run_in_pieces(made.model, feeds, bound=bound)
+        for name, whole in zip(made.output_names, made(**feeds), strict=True):
+            np.testing.assert_allclose(pieces[name], whole, atol=1e-6)

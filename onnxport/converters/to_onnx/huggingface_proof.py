@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
+from onnxport.converters.to_onnx.huggingface_layers import prove_by_layers
 from onnxport.model_folder import OnnxFolder
 from onnxport.request import Request
 from onnxport.tracing.huggingface.examples import draw
@@ -27,6 +28,8 @@ from onnxport.validation.records import SetReport, Side
 from onnxport.validation.report import Report
 from onnxport.validation.runners.base import Binding
 
+# Beyond this size of the weights neither side is held in memory as a whole.
+WHOLE_LIMIT = 1 << 29
 _TOKENS = 8  # that are written in a proof
 _PROMPT = 5
 
@@ -37,20 +40,23 @@ def prove_folder(folder: HuggingFaceFolder, hub: OnnxFolder, request: Request, t
     Raises:
         ValidationError: numbers or tokens differ; it carries the report.
     """
+    known, source = versions("huggingface", "onnx"), Side("huggingface", folder.kind.__name__)
     with unchanged(), quiet():
+        if folder.weight_bytes() > WHOLE_LIMIT:
+            layers, note = prove_by_layers(folder, _in_files(folder.parts(), hub), hub, tolerance)
+            converted = Side("onnx", ", ".join(f"{name}.onnx" for name in hub.parts), "onnxruntime")
+            return settled(Report(source, converted, tuple(layers), (*hub.notes, note), known))
         model = folder.loaded()
         parts = _in_files(parts_of(model, folder.task, folder.sizes), hub)
         reports = [(part.name, _of_part(part, hub, tolerance)) for part in parts]
         tokens = _of_tokens(model, folder, hub, parts)
     several = len(parts) > 1
     sets = [_named(item, name if several else "") for name, report in reports for item in report.sets]
-    known = versions("huggingface", "onnx")
     first = reports[0][1]
     remarks = [note for name, report in reports for note in report.notes]
     notes = tuple(dict.fromkeys([*hub.notes, *remarks]))
     unloaded = next((report.not_loaded for _, report in reports if report.not_loaded), "")
     divergence = next((report.divergence for _, report in reports if report.divergence is not None), None)
-    source = Side("huggingface", folder.kind.__name__)
     return settled(Report(source, first.converted, (*sets, *tokens), notes, known, divergence, unloaded))
 
 

@@ -29,6 +29,7 @@ from onnxport.tracing.huggingface.examples import (
 )
 from onnxport.tracing.huggingface.tasks import Task
 from onnxport.tracing.pytorch_classes import register_caches
+from onnxport.tracing.pytorch_deferred import weight_of
 from onnxport.tracing.pytorch_modules import with_forward
 
 MODEL, ENCODER, DECODER, STEP = "model", "encoder_model", "decoder_model", "decoder_with_past_model"
@@ -133,17 +134,24 @@ def _filled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[str, Any
 
 
 def _outputs(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The model's outputs; of a large model zeros of their shapes."""
-    large = sum(item.numel() * item.element_size() for item in model.parameters()) > _RUN_LIMIT
+    """The model's outputs; random numbers of their shapes where its weights stand for others."""
     with torch.no_grad():
-        if not large:
+        if all(weight_of(item) is None for item in model.parameters()):
             return dict(model(**inputs))
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            fakes = pytree.tree_map_only(torch.Tensor, mode.from_tensor, dict(inputs))
-            outputs = dict(model(**fakes))
-    real: Mapping[str, Any] = pytree.tree_map_only(
-        FakeTensor, lambda item: torch.zeros(item.shape, dtype=item.dtype), outputs
-    )
+        if sum(item.numel() * item.element_size() for item in model.parameters()) <= _RUN_LIMIT:
+            outputs = dict(model(**inputs))
+        else:
+            with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+                fakes = pytree.tree_map_only(torch.Tensor, mode.from_tensor, dict(inputs))
+                outputs = dict(model(**fakes))
+    draws = torch.Generator().manual_seed(0)
+
+    def drawn(item: torch.Tensor) -> torch.Tensor:
+        if isinstance(item, FakeTensor):
+            item = torch.zeros(item.shape, dtype=item.dtype)
+        return torch.randn(item.shape, generator=draws).to(item.dtype) if item.is_floating_point() else item
+
+    real: Mapping[str, Any] = pytree.tree_map_only(torch.Tensor, drawn, outputs)
     return real
 
 
