@@ -8,7 +8,7 @@ import onnxport
 torch.manual_seed(0)
 logging.disable_progress_bar()
 sizes = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-net = LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, pad_token_id=0)).eval()
+net = LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, pad_token_id=0, eos_token_id=None)).eval()
 net.save_pretrained("llama")  # or any folder of yours: config.json and safetensors
 
 onnxport.convert("llama", output="llama_onnx")  # onnxport convert llama -o llama_onnx/
@@ -26,11 +26,6 @@ for _ in range(8):
     new = results["logits"][:, -1].argmax(-1)[:, None]
     tokens, mask = np.append(tokens, new, axis=1), np.append(mask, np.ones_like(new), axis=1)
     cache = {name: results[name.replace("past_key_values", "present")] for name in names}
-expected = net.generate(
-    torch.tensor(tokens[:, :5]),
-    attention_mask=torch.tensor(mask[:, :5]),
-    max_new_tokens=8,
-    do_sample=False,
-    eos_token_id=-1,
-)
+prompt, kept = torch.tensor(tokens[:, :5]), torch.tensor(mask[:, :5])
+expected = net.generate(prompt, attention_mask=kept, max_new_tokens=8, do_sample=False)
 assert tokens.tolist() == expected.tolist()
