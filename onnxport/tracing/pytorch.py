@@ -37,7 +37,7 @@ from onnxport.tracing.pytorch_transforms import (
     levels_kept,
     without_transforms,
 )
-from onnxport.tracing.pytorch_values import asks_values, failed_on_values, without_values
+from onnxport.tracing.pytorch_values import asks_values, failed_on_values, unchecked, without_values
 from onnxport.tracing.streams import kept_back
 from onnxport.tracing.trust.faults import existing_file, reading
 from onnxport.tracing.trust.pytorch_archive import check_archive
@@ -243,6 +243,7 @@ def _export(
     with (
         torch.no_grad(),
         levels_kept(),
+        unchecked(),
         _no_fastpath(),
         quiet(),
         warnings.catch_warnings(record=True) as caught,

@@ -23,6 +23,10 @@ _ON_VALUES = (
     'or pass strategy="trace", which freezes it as the examples take it.'
 )
 _ON_SIZES = "The model needs that size to be fixed: leave the dimension out of dynamic_shapes=."
+_ON_PACKED = (
+    "Convert the float model and quantise the file, or quantise the exported graph (PT2E): its quantize and dequantize "
+    "operators convert."
+)
 _OTHERWISE = "Make the model traceable by torch.export, or name fewer dynamic dimensions."
 
 
@@ -32,6 +36,9 @@ def reason(model: object, error: Exception | None) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[:2])[:600] or "no message"
     place = _place(error)
+    packed = _quantised(model)
+    if packed:
+        return f"torch.export can't read the packed weights of {name}'s quantised modules ({packed}).\n{_ON_PACKED}"
     told = [*([place] if place else []), f"torch.export can't trace {name}: {type(error).__name__}: {text}"]
     return "\n".join([*told, _way_out(error)])
 
@@ -51,6 +58,15 @@ def _place(error: Exception | None) -> str:
     last = user[-1]
     code = linecache.getline(last.filename, last.lineno or 0).strip()
     return f"{relative_path(last.filename)}:{last.lineno}: {code}"
+
+
+def _quantised(model: object) -> str:
+    """The first of a module's quantised modules, by path and type; empty where there is none."""
+    modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    for path, item in modules:
+        if type(item).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
+            return f"{path}: {type(item).__module__}.{type(item).__qualname__}"
+    return ""
 
 
 @contextmanager

@@ -27,6 +27,7 @@ _FILES = (
     "_functorch/eager_transforms.py _functorch/vmap.py _functorch/apis.py _functorch/predispatch.py "
     "torch/autograd/__init__.py autograd/functional.py autograd/forward_ad.py"
 ).split()
+_LEFT_OVER = "fake tensor in the exported program constant's list"  # what a gradient was asked for
 _MODULES = ("torch._functorch.predispatch", "torch._functorch.vmap")
 
 
@@ -49,7 +50,7 @@ def failed_in_transform(error: BaseException | None) -> bool:
     """Whether an error, or one that led to it, comes from torch's transforms."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, HoldsTransforms):
+        if isinstance(error, HoldsTransforms) or _LEFT_OVER in str(error):
             return True
         seen.add(id(error))
         frame = error.__traceback__

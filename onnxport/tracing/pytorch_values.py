@@ -7,7 +7,8 @@ Python number or condition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -214,6 +215,17 @@ def failed_on_values(error: Exception) -> bool:
     """Whether tracing failed since something depends on a tensor's value."""
     kinds = ("DataDependent", "DynamicOutputShape", "PendingUnbacked")
     return any(kind in type(error).__name__ for kind in kinds) or "data-dependent" in str(error)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Distributions that do not look at the values of their parameters: these checks have no place in a graph."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
 
 
 class without_values(TorchFunctionMode):

@@ -48,6 +48,18 @@ def test_gradients_inside_a_model_are_proved() -> None:
     assert onnxport.convert(force, inputs=(X.clone(),)).report.passed
 
 
+def test_forces_of_a_learnt_energy() -> None:
+    layer = nn.Sequential(nn.Linear(1, 8), nn.SiLU(), nn.Linear(8, 1)).eval()
+
+    def forces(positions: Any) -> Any:
+        with torch.enable_grad():
+            positions = positions.detach().requires_grad_(True)
+            energy = layer(torch.pdist(positions).unsqueeze(1)).sum()
+            return -torch.autograd.grad(energy, positions)[0]
+
+    assert onnxport.convert(forces, inputs=(X.clone(),)).report.passed
+
+
 class Hamiltonian(nn.Module):
     """A learnt energy's symplectic gradient."""
 

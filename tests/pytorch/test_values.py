@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,28 @@ def test_bfloat16_goes_in_and_comes_out() -> None:
     wanted = to_numpy(function(x, factor))
     assert found.dtype == wanted.dtype
     np.testing.assert_allclose(found.astype(np.float32), wanted.astype(np.float32), rtol=2**-7)
+
+
+def test_an_error_on_a_value_names_the_line() -> None:
+    with pytest.raises(TracingError, match=r"(?s)test_values.py:\d+: .*x.sum\(\) > 0.*torch.where"):
+        exported(lambda x: x + 1 if x.sum() > 0 else x - 1, X)
+
+
+def test_an_error_on_quantised_modules_names_the_module() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch deprecates them
+        model = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(6, 2)))
+    with pytest.raises(TracingError, match=r"0: torch.ao.nn.quantized.dynamic.*PT2E"):
+        exported(model, X)
+
+
+def test_distributions_are_not_checked() -> None:
+    def log_density(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.distributions.Normal(x, F.softplus(x)).log_prob(y)
+
+    before = torch.distributions.Distribution._validate_args
+    require_equal(log_density, exported(log_density, X, X + 1), (X, X + 1))
+    assert torch.distributions.Distribution._validate_args == before
 
 
 def test_the_forms_follow_the_values() -> None:

@@ -95,6 +95,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             lowering.refuse_buffer(str(spec.target))
     lowering.refused.raise_all()
+    notes += dict.fromkeys(lowering.notes)
     repeated = {id(value) for value, i in zip(values, kept, strict=True) if leaves[i].startswith("present.")}
     for name, value in updated:
         if id(value) in repeated:  # a cache that is written to and returned

@@ -27,28 +27,32 @@ def decompose(node: torch.fx.Node, name: str) -> tuple[torch.fx.GraphModule, Lea
     The arguments carry traced (fake) tensors; `name` is the node's own operator or the functional form of an in-place one.
     None where torch has no decomposition of it.
     """
-    target, function = _composed(name)
-    if function is None:
+    target, functions = _composed(name)
+    if not functions:
         return None
     traced = pytree.tree_map_only(torch.fx.Node, _seen, (list(node.args), dict(node.kwargs)))
     flat, spec = pytree.tree_flatten(traced)
     varying = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
     dynamic = [i for i, item in enumerate(flat) if isinstance(item, varying)]
 
-    def call(*leaves: Any) -> Any:
-        items = list(flat)
-        for index, leaf in zip(dynamic, leaves, strict=True):
-            items[index] = leaf
-        args, kwargs = pytree.tree_unflatten(items, spec)
-        result = function(*args, **kwargs)
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+    def calling(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*leaves: Any) -> Any:
+            items = list(flat)
+            for index, leaf in zip(dynamic, leaves, strict=True):
+                items[index] = leaf
+            args, kwargs = pytree.tree_unflatten(items, spec)
+            result = function(*args, **kwargs)
+            return list(result) if isinstance(result, (list, tuple)) else [result]
+
+        return call
 
     operands = [flat[i] for i in dynamic]
     before = _fixed(operands)
     # Before dispatch the parts stay whole, but there some composite operators trace as themselves.
     # What vectorises is written out behind dispatch alone.
-    module = None if "::flex" in name else _traced(call, operands, target, pre_dispatch=True)
-    module = module or _traced(call, operands, target, pre_dispatch=False)
+    orders = (False,) if "::flex" in name else (True, False)
+    tries = (_traced(calling(item), operands, target, pre_dispatch=order) for item in functions for order in orders)
+    module = next((item for item in tries if item is not None), None)
     if module is None or _fixed(operands) != before:  # it holds for one size of a dynamic dimension
         return None
     places, _ = pytree.tree_flatten_with_path((list(node.args), dict(node.kwargs)))
@@ -65,14 +69,14 @@ def _seen(node: torch.fx.Node) -> Any:
     return recorded(node)
 
 
-def _composed(name: str) -> tuple[Any, Callable[..., Any] | None]:
-    """The operator called `name`, and what it is composed of."""
+def _composed(name: str) -> tuple[Any, list[Callable[..., Any]]]:
+    """The operator called `name`, and what it is composed of, in torch's own forms."""
     if name == "higher_order::flex_attention":
         from torch._higher_order_ops.flex_attention import flex_attention, math_attention
 
-        return flex_attention, math_attention
+        return flex_attention, [math_attention]
     target = _overload(name)
-    return target, None if target is None else _decomposition(target)
+    return target, [] if target is None else _decompositions(target)
 
 
 def _traced(
@@ -103,10 +107,25 @@ def _overload(name: str) -> Any:
     return getattr(packet, overload or "default", None) if packet is not None else None
 
 
-def _decomposition(target: Any) -> Callable[..., Any] | None:
+def _decompositions(target: Any) -> list[Callable[..., Any]]:
+    functions = [_OWN.get(target), _table().get(target)]
     try:
         if target._can_decompose():
-            return target.decompose
+            functions.insert(0, target.decompose)
     except RuntimeError:  # operators of TorchScript alone, which the dispatcher does not know
-        return None
-    return _table().get(target)
+        return []
+    return [item for item in functions if item is not None]
+
+
+def _pdist_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: torch.Tensor) -> torch.Tensor:
+    """The gradient of the distances of all pairs of rows, 0 where a distance is 0."""
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    gap = x[first] - x[second]
+    length = distances.unsqueeze(1)
+    factor = grad.unsqueeze(1) / torch.where(length == 0, 1.0, length) ** (p - 1)
+    part = torch.where(length == 0, 0.0, torch.sign(gap) * gap.abs() ** (p - 1) * factor)
+    return torch.zeros_like(x).index_add(0, first, part).index_add(0, second, -part)
+
+
+# What torch has no decomposition of.
+_OWN: dict[Any, Callable[..., Any]] = {torch.ops.aten._pdist_backward.default: _pdist_backward}

@@ -32,6 +32,7 @@ from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.registry import Entry, Undefined
 from onnxport.tracing.pytorch import Traced
 from onnxport.tracing.pytorch_nodes import lies_in_order, recorded
+from onnxport.tracing.pytorch_signs import signs_matter
 
 # Where tensors lie in memory has no meaning in ONNX.
 _DROPPED_ARGUMENTS = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
@@ -50,6 +51,14 @@ _SAME_AS_ATEN = frozenset(
     f"prims::{name}.default"
     for name in "abs add cos div eq exp ge gt le lt log mul ne neg pow sin sqrt sub tanh where".split()
 )
+# Operators that give vectors whose signs are LAPACK's choice: the entry for any other choice, and the vectors' places.
+_VECTORS = {
+    **dict.fromkeys(("aten::linalg_eigh.default", "aten::_linalg_eigh.default"), ("onnxport::eigenvectors", (1,))),
+    **dict.fromkeys(
+        ("aten::linalg_svd.default", "aten::_linalg_svd.default", "aten::svd.default"),
+        ("onnxport::singular_vectors", (0, 2)),
+    ),
+}
 
 Env = dict[torch.fx.Node, Any]  # what stands for the nodes of a graph that are lowered
 
@@ -65,6 +74,8 @@ class Lowering:
         self._input_cells: dict[str, Ref] = {}
         self.refused = Refusals("pytorch")
         self._depth = 0
+        self._signs_matter: bool | None = None
+        self.notes: list[str] = []  # on how operators are written
         op.on_call(self._call)
 
     def written_inputs(self) -> list[tuple[str, Ref]]:
@@ -244,6 +255,8 @@ class Lowering:
             with op.at(source, results):
                 return _checked(op, name, empty, results, value, source)
         known = name.replace("prims::", "aten::") if name in _SAME_AS_ATEN else name
+        if known in _VECTORS and not complex_valued:
+            known = self._of_any_sign(node, known)
         entry = aten.find(known, accepts_complex=complex_valued)
         refusal: UnsupportedOperator | None = None
         if entry is not None:
@@ -268,6 +281,21 @@ class Lowering:
         reason = str(refusal) if refusal else "no form for complex numbers" if no_complex else inner
         self.refused.add(name, reason, source.where)
         return self._stand_in(results, value)
+
+    def _of_any_sign(self, node: torch.fx.Node, name: str) -> str:
+        """The entry that gives vectors in signs of its own, where they are used and no output depends on their signs."""
+        other, places = _VECTORS[name]
+        used = _used(node)
+        if not any(place in used for place in places):
+            return name
+        if self._signs_matter is None:
+            self._signs_matter = signs_matter(self._program)
+        if self._signs_matter:
+            return name
+        self.notes.append(
+            "eigenvectors or singular vectors have signs of their own, on which the outputs do not depend"
+        )
+        return other
 
     def _decomposed(
         self, op: OpBuilder, node: torch.fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]

@@ -21,7 +21,8 @@ from onnxport.opset_maps.to_onnx.pytorch.linalg import Values, identities, of_no
 _DOUBLE = ir.DataType.DOUBLE
 Bound = float | ir.Value | None  # a tolerance, as torch takes it
 VECTORS = Undefined(
-    "the signs of eigenvectors and singular vectors are LAPACK's choice; their values convert, and so does pinv"
+    "the outputs depend on the signs of eigenvectors or singular vectors, which are LAPACK's choice; the values convert, and so "
+    "does what no sign changes, as U f(S) V' or pinv"
 )
 
 
@@ -98,27 +99,61 @@ def ormqr(
         case(lambda a: torch.linalg.svd(a).S, f32(2, 4, 3)),
     ],
 )
-def svd(
-    op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None
-) -> tuple[ir.Value | Undefined, ir.Value, ir.Value | Undefined]:
+def svd(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> tuple[ir.Value | Undefined, ...]:
     """Singular values by Hestenes' rotations; LAPACK's signs of the vectors follow from its rounding.
 
     Vectors that depend on random numbers, as in `torch.svd_lowrank`, have random signs anyway.
     """
-    if not is_drawn(A):
-        return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
-    u, s, right = _random_vectors(op, A)
+    if is_drawn(A):
+        return singular_vectors(op, A)
+    return VECTORS, op.cast_like(eigen.singular_values(op, A), A), VECTORS
+
+
+def _whitened(x: torch.Tensor) -> torch.Tensor:
+    values, vectors = torch.linalg.eigh(x.mT @ x)
+    return x @ (vectors * (values + 1).rsqrt()) @ vectors.mT
+
+
+def _rebuilt(x: torch.Tensor, *, full: bool = False) -> torch.Tensor:
+    u, s, v = torch.linalg.svd(x, full_matrices=full)
+    count = s.shape[-1]
+    return (u[..., :count] * s.tanh().unsqueeze(-2)) @ v[..., :count, :]
+
+
+@aten.lower(
+    "onnxport::singular_vectors",
+    cases=[
+        case(_rebuilt, f32(3, 5, 4), dynamic=True),
+        case(lambda x: _rebuilt(x, full=True), f32(3, 5)),
+        case(lambda x: _rebuilt(x, full=True), f64(5, 3)),
+    ],
+)
+def singular_vectors(op: OpBuilder, A: ir.Value, *_: bool, driver: str | None = None) -> Values:
+    """U, S, and V' (of `aten::svd` V), in signs of our own: where the outputs do not depend on them."""
+    rows, columns = eigen.static_sizes(A)
+    if rows >= columns:
+        u, s, v = eigen.singular(op, A)
+    else:
+        v, s, u = eigen.singular(op, transposed(op, A))
+    as_columns = op.name.startswith("aten::svd")
+    count = min(rows, columns)
+    u, v = (
+        op.Slice(item, [0], [count], [-1]) if given is not None and given.shape and given.shape[axis] == count else item
+        for item, given, axis in ((u, op.results[0], -1), (v, op.results[2], -1 if as_columns else -2))
+    )
+    right = v if as_columns else transposed(op, v)
     return op.cast_like(u, A), op.cast_like(s, A), op.cast_like(right, A)
 
 
-def _random_vectors(op: OpBuilder, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """U, S, and V' (of `aten::svd` V), of as many columns as the source gives."""
-    u, s, v = eigen.reduced_singular(op, a)
-    right = v if op.name.startswith("aten::svd") else transposed(op, v)
-    wanted = op.results[0].shape if op.results and op.results[0] is not None else None
-    if wanted is not None and u.shape is not None and wanted[-1] != u.shape[-1]:
-        raise UnsupportedOperator("full_matrices=True of a matrix that depends on random numbers")
-    return u, s, right
+@aten.lower(
+    "onnxport::eigenvectors",
+    cases=[case(_whitened, f32(6, 4), min_opset=14), case(_whitened, f64(2, 6, 3), min_opset=14)],
+    min_opset=14,
+)
+def eigenvectors(op: OpBuilder, A: ir.Value, UPLO: str = "L", compute_v: bool = True) -> Values:
+    """Eigenvalues and vectors, in signs of our own: where the outputs do not depend on them."""
+    values, vectors = eigen.symmetric_of(op, A, upper=UPLO.upper() == "U")
+    return op.cast_like(values, A), op.cast_like(vectors, A)
 
 
 @aten.lower(
