@@ -14,7 +14,8 @@ from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
 
 import onnxport  # noqa: E402
 from onnxport.errors import OnnxportError  # noqa: E402
-from tests.pytorch.exporting import exported, run_both  # noqa: E402
+from tests.evidence import require_equal  # noqa: E402
+from tests.pytorch.exporting import exported  # noqa: E402
 
 pytestmark = pytest.mark.pytorch
 
@@ -40,7 +41,7 @@ ROWS: list[tuple[str, Callable[..., Any], Any]] = [
 
 @pytest.mark.parametrize("function, x", [pytest.param(*row[1:], id=row[0]) for row in ROWS])
 def test_transforms_are_written_out(function: Callable[..., Any], x: Any) -> None:
-    run_both(exported(function, x), function, x)
+    require_equal(function, exported(function, x), (x,))
 
 
 def test_gradients_inside_a_model_are_proved() -> None:
@@ -77,7 +78,7 @@ def test_weights_keep_their_names_and_the_batch_is_free() -> None:
     made = exported(model, torch.randn(3, 4))
     assert set(dict(model.named_parameters())) - {"energy.2.bias"} <= set(made.model.graph.initializers)
     x = torch.randn(5, 4)
-    run_both(made, model, x)
+    require_equal(model, made, (x,))
 
 
 def test_a_transform_that_fails_leaves_nothing_open() -> None:
@@ -85,8 +86,8 @@ def test_a_transform_that_fails_leaves_nothing_open() -> None:
     with pytest.raises(OnnxportError):
         exported(lambda q: grad(lambda z: z.sum() if z.sum() > 0 else z.prod())(q), X)
     assert torch._C._functorch.maybe_current_level() is None
-    run_both(exported(torch.sin, X), torch.sin, X)
-    run_both(exported(lambda q: jacfwd(torch.sin)(q), X[0].clone()), lambda q: jacfwd(torch.sin)(q), X[0].clone())
+    require_equal(torch.sin, exported(torch.sin, X), (X,))
+    require_equal(jacfwd(torch.sin), exported(lambda q: jacfwd(torch.sin)(q), X[0].clone()), (X[0].clone(),))
 
 
 def test_flex_attention_is_written_out() -> None:
@@ -99,4 +100,5 @@ def test_flex_attention_is_written_out() -> None:
     def attend(q: Any, k: Any, v: Any, slopes: Any) -> Any:
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + slopes[h] * (j - i), block_mask=window)
 
-    run_both(exported(attend, query, key, value, slopes), attend, query, key, value, slopes)
+    inputs = query, key, value, slopes
+    require_equal(attend, exported(attend, *inputs), inputs)
