@@ -34,14 +34,16 @@ def require_equal(
     kwargs: Mapping[str, Any] | None = None,
     methods: Sequence[str] | None = None,
     graph: OnnxModel | None = None,
+    framework: str | None = None,
 ) -> tuple[OutputReport, ...]:
     """Runs both sides on `inputs` alone and asserts that the judge of the proofs finds no difference.
 
-    `graph` is the ONNX model between the two, where neither is one. A converted ONNX model must run in the runtime that it was
+    `graph` is the ONNX model between the two, where neither is one; `framework` the source's, where its class and inputs do not
+    tell it. A converted ONNX model must run in the runtime that it was
     written for.
     """
     hub = next(item for item in (converted, source, graph) if isinstance(item, OnnxModel))
-    left = Party(source, frameworks.of_object(source, leaves_of(inputs, kwargs)))
+    left = Party(source, framework or frameworks.of_object(source, leaves_of(inputs, kwargs)))
     right = Party(converted, frameworks.of_object(converted))
     binding = Binding(inputs, kwargs, methods=methods)
     parties = bound(left, right, binding, graph=hub.model, tolerance=Tolerance())
@@ -78,7 +80,7 @@ def require_case(
     if case.dynamic:
         given.append(tuple(map(native, grown(drawn))))
     for inputs in given:
-        require_equal(model, hub, inputs)
+        require_equal(model, hub, inputs, framework=framework)
     return hub
 
 

@@ -82,6 +82,14 @@ def test_the_package_keeps_to_the_glossary():
     assert sum(len(re.findall(rf"\b{word}\b", text)) for word in DIALECT) < 150
 
 
+def test_one_room_knows_what_a_runtime_gets_wrong():
+    """The maps write the direct operator: graph/runtimes, and what runs a model or reads a file by a runtime, name one."""
+    rooms = ("opset_maps/lowerings/", "opset_maps/to_onnx/", "graph/passes/")
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in FILES}
+    naming = [place for place, text in texts.items() if place.startswith(rooms) and "onnxruntime" in text]
+    assert naming == []
+
+
 def test_the_examples_of_the_guide_stand_in_the_package_as_printed():
     blocks = re.findall(r"```python\n# (\S+\.py)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     assert len(blocks) == 6

@@ -66,8 +66,8 @@ def small_constants(
     return {name: onnx.numpy_helper.from_array(array) for name, array in known if array.dtype.kind in "iufb"}
 
 
-# Operators that give float32's digits on double operands: their definition holds float32 constants, or (Erf of ONNX's
-# reference evaluator, Shrink of onnxruntime) the kernel computes so.
+# Operators that give float32's digits on double operands: their definition holds float32 constants, or a kernel (Erf, Shrink)
+# computes so.
 _FLOAT32_INSIDE = frozenset(("Erf", "Gelu", "HardSwish", "Selu", "Shrink"))
 
 

@@ -58,6 +58,13 @@ ROWS = [
     ],
     ("Elu-alpha", lambda op, x: op.Elu(x, alpha=0.5), [REALS], OPSETS, 2),
     ("HardSigmoid-double", lambda op, x: op.HardSigmoid(x, alpha=0.25, beta=0.75), [REALS], OPSETS, 2),
+    (
+        "Gemm of nothing",
+        lambda op, a, b, c: op.Gemm(a, b, c, alpha=0.5, beta=2.0),
+        [np.zeros((3, 0), F), np.zeros((0, 4), F), np.arange(4, dtype=F)],
+        OPSETS,
+        0,
+    ),
     ("Hardmax", lambda op, x: op.Hardmax(x, axis=1), [np.round(IMAGE)], OPSETS, 0),
     ("Tan", lambda op, x: op.Tan(x), [np.linspace(-1.5, 1.5, 9)], OPSETS, 16),
     ("Cos", lambda op, x: op.Cos(x), [np.linspace(-9, 9, 9)], OPSETS, 4),

@@ -60,7 +60,7 @@ def _sets(inputs: DrawnInputs | GivenInputs) -> Iterator[InputSet]:
     """Inputs at their first sizes and at others."""
     yield from inputs.first()
     for plan in plans(inputs.sizes, inputs.batch):
-        # kernels of onnxruntime end the process on some empty tensors
+        # no empty tensors: a runtime need not take them
         for sizes in () if plan.empty else plan.candidates:
             yield from inputs.at(plan.words, sizes, "ordinary", _SEED)
 

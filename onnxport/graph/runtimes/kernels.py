@@ -1,4 +1,4 @@
-"""Limits of onnxruntime's kernels that no rewriting of a graph mends: a proof, which runs sources in it, keeps to them."""
+"""Limits of onnxruntime's kernels that no rewriting of a node mends: proofs and lowerings keep to them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ REDUCES_EMPTY_FROM_THE_LAST = False
 # The operands of recurrent layers on which no gate saturates: there the kernels' approximations of Sigmoid and Tanh give
 # exact zeros in place of small numbers.
 GATE_LIMIT = 1.0
+
+
+def exact_transform(size: int) -> bool:
+    """Whether a Fourier transform of so many numbers is exact up to rounding.
+
+    Of sizes that are no power of 2 DFT is off by 5e-6 of the largest result at size 31 and 2e-4 at 1000 in float32, and its
+    inverse by 3e-8 in double (1.31).
+    """
+    return size & (size - 1) == 0
 
 
 def lowest_for_infinity(x: np.ndarray, y: np.ndarray, dtype: np.dtype, truth: np.ndarray | None) -> np.ndarray:

@@ -84,17 +84,22 @@ def _has_no_one_hot(node: ir.Node) -> bool:
     return None not in kinds and kinds[2] not in _ONE_HOT.get(kinds[:2], ())
 
 
-def gemm_of_integers(op: OpBuilder, node: ir.Node) -> Written:
+def gemm_by_steps(op: OpBuilder, node: ir.Node) -> Written:
     """alpha A B + beta C by MatMul, Mul and Add."""
     a, b, c = operand(node, 0), operand(node, 1), optional(node, 2)
     a = op.Transpose(a, perm=[1, 0]) if node.attributes.get_int("transA", 0) else a
     b = op.Transpose(b, perm=[1, 0]) if node.attributes.get_int("transB", 0) else b
     alpha, beta = real(node, "alpha", 1.0), real(node, "beta", 1.0)
     result = op.MatMul(a, b)
-    result = result if alpha == 1 else op.Mul(result, op.const(int(alpha), a.dtype))
+    result = result if alpha == 1 else op.Mul(result, op.const(alpha, a.dtype))
     if c is None:
         return result
-    return op.Add(result, c if beta == 1 else op.Mul(c, op.const(int(beta), a.dtype)))
+    return op.Add(result, c if beta == 1 else op.Mul(c, op.const(beta, a.dtype)))
+
+
+def _has_nothing_to_sum(node: ir.Node) -> bool:
+    sizes = dims(operand(node, 0))
+    return sizes is not None and sizes[0 if node.attributes.get_int("transA", 0) else 1] == 0
 
 
 def _has_whole_factors(node: ir.Node) -> bool:
@@ -270,10 +275,17 @@ OTHERS = (
     Defect(("OneHot",), one_hot, "OneHot of int64 and Where", applies=_has_no_one_hot),
     Defect(
         ("Gemm",),
-        gemm_of_integers,
+        gemm_by_steps,
         "MatMul and Add",
         dtypes=frozenset({_T.INT32, _T.INT64}),
         applies=_has_whole_factors,
+    ),
+    Defect(
+        ("Gemm",),
+        gemm_by_steps,
+        "MatMul and Add",
+        "onnxruntime forgets beta where there is nothing to sum",
+        applies=_has_nothing_to_sum,
     ),
     Defect(
         ("DepthToSpace", "SpaceToDepth"),

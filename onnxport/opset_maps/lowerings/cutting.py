@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from onnxport.graph.builder import OpBuilder
 
-# A string beside the user's that nothing cuts, a noncharacter of Unicode: onnxruntime splits nothing but empty strings into no
+# A string beside the user's that nothing cuts, a noncharacter of Unicode: of nothing but empty strings StringSplit gives no
 # pieces at all.
 _WITNESS = chr(0xFDEF)
 _INT, _BOOL, _TEXT = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.STRING
@@ -179,7 +179,7 @@ def between_few(op: OpBuilder, x: Cells, characters: str) -> Cells:
 
 
 def _filled(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Which strings [N] are not empty; of several axes onnxruntime compares them three times as slowly."""
+    """Which strings [N] are not empty; compared along one axis, which is faster than along several."""
     return op.Not(op.Equal(x, blank(op)))
 
 
@@ -259,7 +259,7 @@ def _cut(op: OpBuilder, x: ir.Value, characters: str) -> _Cut:
         pieces.append(result)
         counts.append(count)
         heads.append(op.Gather(result, np.int64(0), axis=2))
-    # all heads are read at the end: of values that end early onnxruntime keeps a list, and loads a graph in its square
+    # all heads are read at the end: a graph of many values that end early takes quadratic time to load
     left = op.Slice(op.Concat(*heads, axis=1), [-1], [_END], [1])
     number = op.Concat(*counts[::-1], axis=1)
     # a column of pieces belongs to a character, and is the nth behind one

@@ -47,7 +47,7 @@ def running(
         step: gives the next states of the states and a slice.
         outputs: how many of the states are wanted.
     """
-    if x.shape is not None and 0 in x.shape:  # nothing to walk over, and onnxruntime's Scan insists on a slice
+    if x.shape is not None and 0 in x.shape:  # nothing to walk over
         return tuple(op.Expand(op.const(0, item.dtype), op.shape(x)) for item in initial[:outputs])
 
     def build(b: OpBuilder) -> list[ir.Value]:

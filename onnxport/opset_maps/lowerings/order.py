@@ -1,6 +1,6 @@
 """Numbers in order, NaN behind everything else, as in NumPy and PyTorch.
 
-ONNX does not say where TopK puts NaN, and onnxruntime's comparison of a NaN is false, so that it misplaces the numbers beside it.
+ONNX does not say where TopK puts NaN; where a kernel's comparison of a NaN is false, the numbers beside it are misplaced too.
 Equal elements come in the order in which they stand.
 """
 
@@ -79,7 +79,7 @@ def quantiles(op: OpBuilder, x: ir.Value, q: ir.Value, axis: int, *, interpolati
 def distinct(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """The distinct elements of a vector in order, for each element the place of its value, and how often each value occurs.
 
-    No NaN equals another; onnxruntime's Unique drops numbers that stand beside one.
+    No NaN equals another; ONNX's Unique leaves open what it does with one, and with the numbers beside it.
     """
     values, inverse, counts, _ = _sorted_runs(op, x)
     return values, inverse, counts

@@ -1,7 +1,7 @@
 """Reductions of NaN, of narrow types, and of no elements at all.
 
-onnxruntime's ReduceMax, ReduceMin, ArgMax and ArgMin pass over a NaN unless it stands first, and its ReduceMean of no elements
-is 0. The specification defines neither; NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart).
+ONNX does not say what extremes of NaN are, nor the mean of no elements, and kernels differ (docs/conformance/special_values.md).
+NumPy and the frameworks give NaN (an extreme of TensorFlow's ArgMax apart), and so does the graph.
 """
 
 from __future__ import annotations

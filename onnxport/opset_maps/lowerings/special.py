@@ -240,7 +240,7 @@ def _erf_small(op: OpBuilder, x: ir.Value) -> ir.Value:
 
 @in_double
 def erf(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """The error function in double precision, which onnxruntime's Erf does not take."""
+    """The error function to the last digits of double precision, which no evaluator's Erf gives."""
     magnitude = op.Abs(x)
     tail = op.Mul(op.Sign(x), op.Sub(constant(op, 1.0), _erfc_positive(op, magnitude)))
     return op.Where(op.Less(magnitude, 0.5), _erf_small(op, x), tail)

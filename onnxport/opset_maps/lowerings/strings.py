@@ -140,7 +140,7 @@ def _with_text(op: OpBuilder, x: ir.Value, old: str, new: str) -> ir.Value:
 def words(op: OpBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Strings [N] cut at runs of C's spaces: the pieces [N, W], empty beyond the last one, and how many there are.
 
-    onnxruntime's own split without a delimiter cuts at blanks alone.
+    ONNX's split without a delimiter does not say which characters are spaces: all become blanks first.
     """
     others = [(character, " ") for character in SPACES if character != " "]
     return op.StringSplit(replaced(op, x, [others]), outputs=2)

@@ -1,7 +1,7 @@
 """Windows over the spatial axes.
 
-onnxruntime's MaxPool and GlobalMaxPool pass over NaN, and begin with float32's least number, which they give for windows of
-nothing but minus infinity.
+ONNX does not say what MaxPool and GlobalMaxPool give for NaN, nor for windows of nothing but minus infinity; kernels differ
+(docs/conformance/special_values.md). The graph says what the source's framework gives.
 """
 
 from __future__ import annotations

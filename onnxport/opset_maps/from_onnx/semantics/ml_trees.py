@@ -288,8 +288,7 @@ def tree_ensemble(
 ) -> Tensor:
     """Sum, average, least or greatest leaf weight of each target, in the type of x.
 
-    The post-transform is the specification's; onnxruntime 1.31 takes SOFTMAX for LOGISTIC, LOGISTIC for SOFTMAX, and applies
-    neither to a single target.
+    The post-transform is the specification's, which no runtime keeps to (docs/runtimes.md).
     """
     inner, leaves = len(nodes_featureids), len(leaf_targetids)
     modes = nodes_modes.array.astype(np.int64)

@@ -206,7 +206,7 @@ def dropout(op: OpBuilder, x: ir.Value, p: float, train: bool) -> ir.Value:
 
 @aten.lower("aten::relu", cases=[case(F.relu, f32(2, 3), dynamic=True), case(F.relu, i64(2, 3))])
 def relu(op: OpBuilder, x: ir.Value) -> ir.Value:
-    """Relu; of integers the larger of them and 0, since onnxruntime's Relu takes few integers."""
+    """Relu; of integers, which ONNX's takes only from opset 14 on, the larger of them and 0."""
     return op.node("Max", x, op.const(0, x.dtype)) if x.dtype is not None and x.dtype.is_integer() else op.Relu(x)
 
 

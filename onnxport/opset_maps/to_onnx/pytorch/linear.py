@@ -72,8 +72,7 @@ def matmul(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 )
 def addmm(op: OpBuilder, x: ir.Value, mat1: ir.Value, mat2: ir.Value, *, beta: float = 1, alpha: float = 1) -> ir.Value:
     """Gemm."""
-    empty = mat1.shape is not None and mat1.shape[-1] == 0  # of which onnxruntime's Gemm forgets beta
-    if x.dtype in products.GEMM_TYPES and not empty:
+    if x.dtype in products.GEMM_TYPES:
         return op.Gemm(mat1, mat2, None if beta == 0 else x, alpha=alpha, beta=beta)
     return _added(op, x, matmul(op, mat1, mat2), beta, alpha)
 

@@ -60,7 +60,7 @@ def soft_margin_loss(op: OpBuilder, x: ir.Value, target: ir.Value, reduction: in
     exponent = op.Mul(op.Neg(x), target)
     halves = x.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     exponential = op.Exp(op.cast(exponent, ir.DataType.FLOAT) if halves else exponent)
-    if x.dtype == ir.DataType.FLOAT16:  # onnxruntime drops the casts between float32 and float16, and its overflow
+    if x.dtype == ir.DataType.FLOAT16:  # an optimiser may drop the casts between float32 and float16, and its overflow
         infinite = op.GreaterOrEqual(exponential, 65520.0)
         exponential = op.Where(infinite, op.const(np.inf, ir.DataType.FLOAT), exponential)
     loss = op.cast_like(log1p(op, exponential), x)

@@ -155,7 +155,7 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> ir.Value:
-    """InstanceNormalization of the groups, then scale and shift a channel, as onnxruntime runs fastest."""
+    """InstanceNormalization of the groups, then scale and shift a channel."""
     inner = list(x.shape)[1:] if x.shape is not None else [None]
     if not isinstance(inner[0], int):
         raise UnsupportedOperator("normalisation over a dynamic number of channels")

@@ -44,7 +44,7 @@ def _resized(
 def _factor(scale: float, given: object, wanted: object) -> float:
     """The factor in float32 that gives torch's size (0.9 x 20 is 18, not 17), counted in float32 and in double.
 
-    onnxruntime multiplies in the one, ONNX's shape inference in the other.
+    Runtimes multiply in the one, ONNX's shape inference in the other.
     """
     if not isinstance(given, int) or not isinstance(wanted, int):
         return scale
@@ -150,7 +150,7 @@ def smooth(
 
 
 def _filtered(op: OpBuilder, x: ir.Value, align_corners: bool, scales: Sequence[float | None]) -> ir.Value:
-    """Products with torch's weights for each axis, where onnxruntime filters otherwise."""
+    """Products with torch's weights for each axis, where ONNX's Resize filters otherwise."""
     sizes = [item for shape in (x.shape, op.result.shape) for item in list(shape or ())[2:] if isinstance(item, int)]
     if len(sizes) != 4:
         raise UnsupportedOperator("antialiasing by given factors or with aligned corners needs a static size")

@@ -52,7 +52,7 @@ def ndtr(op: OpBuilder, x: ir.Value) -> ir.Value:
     value = op.cast(x, op.result.dtype)
     if value.dtype not in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
         return special.ndtr(op, value)
-    # onnxruntime drops a pair of casts, and its rounding: Veltkamp's product cuts the digits in float32 instead.
+    # An optimiser may drop a pair of casts, and its rounding: Veltkamp's product cuts the digits in float32 instead.
     cut = 2.0 ** (13 if value.dtype == ir.DataType.FLOAT16 else 16) + 1.0
 
     def rounded(x: ir.Value) -> ir.Value:

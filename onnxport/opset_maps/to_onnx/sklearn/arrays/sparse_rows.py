@@ -75,7 +75,7 @@ class SparseRows:
 
             return [b.Scan(self.columns, self.values, body=b.body(row), num_scan_inputs=2)]
 
-        are_some = op.cast(op.Squeeze(rows, op.axes(0)), ir.DataType.BOOL)  # onnxruntime's Scan insists on a row
+        are_some = op.cast(op.Squeeze(rows, op.axes(0)), ir.DataType.BOOL)  # a Scan starts with a row
         result: ir.Value = op.If(are_some, then_branch=op.body(some), else_branch=op.body(none))
         return result
 
