@@ -10,11 +10,14 @@ FOLDER = ROOT / "onnxport" / "opset_maps"
 # By framework and file of `lowerings/`: why the other one does not use these. The lists only shrink.
 ALONE = {
     "pytorch": {
-        "arithmetic": ("floor_div is_negative isinf", "TensorFlow reaches them through the elementwise table"),
+        "arithmetic": (
+            "floor_div integer_power is_negative isinf",
+            "TensorFlow reaches them through the elementwise table",
+        ),
         "complex_functions": ("scaled silu sinc times", "TensorFlow has no such operator of complex numbers"),
-        "complex_matrices": ("by_columns by_rows embedded once", "TensorFlow's complex matrices are refused"),
-        "complex_numbers": ("from_polar is_complex total", "ATen's entries take numbers of both kinds"),
+        "complex_numbers": ("from_polar is_complex mark_complex total", "ATen's entries take numbers of both kinds"),
         "dtypes": ("to_dtype", "TensorFlow's operands have one type"),
+        "indefinite": ("factors solution", "TensorFlow has no such operator"),
         "linear_algebra": (
             "exponential first_on_diagonal reflected reflectors swapped_rows",
             "TensorFlow has no such operator",
@@ -22,20 +25,29 @@ ALONE = {
         "loops": ("loop running slice_like", "running extremes, which TensorFlow has no operator for"),
         "normalization": ("affine ones_and_zeros", "layer and group norm, which TensorFlow composes"),
         "order": (
-            "distinct quantiles run_lengths runs top",
+            "quantiles run_lengths runs top",
             "unique in order of value, quantiles and modes, which TensorFlow lacks",
         ),
         "polynomials": ("orthogonal", "TensorFlow has no such operator"),
-        "random": ("gumbel", "draws without replacement, which TensorFlow lacks"),
+        "random": ("gumbel is_drawn", "draws without replacement, which TensorFlow lacks, and random truths"),
         "recurrence": ("ordered_gates", "TensorFlow's recurrent layers are loops"),
         "reductions": ("first_extreme mean", "NaN is kept, which TensorFlow's ArgMax passes over"),
         "scatter": ("require_reduction", "index_put, which TensorFlow lacks"),
-        "special": ("multigammaln", "TensorFlow has no such operator"),
+        "special": ("multigammaln ndtr", "TensorFlow has no such operator, or composes it"),
         "windows": ("average_pool global_max_pool max_pool max_pool_with_places", "ceil_mode and counted padding"),
     },
     "tensorflow": {
         "arithmetic": ("trunc_mod", "fmod is a row of the elementwise table"),
         "complex_functions": ("inverse of_pairs", "Inv and Xdivy, which PyTorch lacks"),
+        "complex_numbers": ("paired", "parts of operands that are real to TensorFlow"),
+        "groups": (
+            (
+                "ascending combined gathered_rows greatest numbers places ranked ranks_within row_ids starts_and_lengths "
+                "with_empty_rows"
+            ),
+            "ragged and sparse tensors, which PyTorch's map has not",
+        ),
+        "matrix_functions": ("logarithm square_root", "PyTorch has no such operator"),
         "order": ("distinct_by_appearance", "Unique keeps the order of appearance"),
         "origins": ("behind is_successor number", "loops are read back as recurrent layers"),
         "patterns": ("pattern_of", "PyTorch has no strings"),
