@@ -116,7 +116,7 @@ def first_extreme(
 
 def extreme_of_numbers(op: OpBuilder, operator: str, x: ir.Value, axis: int, *, keepdims: bool) -> ir.Value:
     """ArgMax or ArgMin of what holds no NaN."""
-    if x.shape is not None:  # over a negative axis onnxruntime reduces no empty tensor
+    if x.shape is not None:  # a tensor without elements too is reduced along an axis counted from the first
         axis %= x.shape.rank()
     result: ir.Value = op.node(operator, _widened(op, operator, x), axis=axis, keepdims=int(keepdims))
     return result
