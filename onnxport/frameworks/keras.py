@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +27,20 @@ def input_structure(model: object) -> Any:
         inner = getattr(model, "_functional", None)
         return None if inner is None else input_structure(inner)
     return getattr(model, "_inputs_struct", None)
+
+
+def input_shapes(model: Any, tensors: Sequence[Any]) -> list[tuple[int | None, ...]]:
+    """The shapes of a model's inputs, open dimensions None.
+
+    A sequential model that was built by a call has the batch of that call, which binds it no more than any other, unless a layer
+    keeps a state for each row.
+    """
+    from keras import Sequential
+
+    opened = isinstance(model, Sequential) and not any(
+        getattr(item, "stateful", False) for item in model._flatten_layers()
+    )
+    return [(None, *item.shape[1:]) if opened and len(item.shape) else tuple(item.shape) for item in tensors]
 
 
 FRAMEWORK = Framework(

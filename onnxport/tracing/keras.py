@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
 
 from onnxport.errors import InvalidInputError, InvalidModelError, OnnxportError, TracingError, first_line
-from onnxport.frameworks.keras import input_structure
+from onnxport.frameworks.keras import input_shapes, input_structure
 from onnxport.graph.names import positional
+from onnxport.tracing.keras_time import every_step
 from onnxport.tracing.trust.faults import ALLOW_PICKLE, existing_file, untrusted
 from onnxport.tracing.trust.keras import check_file, check_weights
 
@@ -66,18 +68,14 @@ def load_weights(model: keras.Layer, path: Path) -> None:
 
 
 def backend() -> str:
-    """The backend that Keras runs on, one that can be traced: ``"tensorflow"`` or ``"torch"``.
+    """The backend that Keras runs on."""
+    return str(keras.backend.backend())
 
-    Raises:
-        TracingError: Keras runs on another one.
-    """
-    name = str(keras.backend.backend())
-    if name not in ("tensorflow", "torch"):
-        raise TracingError(
-            f"Keras runs on the {name} backend, which onnxport can't trace; "
-            "set KERAS_BACKEND=tensorflow (or torch) and load the model"
-        )
-    return name
+
+def has_doubles() -> bool:
+    """Whether the backend keeps numbers of 64 bits; JAX does where it is asked to."""
+    kept: bool = np.asarray(keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(np.zeros(1)))).dtype == np.float64
+    return kept
 
 
 def trace(
@@ -101,10 +99,11 @@ def trace(
     from onnxport.tracing.tensorflow_program import renamed
 
     structure = input_structure(model)
-    if structure is None:
-        function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
-    else:
-        function, names, results = _functional(model, structure)
+    with every_step(model):
+        if structure is None:
+            function, names, results = _by_example(model, inputs, kwargs, dynamic_shapes), None, None
+        else:
+            function, names, results = _functional(model, structure)
     program = of_concrete(
         function,
         dynamic_shapes=dynamic_shapes,
@@ -124,7 +123,9 @@ def _functional(model: keras.Layer, structure: object) -> tuple[Any, list[str], 
 
     tensors = keras.tree.flatten(structure)
     names = unique([item.name for item in tensors])
-    specs = [tf.TensorSpec(item.shape, item.dtype, name=name) for item, name in zip(tensors, names, strict=True)]
+    shapes = input_shapes(model, tensors)
+    parts = zip(shapes, tensors, names, strict=True)
+    specs = [tf.TensorSpec(shape, item.dtype, name=name) for shape, item, name in parts]
 
     def call(*flat: object) -> Any:
         return model(keras.tree.pack_sequence_as(structure, flat), training=False)
@@ -149,7 +150,7 @@ def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | 
     args, named = example_arguments(inputs, kwargs)
     parameters = list(inspect.signature(model.call).parameters)
     dynamic = Dynamic(dynamic_shapes, [*positional(parameters, len(args)), *named])
-    _build(model, args, named)
+    build(model, args, named)
     specs, named = dynamic.specs(args, named, parameters)
     names = [*positional(parameters, len(specs)), *named]
 
@@ -162,8 +163,12 @@ def _by_example(model: keras.Layer, inputs: object, kwargs: Mapping[str, Any] | 
     return traced(tf.function(call), (*specs, *named.values()), {})
 
 
-def _build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Creates the variables by one call, outside of the trace that would own them."""
+def build(model: keras.Layer, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Creates the variables by one call, outside of the trace that would own them.
+
+    Raises:
+        TracingError: the model can't be called on the arguments.
+    """
     if getattr(model, "built", True):
         return
     try:

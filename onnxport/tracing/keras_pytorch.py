@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import torch
 
-from onnxport.frameworks.keras import input_structure
+from onnxport.frameworks.keras import input_shapes, input_structure
 from onnxport.tracing.pytorch_modules import with_forward
 
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -76,12 +76,14 @@ def _functional(model: Any, structure: object) -> Module:
 
     arguments = [f"x{i}" for i in range(len(names))]
     signature = inspect.Signature([inspect.Parameter(name, _POSITIONAL) for name in arguments])
-    outputs = None if isinstance(getattr(model, "_outputs_struct", None), Mapping) else _unique(model.output_names)
+    known = getattr(model, "output_names", None)  # a sequential model has none
+    outputs = None if known is None or isinstance(model._outputs_struct, Mapping) else _unique(known)
+    shapes = input_shapes(model, tensors)
     dims = {
         argument: {
-            axis: "batch" if not axis else f"{name}_dim_{axis}" for axis, size in enumerate(item.shape) if size is None
+            axis: "batch" if not axis else f"{name}_dim_{axis}" for axis, size in enumerate(shape) if size is None
         }
-        for argument, name, item in zip(arguments, names, tensors, strict=True)
+        for argument, name, shape in zip(arguments, names, shapes, strict=True)
     }
     open_beside_batch = any(axis for axes in dims.values() for axis in axes)
     return Module(
@@ -89,15 +91,15 @@ def _functional(model: Any, structure: object) -> Module:
         flatten,
         _unique(names),
         outputs,
-        tuple(_example(item) for item in tensors),
+        tuple(_example(shape, item.dtype) for shape, item in zip(shapes, tensors, strict=True)),
         dims if open_beside_batch else None,
     )
 
 
-def _example(tensor: Any) -> torch.Tensor:
+def _example(sizes: Sequence[int | None], dtype: str) -> torch.Tensor:
     """Zeros of the input's type; open dimensions of different sizes."""
-    shape = [2 + axis if size is None else size for axis, size in enumerate(tensor.shape)]
-    return torch.zeros(shape, dtype=getattr(torch, tensor.dtype))
+    shape = [2 + axis if size is None else size for axis, size in enumerate(sizes)]
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ _PARTING = {np.dtype(np.float64): 1 << 20, np.dtype(np.float32): 1 << 6}
 _TWINS, _FEW_TWINS = 60, 32
 # Which of equal elements these give differs from one framework to another.
 _CHOOSING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
+_PARTS_OF_ONE = frozenset(("Sigmoid", "Elu", "Selu", "Celu"))
 _SMALL_MOVE = 1e-3
 _SINGLE = 2.0**-23  # what a source that computes in float64 may lose to the type that the graph declares
 
@@ -141,19 +142,19 @@ def _gives_float64(parties: Comparison, leaves: Sequence[object]) -> bool:
 def budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence | None) -> Budget:
     """How far the elements of a floating-point output may lie apart, from the source's further runs.
 
-    Without these a few units in the last place of each element's scale. What a sigmoid gives has at least a unit of 1:
-    onnxruntime computes it as a part of 1, so that a small probability has fewer right digits.
+    Without these a few units in the last place of each element's scale. What a sigmoid or exp(x) - 1 gives has at least a unit
+    of 1: onnxruntime computes it as a part of 1, so that a small result has fewer right digits.
     """
     if pair.expected.shape != pair.result.shape:
         return tolerance.EXACT
     allowed = _budget(parties, item, pair, evidence)
-    if parties.tolerance.given or not _is_sigmoid(parties, pair):
+    if parties.tolerance.given or not _is_part_of_one(parties, pair):
         return allowed
     return allowed.at_least(_epsilon(parties, item, pair))
 
 
-def _is_sigmoid(parties: Comparison, pair: Pair) -> bool:
-    """Whether a graph's output is what a Sigmoid, or a post-transform that is one, gives, moved at most."""
+def _is_part_of_one(parties: Comparison, pair: Pair) -> bool:
+    """Whether a graph's output is what one of these operators, or a post-transform that is a sigmoid, gives, moved at most."""
     outputs = parties.graph.graph.outputs if parties.graph is not None else ()
     value = outputs[pair.converted_index] if pair.converted_index < len(outputs) and not pair.path else None
     node = value.producer() if value is not None else None
@@ -164,7 +165,7 @@ def _is_sigmoid(parties: Comparison, pair: Pair) -> bool:
     if node.domain:  # a name, or its number in TreeEnsemble
         transform = node.attributes.get("post_transform")
         return transform is not None and transform.value in ("LOGISTIC", 2)
-    return node.op_type == "Sigmoid"
+    return node.op_type in _PARTS_OF_ONE
 
 
 def _budget(parties: Comparison, item: InputSet, pair: Pair, evidence: Evidence | None) -> Budget:

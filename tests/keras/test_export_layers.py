@@ -270,6 +270,17 @@ def test_layer(row):
     require_case(Case(lambda: randomized(layer, inputs), inputs, factory=True), "keras", 21, native=lambda item: item)
 
 
+@pytest.mark.parametrize("inner", [lambda: layers.Dense(3), lambda: layers.Conv1D(3, 2), layers.GlobalAveragePooling1D])
+def test_time_distributed_over_open_time(inner):
+    """Keras' own graph of it maps over as many steps as there are rows."""
+    x, mask = f(2, 5, 4, 3), np.arange(40).reshape(2, 5, 4) % 3 > 0
+    steps, flags = keras.Input((None, 4, 3)), keras.Input((None, 4), dtype="bool")
+    layer = layers.TimeDistributed(inner())
+    model = keras.Model([steps, flags], layer(steps, mask=flags))
+    compare(export(model, Request())(x, mask), model([x, mask], training=False))
+    assert "call" not in vars(layer)
+
+
 def test_a_convolution_with_channels_first():
     """TensorFlow runs it on a CPU only with oneDNN, which many processors are without: channels last is its truth."""
     last, first = (layers.Conv2D(6, 3, data_format=f"channels_{name}", padding="same") for name in ("last", "first"))

@@ -43,15 +43,58 @@ ROWS = {
         made = onnxport.convert(model, to="onnx", inputs=(image,))
         np.testing.assert_array_equal(made(image), image)
         """,
+    "a sequential model, without its own input, keeps an open batch": """
+        model = keras.Sequential([layers.Flatten(), layers.Dense(3)])
+        model(image)
+        assert told(model) == [(model.inputs[0].name, ["batch", "9", "8", "3"]), ("output", ["batch", "3"])]
+        """,
+    "what torch.export can't trace, or traces for one size, is rebuilt on TensorFlow": """
+        steps, ids = keras.Input((None, 4), name="steps"), keras.Input((3,), dtype="int64", name="ids")
+        read = layers.LSTM(3, return_sequences=True, name="read")(layers.Masking()(steps))
+        known = layers.IntegerLookup(vocabulary=[3, 5, 1], output_mode="count")(ids)
+        model = keras.Model([steps, ids], [read, layers.Dense(2, name="head")(known)])
+        shapes = dict(told(model))
+        assert shapes["head"] == ["batch", "2"] and not shapes["read"][1].isdigit()
+        made = onnxport.convert(model, to="onnx")
+        assert {"head/kernel", "head/bias"} <= set(made.model.graph.initializers)
+        """,
     "a layer's inputs have the names of its call": """
         assert [name for name, _ in told(layers.Rescaling(1 / 255), inputs=(image,))] == ["inputs", "output"]
         """,
 }
 
 
+SCRIPT = """
+import numpy as np, keras, onnxport
+from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere
+from onnxport.request import Request
+
+class Shift(keras.layers.Layer):
+    def call(self, x, shift):
+        return keras.ops.cumsum(x, 1) + shift * scale(x)
+
+def scale(x):
+    return keras.ops.max(x)
+
+x = np.arange(6, dtype=np.float32).reshape(2, 3)
+layer = Shift(name="shift")
+made = export_elsewhere(layer, Request(inputs=(x, x[:, :1])), "tensorflow")
+assert made.input_names == ["x", "shift"]
+np.testing.assert_array_equal(made(x, x[:, :1]), keras.ops.convert_to_numpy(layer(x, x[:, :1])))
+"""
+
+
+def run(*arguments):
+    environment = {**os.environ, "KERAS_BACKEND": "torch"}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 @pytest.mark.parametrize("code", ROWS.values(), ids=ROWS)
 def test_on_the_torch_backend(code):
-    program = BEFORE + textwrap.dedent(code)
-    environment = {**os.environ, "KERAS_BACKEND": "torch"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    run("-c", BEFORE + textwrap.dedent(code))
+
+
+def test_classes_of_the_running_script_are_rebuilt(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    run(str(tmp_path / "script.py"))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator, first_line
+from onnxport.converters.to_onnx.keras_elsewhere import export_elsewhere, other_backend
+from onnxport.errors import InvalidInputError, OnnxportError, TracingError, UnsupportedOperator, first_line
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import backend, trace
+
+_FIXED = "dimensions beside the batch are fixed"
 
 
 def export(model: Any, request: Request) -> OnnxModel:
@@ -19,11 +22,47 @@ def export(model: Any, request: Request) -> OnnxModel:
         TracingError: the model can't be traced, or Keras runs on a backend that can't.
         InvalidInputError: inputs or names do not fit.
     """
-    if backend() == "torch":
-        return _on_torch(model, request)
-    from onnxport.converters.to_onnx.tensorflow import export_traced
+    own = backend()
+    if own == "tensorflow":
+        from onnxport.converters.to_onnx.tensorflow import export_traced
 
-    return export_traced(model, request, trace)
+        return export_traced(model, request, trace)
+    other = other_backend(own)
+    if own != "torch":
+        if other is None:
+            raise TracingError(
+                f"Keras runs on the {own} backend, which can't be traced; install TensorFlow or PyTorch beside it: the model "
+                "is rebuilt there from its configuration and weights"
+            )
+        return export_elsewhere(model, request, other)
+    return _on_torch(model, request) if other is None else _torch_first(model, request, other)
+
+
+def _torch_first(model: Any, request: Request, other: str) -> OnnxModel:
+    """As torch.export traces it; rebuilt on another backend where that can't, or fixes all sizes."""
+    failure: OnnxportError | None = None
+    made: OnnxModel | None = None
+    try:
+        made = _on_torch(model, request)
+    except (TracingError, UnsupportedOperator) as error:
+        failure = error
+    if made is not None and not _is_fixed(made, request):
+        return made
+    try:
+        return export_elsewhere(model, request, other)
+    except OnnxportError as error:
+        if made is not None:
+            return made
+        raise failure or error from None
+
+
+def _is_fixed(made: OnnxModel, request: Request) -> bool:
+    """Whether a trace lost the sizes that may vary."""
+    if any(_FIXED in note for note in made.notes):
+        return True
+    sizes = [size for value in made.model.graph.inputs for size in value.shape or ()]
+    wanted = request.dynamic_shapes is None or bool(request.dynamic_shapes)
+    return wanted and bool(sizes) and all(isinstance(size, int) for size in sizes)
 
 
 def _on_torch(model: Any, request: Request) -> OnnxModel:
@@ -53,6 +92,6 @@ def _on_torch(model: Any, request: Request) -> OnnxModel:
             return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
         except (TracingError, UnsupportedOperator) as error:
             made = pytorch.export(traced.module, own)  # with the batch alone left open
-            note = f"dimensions beside the batch are fixed at an example's: {first_line(error)}"
+            note = f"{_FIXED} at an example's: {first_line(error)}"
             return OnnxModel(made.model, notes=(*made.notes, note), runtime=request.runs_in)
     return pytorch.export(traced.module, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import keras
@@ -12,6 +13,8 @@ import numpy as np
 from onnxport.errors import InvalidInputError
 from onnxport.frameworks.keras import input_structure
 from onnxport.validation.runners.base import Binding, Example, Outputs, top_level
+from onnxport.validation.runners.keras_ids import check_ids
+from onnxport.validation.runners.keras_twins import KerasTwins, widened
 from onnxport.validation.runners.tensorflow_traced import TracedRunner
 
 
@@ -19,9 +22,10 @@ class KerasRunner(TracedRunner):
     """Calls a model; leaves are the tensors among its inputs in keras.tree's order."""
 
     framework: ClassVar[str] = "keras"
+    _copies: KerasTwins | None = None
 
     def __init__(
-        self, model: keras.Layer, call: Callable[[Sequence[Any]], Any], example: Example | None, structured: bool
+        self, model: keras.Layer, call: Callable[[Any, Sequence[Any]], Any], example: Example | None, structured: bool
     ) -> None:
         named = f" {model.name!r}" if hasattr(model, "name") else ""
         super().__init__(f"{type(model).__name__}{named}", example)
@@ -31,11 +35,29 @@ class KerasRunner(TracedRunner):
         if keras.backend.backend() == "tensorflow":
             from onnxport.validation.runners.tensorflow_wide import Twins
 
-            self._twins = Twins(call, to_tensor)
+            self._twins = Twins(partial(call, model), to_tensor)
+        elif isinstance(model, keras.layers.Layer):
+            self._copies = KerasTwins(model)
 
     def run(self, leaves: Sequence[Any]) -> Outputs:
         """Outputs flattened as Keras does; a functional model's by their names."""
-        return self._named(self._call([to_tensor(leaf) for leaf in leaves]))
+        return self._named(self._call(self._model, [to_tensor(leaf) for leaf in leaves]))
+
+    def run_float64(self, leaves: Sequence[Any]) -> Outputs | None:
+        """Outputs in float64: of TensorFlow's traced graph, on other backends of a copy of the model."""
+        if self._copies is None:
+            return super().run_float64(leaves)
+        return self._copies.float64(
+            lambda copy: self._named(self._call(copy, [to_tensor(leaf) for leaf in widened(leaves)]))
+        )
+
+    def run_moved(self, leaves: Sequence[Any], units: int, seed: int) -> Outputs | None:
+        """Outputs with moved weights: of TensorFlow's traced graph, on other backends of a copy of the model."""
+        if self._copies is None:
+            return super().run_moved(leaves, units, seed)
+        tensors = [to_tensor(leaf) for leaf in leaves]
+        moved: Outputs | None = self._copies.moved(lambda copy: self._named(self._call(copy, tensors)), units, seed)
+        return self.run(leaves) if moved is None else moved
 
     def _named(self, result: object) -> Outputs:
         if self._structured:
@@ -57,7 +79,7 @@ def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     if structure is not None:
         return _bind_functional(model, structure, binding)
     if not binding.given:
-        return KerasRunner(model, lambda leaves: _infer(model, *leaves), None, binding.structured)
+        return KerasRunner(model, lambda model, leaves: _infer(model, *leaves), None, binding.structured)
     args, kwargs = binding.arguments()
     from onnxport.validation.runners.tensorflow import Arguments
 
@@ -66,7 +88,8 @@ def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
     order = [*(name for name in parameters if name in kwargs), *(name for name in kwargs if name not in parameters)]
     arguments = Arguments(args, {name: kwargs[name] for name in order}, parameters)
 
-    def call(leaves: Sequence[Any]) -> Any:
+    def call(model: Any, leaves: Sequence[Any]) -> Any:
+        check_ids(model, (), leaves)
         positional, named = arguments.rebuilt(leaves)
         return _infer(model, *positional, **named)
 
@@ -76,7 +99,8 @@ def bind(model: keras.Layer, binding: Binding) -> KerasRunner:
 def _bind_functional(model: keras.Layer, structure: object, binding: Binding) -> KerasRunner:
     names = [tensor.name for tensor in keras.tree.flatten(structure)]
 
-    def call(leaves: Sequence[Any]) -> Any:
+    def call(model: Any, leaves: Sequence[Any]) -> Any:
+        check_ids(model, keras.tree.flatten(input_structure(model)), leaves)
         return model(keras.tree.pack_sequence_as(structure, list(leaves)), training=False)
 
     if binding.given:
@@ -87,7 +111,7 @@ def _bind_functional(model: keras.Layer, structure: object, binding: Binding) ->
     if sorted(wanted) != sorted(names) or len(set(names)) < len(names):
         return KerasRunner(model, call, None, binding.structured)
     order = [wanted.index(name) for name in names]
-    return KerasRunner(model, lambda leaves: call([leaves[i] for i in order]), None, binding.structured)
+    return KerasRunner(model, lambda model, leaves: call(model, [leaves[i] for i in order]), None, binding.structured)
 
 
 def _functional_leaves(

@@ -108,7 +108,7 @@ class PytorchRunner(Runner):
 
     def _run_with_noise(self, call: Callable[..., Any], tensors: list[Any], seed: int) -> Outputs:
         try:
-            with _noise(seed):
+            with noise(seed):
                 return self._run(call, tensors)
         except Exception:  # compiled code need not take a dispatch mode
             return self._run(call, tensors)
@@ -190,7 +190,7 @@ class _Each(TorchDispatchMode):
         return self._through(func, args, func(*args, **(kwargs or {})))
 
 
-def _noise(seed: int) -> _Each:
+def noise(seed: int) -> _Each:
     """Moves float32 and float64 sums by one unit in the last place, up or down at random, as `onnx_noise` does in a graph.
 
     What stands beside 1 in a sum moves by a unit of 1.

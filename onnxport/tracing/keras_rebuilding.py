@@ -1,0 +1,146 @@
+"""A Keras model handed to another process, which rebuilds it from its configuration and weights on another backend."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import ml_dtypes
+import numpy as np
+from keras.src.saving import saving_lib
+
+from onnxport.errors import TracingError, first_line
+
+_MODEL, _PATHS, _CLASSES, _ARRAYS = "model.keras", "paths.json", "classes.json", "arrays.npz"
+# What Keras holds beside its own classes, and knows.
+_OWN = frozenset(("keras", "numpy", "jax", "jaxlib", "torch", "tensorflow", "ml_dtypes", "None"))
+_DEFINED = (type, types.FunctionType)
+
+
+def write_model(model: keras.Layer, folder: Path) -> bool:
+    """Writes what `read_model` needs: the configuration with the weights, and where the user's own classes are defined.
+
+    Returns:
+        Whether there are such classes.
+
+    Raises:
+        TracingError: the model can't be written, or holds a class that another process can't import.
+    """
+    try:
+        saving_lib.save_model(model, folder / _MODEL)
+    except Exception as error:  # user code runs
+        raise TracingError(
+            f"{type(model).__name__} {model.name!r} can't be rebuilt on another backend, since Keras can't save it: "
+            f"{type(error).__name__}: {first_line(error)}; give its classes get_config() and from_config()"
+        ) from error
+    classes = sorted(set(_classes(model)))
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main is None and any(module == "__main__" for module, _, _ in classes):
+        names = ", ".join(name for module, name, _ in classes if module == "__main__")
+        raise TracingError(f"{names} can't be rebuilt on another backend: define it in a module that can be imported")
+    paths = [(item.path, list(item.shape)) for item in model.variables]
+    (folder / _PATHS).write_text(json.dumps(paths))
+    (folder / _CLASSES).write_text(json.dumps({"main": main, "classes": classes}))
+    return bool(classes)
+
+
+def read_model(folder: Path) -> keras.Layer:
+    """The model, on this process' backend, its variables under their paths in the other process.
+
+    Raises:
+        TracingError: Keras can't rebuild it here.
+    """
+    told = json.loads((folder / _CLASSES).read_text())
+    known: dict[str, Any] = {}
+    for module, name, registered in told["classes"]:
+        found = getattr(_definitions(told["main"]) if module == "__main__" else importlib.import_module(module), name)
+        known[registered] = known[name] = found
+    try:
+        model = saving_lib.load_model(folder / _MODEL, custom_objects=known, compile=False, safe_mode=False)
+    except Exception as error:  # user code runs
+        raise TracingError(
+            f"Keras can't rebuild the model on the {keras.backend.backend()} backend: {error}"
+        ) from error
+    paths = json.loads((folder / _PATHS).read_text())
+    if [shape for _, shape in paths] == [list(item.shape) for item in model.variables]:
+        for variable, (path, _) in zip(model.variables, paths, strict=True):
+            variable._path = path
+    return model
+
+
+def _classes(model: keras.Layer) -> Iterator[tuple[str, str, str]]:
+    """Module, name and registered name of each of the user's own classes and functions that the layers are or hold."""
+    for layer in model._flatten_layers() if isinstance(model, keras.layers.Layer) else [model]:
+        held = [item if isinstance(item, _DEFINED) else type(item) for item in vars(layer).values()]
+        for item in [type(layer), *held]:
+            owner = str(getattr(item, "__module__", None)).partition(".")[0]
+            if owner in sys.stdlib_module_names - {"__main__"} or owner in _OWN or item.__name__ == "<lambda>":
+                continue
+            yield item.__module__, item.__qualname__, keras.saving.get_registered_name(item)
+
+
+def _definitions(path: str) -> types.ModuleType:
+    """The imports, classes and functions of a script, which is not run."""
+    module = sys.modules.get("__onnxport_main__")
+    if module is None:
+        kept = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+        tree = ast.parse(Path(path).read_text())
+        tree.body = [node for node in tree.body if isinstance(node, kept) or _is_constant(node)]
+        module = sys.modules["__onnxport_main__"] = types.ModuleType("__onnxport_main__")
+        exec(compile(tree, path, "exec"), module.__dict__)
+    return module
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+
+
+def write_values(value: object, folder: Path) -> Any:
+    """Nested arguments as JSON; their arrays go into a file of `folder`."""
+    arrays: list[np.ndarray] = []
+    told = _told(value, arrays)
+    np.savez(folder / _ARRAYS, *arrays)
+    return told
+
+
+def read_values(told: Any, folder: Path) -> Any:
+    """The arguments that `write_values` wrote."""
+    with np.load(folder / _ARRAYS) as file:
+        return _value(told, [file[name] for name in file.files])
+
+
+def _told(value: object, arrays: list[np.ndarray]) -> Any:
+    from onnxport.validation.runners.keras import to_numpy
+
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {"mapping": [[_told(key, arrays), _told(item, arrays)] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return {"tuple" if isinstance(value, tuple) else "list": [_told(item, arrays) for item in value]}
+    array = np.asarray(to_numpy(value))
+    if array.dtype == object:
+        return {"strings": array.ravel().tolist(), "shape": list(array.shape)}
+    arrays.append(array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array)
+    return {"array": len(arrays) - 1, "dtype": str(array.dtype)}
+
+
+def _value(told: Any, arrays: Sequence[np.ndarray]) -> Any:
+    if not isinstance(told, dict):
+        return told
+    if "mapping" in told:
+        return {_value(key, arrays): _value(item, arrays) for key, item in told["mapping"]}
+    if "strings" in told:
+        return np.array(told["strings"], dtype=object).reshape(told["shape"])
+    if "array" in told:
+        array = arrays[told["array"]]
+        return array.view(ml_dtypes.bfloat16) if told["dtype"] == "bfloat16" else array
+    items = [_value(item, arrays) for item in (told["tuple"] if "tuple" in told else told["list"])]
+    return tuple(items) if "tuple" in told else items

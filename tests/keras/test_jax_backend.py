@@ -1,0 +1,41 @@
+"""Keras on JAX, which is chosen before Keras is imported: the checks run in one process of their own."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+pytestmark = [pytest.mark.keras, pytest.mark.jax]
+
+PROGRAM = """
+import numpy as np, keras, onnxport
+from keras import layers
+
+steps, ids = keras.Input((None, 4), name="steps"), keras.Input((3,), dtype="int64", name="ids")
+read = layers.Bidirectional(layers.LSTM(3), name="read")(steps)
+words = layers.Flatten()(layers.Embedding(7, 2, name="words")(ids))
+head = layers.Dense(2, activation="elu", name="head")(keras.ops.concatenate([read, words], 1))
+model = keras.Model({"steps": steps, "ids": ids}, head)
+made = onnxport.convert(model)
+assert made.report.verdict == "passed", made.report
+assert "jax" in str(keras.backend.backend()) and any("rebuilt" in note for note in made.notes)
+shapes = {item.name: [str(size) for size in item.shape] for item in (*made.model.graph.inputs, *made.model.graph.outputs)}
+assert shapes["ids"] == ["batch", "3"] and shapes["head"] == ["batch", "2"] and not shapes["steps"][1].isdigit()
+assert {"words/embeddings", "head/kernel"} <= set(made.model.graph.initializers)
+
+layer = layers.Lambda(lambda x: x * 2)
+made = onnxport.convert(layer, inputs=(np.arange(6).reshape(2, 3),))
+assert made.report.verdict == "passed", made.report
+wrong = onnxport.convert(layers.Rescaling(2.0), inputs=(np.ones((2, 3), np.float32),))
+report = onnxport.validate(layers.Rescaling(2.001), wrong, inputs=(np.ones((2, 3), np.float32),))
+assert report.verdict == "failed"
+"""
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is an extra of its own")
+def test_models_on_jax():
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
