@@ -57,11 +57,11 @@ def read_model(folder: Path) -> keras.Layer:
     Raises:
         TracingError: Keras can't rebuild it here.
     """
-    told = json.loads((folder / _CLASSES).read_text())
+    spelled = json.loads((folder / _CLASSES).read_text())
     known: dict[str, Any] = {}
-    for module, name, registered in told["classes"]:
-        found = getattr(_definitions(told["main"]) if module == "__main__" else importlib.import_module(module), name)
-        known[registered] = known[name] = found
+    for module, name, registered in spelled["classes"]:
+        item = getattr(_definitions(spelled["main"]) if module == "__main__" else importlib.import_module(module), name)
+        known[registered] = known[name] = item
     try:
         model = saving_lib.load_model(folder / _MODEL, custom_objects=known, compile=False, safe_mode=False)
     except Exception as error:  # user code runs
@@ -105,26 +105,26 @@ def _is_constant(node: ast.stmt) -> bool:
 def write_values(value: object, folder: Path) -> Any:
     """Nested arguments as JSON; their arrays go into a file of `folder`."""
     arrays: list[np.ndarray] = []
-    told = _told(value, arrays)
+    spelled = _spelled(value, arrays)
     np.savez(folder / _ARRAYS, *arrays)
-    return told
+    return spelled
 
 
-def read_values(told: Any, folder: Path) -> Any:
+def read_values(spelled: Any, folder: Path) -> Any:
     """The arguments that `write_values` wrote."""
     with np.load(folder / _ARRAYS) as file:
-        return _value(told, [file[name] for name in file.files])
+        return _value(spelled, [file[name] for name in file.files])
 
 
-def _told(value: object, arrays: list[np.ndarray]) -> Any:
+def _spelled(value: object, arrays: list[np.ndarray]) -> Any:
     from onnxport.validation.runners.keras import to_numpy
 
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {"mapping": [[_told(key, arrays), _told(item, arrays)] for key, item in value.items()]}
+        return {"mapping": [[_spelled(key, arrays), _spelled(item, arrays)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
-        return {"tuple" if isinstance(value, tuple) else "list": [_told(item, arrays) for item in value]}
+        return {"tuple" if isinstance(value, tuple) else "list": [_spelled(item, arrays) for item in value]}
     array = np.asarray(to_numpy(value))
     if array.dtype == object:
         return {"strings": array.ravel().tolist(), "shape": list(array.shape)}
@@ -132,15 +132,15 @@ def _told(value: object, arrays: list[np.ndarray]) -> Any:
     return {"array": len(arrays) - 1, "dtype": str(array.dtype)}
 
 
-def _value(told: Any, arrays: Sequence[np.ndarray]) -> Any:
-    if not isinstance(told, dict):
-        return told
-    if "mapping" in told:
-        return {_value(key, arrays): _value(item, arrays) for key, item in told["mapping"]}
-    if "strings" in told:
-        return np.array(told["strings"], dtype=object).reshape(told["shape"])
-    if "array" in told:
-        array = arrays[told["array"]]
-        return array.view(ml_dtypes.bfloat16) if told["dtype"] == "bfloat16" else array
-    items = [_value(item, arrays) for item in (told["tuple"] if "tuple" in told else told["list"])]
-    return tuple(items) if "tuple" in told else items
+def _value(spelled: Any, arrays: Sequence[np.ndarray]) -> Any:
+    if not isinstance(spelled, dict):
+        return spelled
+    if "mapping" in spelled:
+        return {_value(key, arrays): _value(item, arrays) for key, item in spelled["mapping"]}
+    if "strings" in spelled:
+        return np.array(spelled["strings"], dtype=object).reshape(spelled["shape"])
+    if "array" in spelled:
+        array = arrays[spelled["array"]]
+        return array.view(ml_dtypes.bfloat16) if spelled["dtype"] == "bfloat16" else array
+    items = [_value(item, arrays) for item in (spelled["tuple"] if "tuple" in spelled else spelled["list"])]
+    return tuple(items) if "tuple" in spelled else items

@@ -41,26 +41,26 @@ def export(model: Any, request: Request) -> OnnxModel:
 def _torch_first(model: Any, request: Request, other: str) -> OnnxModel:
     """As torch.export traces it; rebuilt on another backend where that can't, or fixes all sizes."""
     failure: OnnxportError | None = None
-    made: OnnxModel | None = None
+    result: OnnxModel | None = None
     try:
-        made = _on_torch(model, request)
+        result = _on_torch(model, request)
     except (TracingError, UnsupportedOperator) as error:
         failure = error
-    if made is not None and not _is_fixed(made, request):
-        return made
+    if result is not None and not _is_fixed(result, request):
+        return result
     try:
         return export_elsewhere(model, request, other)
     except OnnxportError as error:
-        if made is not None:
-            return made
+        if result is not None:
+            return result
         raise failure or error from None
 
 
-def _is_fixed(made: OnnxModel, request: Request) -> bool:
+def _is_fixed(result: OnnxModel, request: Request) -> bool:
     """Whether a trace lost the sizes that may vary."""
-    if any(_FIXED in note for note in made.notes):
+    if any(_FIXED in note for note in result.notes):
         return True
-    sizes = [size for value in made.model.graph.inputs for size in value.shape or ()]
+    sizes = [size for value in result.model.graph.inputs for size in value.shape or ()]
     wanted = request.dynamic_shapes is None or bool(request.dynamic_shapes)
     return wanted and bool(sizes) and all(isinstance(size, int) for size in sizes)
 
@@ -91,7 +91,7 @@ def _on_torch(model: Any, request: Request) -> OnnxModel:
         try:
             return pytorch.export(traced.module, replace(own, dynamic_shapes=traced.dynamic_shapes))
         except (TracingError, UnsupportedOperator) as error:
-            made = pytorch.export(traced.module, own)  # with the batch alone left open
+            result = pytorch.export(traced.module, own)  # with the batch alone left open
             note = f"{_FIXED} at an example's: {first_line(error)}"
-            return OnnxModel(made.model, notes=(*made.notes, note), runtime=request.runs_in)
+            return OnnxModel(result.model, notes=(*result.notes, note), runtime=request.runs_in)
     return pytorch.export(traced.module, own)

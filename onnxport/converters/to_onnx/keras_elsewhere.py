@@ -12,26 +12,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import onnx_ir as ir
-
 from onnxport import errors
 from onnxport.errors import InvalidInputError, OnnxportError, TracingError, Unsupported, UnsupportedOperator
-from onnxport.graph.external_data import save
 from onnxport.model import OnnxModel
 from onnxport.request import Request
 from onnxport.tracing.keras import build, has_doubles
-from onnxport.tracing.keras_rebuilding import read_model, read_values, write_model, write_values
+from onnxport.tracing.keras_rebuilding import write_model, write_values
 from onnxport.tracing.onnx import load_model
 
 # Backends that can be traced, and the packages that they need.
 _BACKENDS = (("tensorflow", "tensorflow"), ("torch", "torch"))
-_ORDER, _RESULT, _ANSWER = "order.json", "result.onnx", "answer.json"
+# Files of the folder in which a model goes to the other process, and its result comes back.
+ORDER, RESULT, ANSWER = "order.json", "result.onnx", "answer.json"
 _PASSED_ON = ("target_opset", "input_names", "output_names", "runtime")
 _GIVEN = ("inputs", "examples", "kwargs", "dynamic_shapes")
 
@@ -56,15 +53,15 @@ def export_elsewhere(model: Any, request: Request, backend: str) -> OnnxModel:
         own_classes = write_model(model, folder)
         given = write_values({name: getattr(request, name) for name in _GIVEN}, folder)
         order = {"given": given, "narrow": not has_doubles(), **{name: getattr(request, name) for name in _PASSED_ON}}
-        (folder / _ORDER).write_text(json.dumps(order))
+        (folder / ORDER).write_text(json.dumps(order))
         process = _process(backend)
         process.convert(folder)
         if own_classes:
             process.end()
-        answer = json.loads((folder / _ANSWER).read_text())
+        answer = json.loads((folder / ANSWER).read_text())
         if "error" in answer:
             raise _error(answer)
-        result = load_model(folder / _RESULT)
+        result = load_model(folder / RESULT)
     note = f"rebuilt on Keras' {backend} backend from its configuration and weights"
     return OnnxModel(result, notes=(note, *answer["notes"]), runtime=request.runs_in)
 
@@ -89,7 +86,7 @@ class _Process:
     def __init__(self, backend: str) -> None:
         program = (
             f"import sys; sys.path[:] = {[item for item in sys.path if item]!r}; "
-            "from onnxport.converters.to_onnx.keras_elsewhere import serve; serve()"
+            "from onnxport.converters.to_onnx.keras_child import serve; serve()"
         )
         self.owner, self.alive, self._backend = os.getpid(), True, backend
         self._process = subprocess.Popen(
@@ -143,66 +140,10 @@ _processes: dict[str, _Process] = {}
 
 
 def _process(backend: str) -> _Process:
-    found = _processes.get(backend)
-    if found is None or not found.alive or found.owner != os.getpid():
-        found = _processes[backend] = _Process(backend)
-    return found
-
-
-def serve() -> None:
-    """In the other process: converts the models of the folders named on standard input; an empty line behind each."""
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # what a model prints is no answer
-    for line in sys.stdin:
-        folder = Path(json.loads(line))
-        try:
-            told = _converted(folder)
-        except Exception as error:  # user code runs
-            operators = [asdict(item) for item in getattr(error, "operators", ())]
-            kind, text = type(error).__name__, str(error)
-            if not isinstance(error, OnnxportError):
-                kind, text = "TracingError", f"{kind}: {text}"
-            told = {"error": kind, "message": text, "operators": operators}
-        (folder / _ANSWER).write_text(json.dumps(told))
-        answers.write(b"\n")
-
-
-def _converted(folder: Path) -> dict[str, Any]:
-    from onnxport.converters.to_onnx.keras import export
-    from onnxport.tracing.keras_state import unchanged
-
-    order = json.loads((folder / _ORDER).read_text())
-    given, narrow = read_values(order.pop("given"), folder), order.pop("narrow")
-    with unchanged():
-        made = export(read_model(folder), Request(**order, **given))
-    if narrow:
-        _narrow(made.model)
-    save(made.model, folder / _RESULT)
-    return {"notes": list(made.notes)}
-
-
-_NARROWER = {
-    ir.DataType.DOUBLE: ir.DataType.FLOAT,
-    ir.DataType.INT64: ir.DataType.INT32,
-    ir.DataType.UINT64: ir.DataType.UINT32,
-}
-
-
-def _narrow(model: ir.Model) -> None:
-    """Gives outputs of 64 bits the types that they have on a backend without."""
-    graph = model.graph
-    names = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
-    for place, value in enumerate(graph.outputs):
-        if value.dtype not in _NARROWER:
-            continue
-        narrow, name = _NARROWER[value.dtype], value.name
-        value.name = next(
-            item for item in (f"{name}/wide{'_' * i}" for i in range(len(names) + 1)) if item not in names
-        )
-        node = ir.node("Cast", [value], {"to": narrow}, name=f"{name}/Cast")
-        node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, narrow, value.shape
-        graph.append(node)
-        graph.outputs[place] = node.outputs[0]
+    running = _processes.get(backend)
+    if running is None or not running.alive or running.owner != os.getpid():
+        running = _processes[backend] = _Process(backend)
+    return running
 
 
 def _error(answer: dict[str, Any]) -> OnnxportError:

@@ -265,3 +265,24 @@ def next_single(op: OpBuilder, x: ir.Value, towards: ir.Value) -> ir.Value:
     result = op.Where(op.And(isinf(op, x), op.Not(op.Equal(x, towards))), largest, moved)
     unknown = op.Or(op.IsNaN(x), op.IsNaN(towards))
     return op.Where(unknown, op.const(np.nan, ir.DataType.FLOAT), op.Where(op.Equal(x, towards), towards, result))
+
+
+def shift_left(op: OpBuilder, x: ir.Value, count: ir.Value) -> ir.Value:
+    """x shifted by `count` bits, both INT64: ONNX's BitShift takes unsigned integers only."""
+    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 64))
+    return op.Where(inside, op.Mul(x, _powers_of_two(op, count)), op.const(0, ir.DataType.INT64))
+
+
+def shift_right(op: OpBuilder, x: ir.Value, count: ir.Value) -> ir.Value:
+    """x shifted to the right by `count` bits, both INT64, the sign kept: a quotient rounded down."""
+    integer = ir.DataType.INT64
+    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 63))
+    sign = op.Where(op.Less(x, 0), op.const(-1, integer), op.const(0, integer))
+    divisor = _powers_of_two(op, op.Where(inside, count, op.const(0, integer)))
+    return op.Where(inside, floor_div(op, x, divisor), sign)
+
+
+def _powers_of_two(op: OpBuilder, count: ir.Value) -> ir.Value:
+    """2 to the `count` for counts of 0 to 63, the last of which is the sign bit of INT64."""
+    table = [1 << k if k < 63 else -(1 << 63) for k in range(64)]
+    return op.Gather(op.const(np.asarray(table, np.int64)), op.Clip(count, 0, 63), axis=0)

@@ -28,7 +28,7 @@ def as_recurrence(
         states: initial values of the loop's states.
         trips: how often the loop turns, where that is known beforehand.
     """
-    if trips is None:
+    if trips is None or any(state.dtype == ir.DataType.DOUBLE for state in states):  # no runtime has them in double
         return None
     match = _CellSearch(op, body, states)
     for cell in match.cells():

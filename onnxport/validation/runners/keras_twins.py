@@ -16,7 +16,7 @@ _LIMIT = 1 << 30  # of the weights in bytes: a copy of more costs more memory th
 
 
 class KerasTwins:
-    """Runs of copies, made on first use; a model that Keras can't copy, or whose copy fails, has none."""
+    """Runs of copies, created on first use; a model that Keras can't copy, or whose copy fails, has none."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -79,7 +79,7 @@ def _copied(model: Any, *, wide: bool) -> Any:
     """The model once more from its configuration, with its weights.
 
     Raises:
-        ValueError: it is quantised, or not made of layers.
+        ValueError: it is quantised, or no layer.
     """
     config = keras.saving.serialize_keras_object(model)
     classes = {keras.saving.get_registered_name(type(item)): type(item) for item in _layers(model)}

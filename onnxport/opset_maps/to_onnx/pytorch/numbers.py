@@ -10,7 +10,7 @@ import torch
 
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import boolean, case, f32, f64, i32, i64
-from onnxport.opset_maps.lowerings.arithmetic import floor_div, is_negative, isinf
+from onnxport.opset_maps.lowerings.arithmetic import is_negative, isinf, shift_left, shift_right
 from onnxport.opset_maps.lowerings.dtypes import Operand, to_dtype
 from onnxport.opset_maps.maps import aten
 from onnxport.opset_maps.to_onnx.pytorch.reduction import axes_of
@@ -18,12 +18,6 @@ from onnxport.opset_maps.to_onnx.pytorch.reduction import axes_of
 _INT64 = ir.DataType.INT64
 _DOUBLE = ir.DataType.DOUBLE
 _ZEROS = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf], np.float32)
-
-
-def _powers_of_two(op: OpBuilder, count: ir.Value) -> ir.Value:
-    """2 to the `count` for counts of 0 to 63, the last of which is the sign bit of INT64."""
-    table = [1 << k if k < 63 else -(1 << 63) for k in range(64)]
-    return op.Gather(op.const(np.asarray(table, np.int64)), op.Clip(count, 0, 63), axis=0)
 
 
 @aten.lower(
@@ -35,11 +29,8 @@ def _powers_of_two(op: OpBuilder, count: ir.Value) -> ir.Value:
     ],
 )
 def bitwise_left_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
-    """Mul by a power of two, which wraps as a shift does; ONNX's BitShift takes unsigned integers only."""
-    value, count = to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)
-    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 64))
-    result = op.Where(inside, op.Mul(value, _powers_of_two(op, count)), op.const(0, _INT64))
-    return op.cast(result, op.result.dtype)
+    """Mul by a power of two, which wraps as a shift does."""
+    return op.cast(shift_left(op, to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)), op.result.dtype)
 
 
 @aten.lower(
@@ -52,11 +43,7 @@ def bitwise_left_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
 )
 def bitwise_right_shift(op: OpBuilder, x: Operand, other: Operand) -> ir.Value:
     """Division by a power of two, rounded down; beyond the width the sign is left."""
-    value, count = to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)
-    inside = op.And(op.GreaterOrEqual(count, 0), op.Less(count, 63))
-    sign = op.Where(op.Less(value, 0), op.const(-1, _INT64), op.const(0, _INT64))
-    divisor = _powers_of_two(op, op.Where(inside, count, op.const(0, _INT64)))
-    return op.cast(op.Where(inside, floor_div(op, value, divisor), sign), op.result.dtype)
+    return op.cast(shift_right(op, to_dtype(op, x, _INT64), to_dtype(op, other, _INT64)), op.result.dtype)
 
 
 def _common_divisor(op: OpBuilder, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -114,10 +114,19 @@ def _shifts(direction: str) -> Callable[[Any, Any], Any]:
     cases=[
         case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5)),
         case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5)),
+        case(tf.bitwise.left_shift, i32(2, 3, low=-(2**30), high=2**30), i32(3, low=0, high=9)),
+        case(
+            lambda x, y: tf.bitwise.right_shift(tf.cast(x, tf.int8), tf.cast(y, tf.int8)),
+            i32(2, 3, low=-99),
+            i32(3, low=0),
+        ),
     ],
 )
 def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX BitShift of unsigned integers."""
+    """ONNX BitShift of unsigned integers; of others a product or quotient with a power of two."""
+    if x.dtype is not None and x.dtype.is_signed():
+        move = arithmetic.shift_left if op.name == "LeftShift" else arithmetic.shift_right
+        return op.cast(move(op, op.cast(x, ir.DataType.INT64), op.cast(y, ir.DataType.INT64)), x.dtype)
     return op.BitShift(x, y, direction="LEFT" if op.name == "LeftShift" else "RIGHT")
 
 

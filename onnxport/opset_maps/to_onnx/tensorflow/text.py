@@ -181,6 +181,7 @@ def lookup_table_size(op: OpBuilder, table_handle: ResourceHandle) -> ir.Value:
             i32(2, 5, low=0, high=6),
         ),
         case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), i32(5, low=0, high=6), f32(5)),
+        case(lambda x, w: tf.raw_ops.DenseBincount(input=x, size=4, weights=w), i32(2, 5, low=0, high=6), f32(2, 5)),
         case(
             lambda x: tf.raw_ops.DenseBincount(input=x, size=4, weights=tf.constant([], tf.int32), binary_output=True),
             i32(2, 5, low=0, high=6),
@@ -198,10 +199,9 @@ def dense_bincount(
         raise UnsupportedOperator("DenseBincount: the count of a single number")
     if binary_output:
         return op.reduce("ReduceMax", hit, [axis], keepdims=False)
-    count = weights.shape[0] if weights.shape is not None else None
-    if weights.shape is None or not weights.shape.is_static():
+    if weights.shape is None or (rank(weights) < 2 and not weights.shape.is_static()):
         raise UnsupportedOperator("DenseBincount: whether there are weights is only known when the model runs")
-    if count != 0:
+    if weights.shape[0] != 0:  # no weights are an empty vector
         hit = op.Mul(hit, op.Unsqueeze(weights, [-1]))
     return op.reduce("ReduceSum", hit, [axis], keepdims=False)
 

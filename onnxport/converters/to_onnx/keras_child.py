@@ -1,0 +1,73 @@
+"""The process of another Keras backend, from inside: rebuilds models that their own backend can't trace, and converts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxport.converters.to_onnx.keras import export
+from onnxport.converters.to_onnx.keras_elsewhere import ANSWER, ORDER, RESULT
+from onnxport.errors import OnnxportError
+from onnxport.graph.external_data import save
+from onnxport.request import Request
+from onnxport.tracing.keras_rebuilding import read_model, read_values
+from onnxport.tracing.keras_state import unchanged
+
+
+def serve() -> None:
+    """In the other process: converts the models of the folders named on standard input; an empty line behind each."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what a model prints is no answer
+    for line in sys.stdin:
+        folder = Path(json.loads(line))
+        try:
+            reply = _converted(folder)
+        except Exception as error:  # user code runs
+            operators = [asdict(item) for item in getattr(error, "operators", ())]
+            kind, text = type(error).__name__, str(error)
+            if not isinstance(error, OnnxportError):
+                kind, text = "TracingError", f"{kind}: {text}"
+            reply = {"error": kind, "message": text, "operators": operators}
+        (folder / ANSWER).write_text(json.dumps(reply))
+        answers.write(b"\n")
+
+
+def _converted(folder: Path) -> dict[str, Any]:
+    order = json.loads((folder / ORDER).read_text())
+    given, narrow = read_values(order.pop("given"), folder), order.pop("narrow")
+    with unchanged():
+        model = export(read_model(folder), Request(**order, **given))
+    if narrow:
+        _narrow(model.model)
+    save(model.model, folder / RESULT)
+    return {"notes": list(model.notes)}
+
+
+_NARROWER = {
+    ir.DataType.DOUBLE: ir.DataType.FLOAT,
+    ir.DataType.INT64: ir.DataType.INT32,
+    ir.DataType.UINT64: ir.DataType.UINT32,
+}
+
+
+def _narrow(model: ir.Model) -> None:
+    """Gives outputs of 64 bits the types that they have on a backend without."""
+    graph = model.graph
+    names = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
+    for place, value in enumerate(graph.outputs):
+        if value.dtype not in _NARROWER:
+            continue
+        narrow, name = _NARROWER[value.dtype], value.name
+        value.name = next(
+            item for item in (f"{name}/wide{'_' * i}" for i in range(len(names) + 1)) if item not in names
+        )
+        node = ir.node("Cast", [value], {"to": narrow}, name=f"{name}/Cast")
+        node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, narrow, value.shape
+        graph.append(node)
+        graph.outputs[place] = node.outputs[0]
