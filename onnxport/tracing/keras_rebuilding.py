@@ -117,17 +117,16 @@ def read_values(spelled: Any, folder: Path) -> Any:
 
 
 def _spelled(value: object, arrays: list[np.ndarray]) -> Any:
-    from onnxport.validation.runners.keras import to_numpy
-
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
         return {"mapping": [[_spelled(key, arrays), _spelled(item, arrays)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
         return {"tuple" if isinstance(value, tuple) else "list": [_spelled(item, arrays) for item in value]}
-    array = np.asarray(to_numpy(value))
-    if array.dtype == object:
-        return {"strings": array.ravel().tolist(), "shape": list(array.shape)}
+    array = np.asarray(keras.ops.convert_to_numpy(value) if keras.ops.is_tensor(value) else value)
+    if array.dtype.kind in "OUS":
+        texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.ravel()]
+        return {"strings": texts, "shape": list(array.shape)}
     arrays.append(array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array)
     return {"array": len(arrays) - 1, "dtype": str(array.dtype)}
 
