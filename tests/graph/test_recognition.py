@@ -1,5 +1,6 @@
 """Operators recognised in a framework's arithmetic: the same numbers in fewer nodes; what only looks alike stays."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -33,6 +34,15 @@ def gelu(op, x, root=ROOT, half=0.5):
 
 def gelu_outside(op, x):
     return op.Mul(special.erfc(op, op.Neg(op.Mul(x, np.float32(0.70710677)))), op.Mul(0.5, x))
+
+
+def gelu_of_tanh(op, x, cube=None, factor=0.044715):
+    inner = op.Mul(op.Add(x, op.Mul(cube(op, x) if cube else op.Pow(x, 3.0), factor)), math.sqrt(2 / math.pi))
+    return op.Mul(op.Mul(x, 0.5), op.Add(op.Tanh(inner), 1.0))
+
+
+def cubed(op, x):
+    return op.Mul(op.Mul(x, x), x)
 
 
 def norm(op, x, *, axes=(3,), sizes=(6,), scale=True, shift=True, minus=False, of=None):
@@ -83,6 +93,19 @@ BATCH, FREE = ["n", 4, 5, 6], ["n", "a", "b", 6]
 ROWS = {
     "gelu": (gelu, RecogniseGeluPass, BATCH, {"Gelu": 1}),
     "gelu the other way round": (gelu_outside, RecogniseGeluPass, BATCH, {"Gelu": 1}),
+    "gelu of tanh": (gelu_of_tanh, RecogniseGeluPass, BATCH, {"Gelu": 1, "Tanh": 0}),
+    "gelu of tanh and products": (
+        lambda op, x: gelu_of_tanh(op, x, cubed),
+        RecogniseGeluPass,
+        FREE,
+        {"Gelu": 1, "Tanh": 0},
+    ),
+    "gelu of tanh, another factor": (
+        lambda op, x: gelu_of_tanh(op, x, factor=0.05),
+        RecogniseGeluPass,
+        BATCH,
+        {"Gelu": 0, "Tanh": 1},
+    ),
     "another root": (lambda op, x: gelu(op, x, np.float32(0.7)), RecogniseGeluPass, BATCH, {"Gelu": 0}),
     "another factor": (lambda op, x: gelu(op, x, half=0.25), RecogniseGeluPass, BATCH, {"Gelu": 0}),
     "norm": (norm, RecogniseLayerNormPass, BATCH, {"LayerNormalization": 1, "ReduceMean": 0}),
@@ -204,7 +227,8 @@ def test_the_numbers_stay(name, opset):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=2e-6)
     counts = Counter(node.op_type for node in rewritten.model.graph)
     if opset < 20 and "Gelu" in left:
-        left = {"Gelu": 0, "Erf": left["Gelu"]}
+        tanh = "Tanh" in left
+        left = {"Gelu": 0, "Tanh": 1} if tanh else {"Gelu": 0, "Erf": left["Gelu"]}
     assert {operator: counts[operator] for operator in left} == left
 
 

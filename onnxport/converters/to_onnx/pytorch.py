@@ -13,6 +13,7 @@ from onnxport.converters.to_onnx.pytorch_lowering import Lowering
 from onnxport.errors import InvalidInputError, TracingError, UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.graph.names import check_outputs_apart, chosen_names
+from onnxport.graph.passes.gelu import RecogniseGeluPass
 from onnxport.graph.passes.pads import MergePadsPass
 from onnxport.graph.passes.reshapes import MergeReshapesPass
 from onnxport.model import OnnxModel
@@ -103,7 +104,7 @@ def _write(traced: Traced, request: Request) -> OnnxModel:
         values.append(value)
         outputs.append(op.names.unique(f"{name}.updated"))
         notes.append(f"the model writes to its input {name!r}: the new value is the output {outputs[-1]!r}")
-    rewrites = (MergeReshapesPass(op.names), MergePadsPass())
+    rewrites = (RecogniseGeluPass(op.names), MergeReshapesPass(op.names), MergePadsPass())
     model = finish(op, values, outputs, rewrites=rewrites, runtime=request.runtime, notes=notes)
     return OnnxModel(model, notes=tuple(notes), runtime=request.runs_in)
 

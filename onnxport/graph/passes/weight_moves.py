@@ -21,7 +21,7 @@ class MergeWeightMovesPass(InPlacePass):
 
     1. where all readers move it alike (Transpose, Reshape, Unsqueeze, Squeeze, Flatten), the tensor is moved while it is written,
        its metadata says how, and the nodes go;
-    2. a Gather of rows and a Gemm read a matrix transposed as well as it stands: where all others transpose it, they do so too;
+    2. a matrix that some read as it stands, as an embedding does, and others transposed in products is read by a Gemm there;
     3. where readers want a small weight in several layouts, each is a constant; of a large one the moves stay in the graph.
 
     The weight keeps its name, and no copy of it is held.
@@ -40,6 +40,7 @@ class _Merge:
         self.graph = graph
         self.weights = [value for value in graph.initializers.values() if _may_move(graph, value)]
         self._taken: set[str | None] = set()
+        self._opset = graph.opset_imports.get("", 0)
 
     def run(self) -> bool:
         modified = False
@@ -54,26 +55,71 @@ class _Merge:
         return modified
 
     def _move(self, value: ir.Value, move: Move, nodes: list[ir.Node], others: list[ir.Node]) -> bool:
-        """Moves the weight itself, where all readers can take it so."""
-        if others and not (move == _SWAP and all(_reads_rows(node, value) for node in others)):
-            return False
-        for node in others:
-            _read_transposed(node, value)
+        """Moves the weight itself, or gives all that move it another form; False where neither can be."""
+        if others:
+            products = [user for node in nodes for user, _ in node.outputs[0].uses()]
+            if move != _SWAP or not all(_is_product(user, nodes, self._opset) for user in products):
+                return False
+            for product in products:
+                self._as_gemm(product, value)
+            for node in nodes:
+                if node.graph is not None:
+                    node.graph.remove(node, safe=True)
+            return True
         if value.const_value is not None:
             value.const_value = MovedTensor.of(value.const_value, [move])
             value.shape = ir.Shape(value.const_value.shape.numpy())
         self._bypass(nodes, value)
         return True
 
+    def _as_gemm(self, product: ir.Node, matrix: ir.Value) -> None:
+        """Writes ``x matrix^T`` as a Gemm of the rows of x."""
+        x, result, graph = product.inputs[0], product.outputs[0], product.graph
+        if x is None or x.shape is None or matrix.shape is None or graph is None:
+            return
+        rank, rows = x.shape.rank(), [x.shape[-1], matrix.shape[0]]
+        nodes: list[ir.Node] = []
+
+        def append(
+            op_type: str, inputs: Sequence[ir.Value], *attributes: ir.Attr, shape: Sequence[int | ir.SymbolicDim | None]
+        ) -> ir.Value:
+            kind = ir.TensorType(ir.DataType.INT64) if op_type in ("Shape", "Concat") else x.type
+            name = self._name(f"{product.name}/{op_type}")
+            nodes.append(node_from(product, op_type, inputs, attributes, name=name, type=kind, shape=shape))
+            return nodes[-1].outputs[0]
+
+        flat = x if rank == 2 else append("Reshape", [x, self._numbers(-1, rows[0])], shape=[None, rows[0]])
+        y = append(
+            "Gemm", [flat, matrix], ir.AttrInt64("transB", 1), shape=[x.shape[0] if rank == 2 else None, rows[1]]
+        )
+        if rank != 2:
+            sizes = [*list(x.shape)[:-1], rows[1]]
+            if sum(not isinstance(size, int) for size in sizes) <= 1:
+                back = self._numbers(*(size if isinstance(size, int) else -1 for size in sizes))
+            else:
+                limits = ir.AttrInt64("start", 0), ir.AttrInt64("end", rank - 1)
+                leading = append("Shape", [x], *limits, shape=[rank - 1])
+                back = append("Concat", [leading, self._numbers(rows[1])], ir.AttrInt64("axis", 0), shape=[rank])
+            y = append("Reshape", [y, back], shape=sizes)
+        graph.insert_after(product, nodes)
+        replace_value(result, y)
+        graph.remove(product, safe=True)
+
+    def _name(self, base: str) -> str:
+        self._taken = self._taken or {item.name for item in every_value(self.graph)}
+        return numbered(base, self._taken)
+
+    def _numbers(self, *numbers: int | ir.SymbolicDim) -> ir.Value:
+        return add_weight(self.graph, self._name(CONSTANT), np.asarray(numbers, np.int64))
+
     def _set_apart(self, value: ir.Value, groups: dict[Move, list[ir.Node]]) -> None:
         """Gives each layout of a small weight a constant of its own."""
         tensor = value.const_value
         if tensor is None or tensor.size > MAX_ELEMENTS:
             return
-        self._taken = self._taken or {item.name for item in every_value(self.graph)}
         for move, nodes in groups.items():
             array = np.array(move(tensor.numpy()), order="C")
-            constant = add_weight(self.graph, numbered(CONSTANT, self._taken), array)
+            constant = add_weight(self.graph, self._name(CONSTANT), array)
             self._bypass(nodes, constant)
             self.weights.append(constant)
 
@@ -90,11 +136,7 @@ class _Merge:
 
 
 class SplitWeightMovesPass(InPlacePass):
-    """The reverse, for readers that want the source's weights:
-
-    1. each weight stands as in the source, and nodes move it;
-    2. a Gather of columns whose result is transposed becomes a Gather of rows again.
-    """
+    """The reverse, for readers that want the source's weights: each stands as in the source, and nodes move it."""
 
     def call(self, model: ir.Model) -> PassResult:
         """The model with every weight in its source's layout."""
@@ -128,8 +170,7 @@ class SplitWeightMovesPass(InPlacePass):
             result.name, result.type, result.shape = name, value.type, ir.Shape(shape or ())
             nodes.append(node)
         for node, index in uses:
-            if moves != [_SWAP] or not _read_rows(node, value):
-                node.replace_input_with(index, nodes[-1].outputs[0])
+            node.replace_input_with(index, nodes[-1].outputs[0])
         graph.insert_before(graph[0], nodes)
 
 
@@ -186,61 +227,14 @@ def _move(node: ir.Node, value: ir.Value) -> Move | None:
     return move if move.shape(value.shape.numpy()) is not None else None
 
 
-def _reads_rows(node: ir.Node, value: ir.Value) -> bool:
-    """Whether a node could as well read the matrix transposed."""
-    if node.domain or [item is value for item in node.inputs].count(True) != 1:
-        return False
-    if node.op_type == "Gather":
-        indices = node.inputs[1]
-        known = node.inputs[0] is value and indices is not None and indices.shape is not None
-        return known and node.attributes.get_int("axis", 0) in (0, -2)
-    return node.op_type == "Gemm" and node.inputs[1] is value
+def _is_product(node: ir.Node, moves: Sequence[ir.Node], opset: int) -> bool:
+    """Whether a node is a product in single precision whose second factor alone is one of the moved matrices.
 
-
-def _read_transposed(node: ir.Node, value: ir.Value) -> None:
-    """Changes a node so that it gives the same results for the transposed matrix."""
-    if node.op_type == "Gemm":
-        node.attributes["transB"] = ir.AttrInt64("transB", 1 - node.attributes.get_int("transB", 0))
-        return
-    graph, result, indices = node.graph, node.outputs[0], node.inputs[1]
-    if graph is None or indices is None or indices.shape is None:
-        raise ValueError(f"{node.name!r} does not say how many axes its indices have")
-    rank = indices.shape.rank()
-    shape = None if result.shape is None else [result.shape[rank], *result.shape[:rank]]
-    name = f"{node.name}/transposed"
-    order = ir.AttrInt64s("perm", [*range(1, rank + 1), 0])
-    columns = node_from(
-        node, "Gather", node.inputs, [ir.AttrInt64("axis", 1)], name=name, type=result.type, shape=shape
-    )
-    turned = node_from(
-        node, "Transpose", columns.outputs, [order], name=f"{name}/back", type=result.type, shape=result.shape
-    )
-    graph.insert_after(node, [columns, turned])
-    replace_value(result, turned.outputs[0])
-    graph.remove(node, safe=True)
-
-
-def _read_rows(node: ir.Node, value: ir.Value) -> bool:
-    """Undoes `_read_transposed` of a Gather."""
-    users = [user for user, _ in node.outputs[0].uses()]
-    if (
-        node.domain
-        or node.op_type != "Gather"
-        or node.attributes.get_int("axis", 0) != 1
-        or node.inputs[0] is not value
-    ):
+    Of more than one unknown size the shape is read in parts, which opset 15 brings.
+    """
+    x = node.inputs[0]
+    if node.domain or node.op_type != "MatMul" or x is None or x.shape is None or x.dtype != ir.DataType.FLOAT:
         return False
-    if len(users) != 1 or node.outputs[0].is_graph_output() or users[0].op_type != "Transpose" or node.graph is None:
-        return False
-    perm = list(users[0].attributes.get_ints("perm", ()))
-    if not perm or perm != [*range(1, len(perm)), 0] or users[0].graph is not node.graph:
-        return False
-    result = users[0].outputs[0]
-    name = f"{node.name}/rows"
-    rows = node_from(
-        node, "Gather", node.inputs, [ir.AttrInt64("axis", 0)], name=name, type=result.type, shape=result.shape
-    )
-    node.graph.insert_after(users[0], [rows])
-    replace_value(result, rows.outputs[0])
-    node.graph.remove([users[0], node], safe=True)
-    return True
+    sizes = list(x.shape)
+    known = opset >= 15 or sum(not isinstance(size, int) for size in sizes) <= 1
+    return known and len(sizes) >= 2 and isinstance(sizes[-1], int) and 0 not in sizes and x.producer() not in moves
