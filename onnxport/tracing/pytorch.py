@@ -27,7 +27,7 @@ from onnxport.tracing.pytorch_constants import known_constants
 from onnxport.tracing.pytorch_inputs import Call, Dims
 from onnxport.tracing.pytorch_masks import has_masks, masks_as_given
 from onnxport.tracing.pytorch_modules import as_module, with_forward
-from onnxport.tracing.pytorch_nodes import is_dynamic, recorded, recorded_inputs
+from onnxport.tracing.pytorch_nodes import drops_ones, is_dynamic, recorded_inputs
 from onnxport.tracing.pytorch_reasons import quiet, reason
 from onnxport.tracing.pytorch_recurrent import is_recurrent, kept_whole
 from onnxport.tracing.pytorch_shells import reaches_past, shell_of
@@ -123,7 +123,9 @@ def trace(
     static = "all dimensions are static: tracing with a dynamic dimension 0 failed" if dims.names else ""
     attempts = _attempts(call, dims) if dims.names else []
     program, notes = _first([*attempts, (call, None, static)], model, call, freezing)
-    if pytorch_inputs.has_ones(call, dims) and _drops_ones(program):
+    if attempts and _fixed(program, call, dims):
+        program, notes = _with_free_sizes(attempts, call, dims) or (program, notes)
+    if pytorch_inputs.has_ones(call, dims) and drops_ones(program):
         return trace_static(model, inputs, kwargs, "squeeze() would drop a batch of 1")
     return _traced(program, call, dims, notes)
 
@@ -329,19 +331,6 @@ def _no_fastpath() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _drops_ones(program: ExportedProgram) -> bool:
-    """Some squeeze meets a symbolic dimension: at size 1 the model gives another rank than the trace."""
-    for node in program.graph.nodes:
-        if node.op != "call_function" or "squeeze" not in str(node.target) or "unsqueeze" in str(node.target):
-            continue
-        shape = recorded(node.args[0]).shape
-        axes = node.args[1] if len(node.args) > 1 else range(len(shape))
-        axes = [axes] if isinstance(axes, int) else axes
-        if any(is_dynamic(shape[axis]) for axis in axes):
-            return True
-    return False
-
-
 def _classes_registered(call: Call) -> bool:
     """Registers the dataclasses that the model takes or gives; True if there were new ones."""
     new = pytorch_classes.register(call.args, call.kwargs)
@@ -404,13 +393,32 @@ def _traced(program: ExportedProgram, call: Call, dims: Dims, notes: tuple[str, 
     notes = ("the model is traced in training mode", *notes) if trained else notes
     paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
     traced = _with_names(program, paths, dims.names, notes)
-    values = recorded_inputs(program)
-    wanted = {path: values[placeholder] for placeholder, path in traced.inputs}
-    varying = [(path, axis) for path, axis in dims.names if path in wanted]
-    fixed = [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(wanted[path].shape[axis])]
+    fixed = _fixed(program, call, dims)
     if fixed and not any("static" in note for note in notes):
         traced = replace(traced, notes=(*traced.notes, f"the trace needs a fixed size of {', '.join(fixed)}"))
     return traced
+
+
+def _fixed(program: ExportedProgram, call: Call, dims: Dims) -> list[str]:
+    """The dimensions that were to vary and are numbers in the trace."""
+    paths = pytorch_inputs.input_paths(program.call_spec.in_spec, _positional(call))
+    shapes = {path: value.shape for _, path, value in _tensor_inputs(program, paths)}
+    varying = [(path, axis) for path, axis in dims.names if path in shapes]
+    return [f"{path}[{axis}]" for path, axis in varying if not is_dynamic(shapes[path][axis])]
+
+
+def _with_free_sizes(
+    attempts: list[Attempt], example: Call, dims: Dims
+) -> tuple[ExportedProgram, tuple[str, ...]] | None:
+    """The first attempt with Dynamo, which follows ``len(x)`` too, that fixes none of the sizes that are to vary."""
+    for call, shapes, _ in attempts:
+        try:
+            program, notes = _export(call, shapes, strict=True, apart_from_user=False)
+        except Exception:  # whatever torch raises: the trace that fixes them stays
+            continue
+        if _takes(program, example) and not _fixed(program, example, dims):
+            return program, (*notes, "traced by torch.export with strict=True")
+    return None
 
 
 def _positional(call: Call) -> list[str]:

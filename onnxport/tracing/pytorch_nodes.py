@@ -30,3 +30,16 @@ def lies_in_order(node: object) -> bool:
         return False
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
     return tensor.is_contiguous() and tensor.storage_offset() == 0 and bool(whole)
+
+
+def drops_ones(program: ExportedProgram) -> bool:
+    """Some squeeze meets a symbolic dimension: at size 1 the model gives another rank than the trace."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or "squeeze" not in str(node.target) or "unsqueeze" in str(node.target):
+            continue
+        shape = recorded(node.args[0]).shape
+        axes = node.args[1] if len(node.args) > 1 else range(len(shape))
+        axes = [axes] if isinstance(axes, int) else axes
+        if any(is_dynamic(shape[axis]) for axis in axes):
+            return True
+    return False

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra")
@@ -204,6 +205,16 @@ def test_refused_quietly_with_a_reason(model: Callable[..., Any], inputs: tuple[
     with redirect_stderr(printed), pytest.raises(TracingError, match=text):
         exported(model, *inputs)
     assert printed.getvalue() == ""
+
+
+def test_a_batch_that_python_counts_stays_dynamic() -> None:
+    def queries(x: Tensor) -> Tensor:
+        return torch.arange(3.0).repeat(len(x), 1) + x
+
+    x = torch.ones(2, 3)
+    made = exported(queries, x)
+    assert isinstance(made.model.graph.inputs[0].shape[0], ir.SymbolicDim)
+    require_equal(queries, made, (torch.ones(5, 3),))
 
 
 def by_value(x: Tensor) -> Tensor:
