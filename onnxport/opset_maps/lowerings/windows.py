@@ -7,12 +7,14 @@ ONNX does not say what MaxPool and GlobalMaxPool give for NaN, nor for windows o
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
+from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.reductions import cut_to_zero, is_floating, reduced
@@ -137,3 +139,30 @@ def _not_negative(op: OpBuilder, x: ir.Value) -> ir.Value:
 def _is_not_negative(x: ir.Value) -> bool:
     node = x.producer()
     return node is not None and node.op_type in _NOT_NEGATIVE
+
+
+def greatest_of_windows(
+    op: OpBuilder, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], attributes: Mapping[str, Any]
+) -> ir.Value:
+    """The maximum of each window of whole numbers, channels first, for types that MaxPool does not take: of shifted slices.
+
+    Raises:
+        UnsupportedOperator: the windows are dilated, or the padding depends on a dynamic size.
+    """
+    count = len(kernel)
+    pads = attributes.get("pads")
+    if any(step != 1 for step in attributes.get("dilations", ()) or ()) or attributes.get("auto_pad", "NOTSET") not in (
+        "NOTSET",
+        "VALID",
+    ):
+        raise UnsupportedOperator("the maximum of dilated windows, or padded ones of a dynamic size, of whole numbers")
+    if pads is not None and any(pads):
+        least = op.const(int(x.dtype.min) if x.dtype is not None else 0, x.dtype)
+        x = op.Pad(x, op.const([0, 0, *pads[:count], 0, 0, *pads[count:]]), least)
+    axes = op.const(list(range(2, count + 2)))
+    parts: list[ir.Value] = []
+    sizes = op.Slice(op.shape(x), [2], [count + 2], [0])
+    for start in itertools.product(*(range(length) for length in kernel)):
+        behind = op.const([length - 1 - begin for length, begin in zip(kernel, start, strict=True)])
+        parts.append(op.Slice(x, op.const(list(start)), op.Sub(sizes, behind), axes, op.const(list(strides))))
+    return functools.reduce(lambda first, second: op.Max(first, second), parts)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph import schema
 from onnxport.graph.builder import OpBuilder
-from onnxport.graph.compositions import log1p
+from onnxport.graph.compositions import expm1, log1p
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.elementwise import BY_TF, Row
 from onnxport.opset_maps.lowerings import trigonometry
@@ -119,9 +119,12 @@ def elu(op: OpBuilder, features: ir.Value) -> ir.Value:
     return op.Elu(features)
 
 
-@tensorflow.lower("Selu", cases=[case(lambda x: tf.nn.selu(x), f32(2, 3))])
+@tensorflow.lower("Selu", cases=[case(tf.nn.selu, f32(2, 3)), case(tf.nn.selu, f64(2, 3))])
 def selu(op: OpBuilder, features: ir.Value) -> ir.Value:
-    """ONNX Selu; its default alpha and gamma are TensorFlow's."""
+    """ONNX Selu; its default alpha and gamma are TensorFlow's, but have float32's digits."""
+    if features.dtype == ir.DataType.DOUBLE:
+        below = op.Mul(expm1(op, features), 1.7580993408473768599402175208123)
+        return op.Where(op.Less(features, 0.0), below, op.Mul(features, 1.0507009873554804934193349852946))
     return op.Selu(features)
 
 

@@ -34,6 +34,28 @@ def matmul(
 
 
 @tensorflow.lower(
+    "SparseMatMul",
+    cases=[
+        case(lambda x, y: tf.matmul(x, y, a_is_sparse=True), f32(2, 3), f32(3, 4)),
+        case(lambda x, y: tf.matmul(x, y, transpose_a=True, b_is_sparse=True), f32(3, 2), f32(3, 4)),
+    ],
+)
+def sparse_matmul(
+    op: OpBuilder,
+    a: ir.Value,
+    b: ir.Value,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+) -> ir.Value:
+    """ONNX MatMul of dense matrices with many zeros; the result is float32."""
+    single = ir.DataType.FLOAT
+    return op.MatMul(_swapped(op, op.cast(a, single), transpose_a), _swapped(op, op.cast(b, single), transpose_b))
+
+
+@tensorflow.lower(
     "BatchMatMul BatchMatMulV2 BatchMatMulV3",
     cases=[
         case(lambda x, y: tf.matmul(x, y), f32(5, 2, 3), f32(5, 3, 4), dynamic=True),

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
-from onnxport.opset_maps.cases import Case, case, f32
+from onnxport.opset_maps.cases import Case, case, f32, i32, i64
 from onnxport.opset_maps.lowerings.axes import size
 from onnxport.opset_maps.lowerings.reductions import is_floating, without_nan
+from onnxport.opset_maps.lowerings.windows import greatest_of_windows
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import (
     channels_as,
@@ -36,6 +37,8 @@ def _pool(op: OpBuilder, operator: str, x: ir.Value, ksize: Sequence[int], layou
     x = channels_first(op, x, data_format)
     windows = windows_of(spatial(ksize, data_format), layout)
     pads = windows.pads(x)
+    if operator == "MaxPool" and x.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
+        return channels_as(op, greatest_of_windows(op, x, windows.kernel, windows.strides, pads), data_format)
     if operator == "MaxPool" and not _is_of_products(x):
         x = without_nan(op, x)  # TensorFlow's kernels pass over NaN and begin with the type's least number
     y = op.node(operator, x, kernel_shape=windows.kernel, strides=windows.strides, outputs=1, **pads)
@@ -76,6 +79,8 @@ _IMAGES, _VOLUMES = f32(2, 7, 6, 3), f32(2, 5, 6, 7, 3)
         case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), _IMAGES),
         case(_max_pool_explicit, _IMAGES),
         case(lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), _VOLUMES),
+        case(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"), i32(2, 7, 6, 3)),
+        case(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), i64(2, 7, 6, 3)),
     ],
 )
 def max_pool(op: OpBuilder, value: ir.Value, *, ksize: Sequence[int], **layout: Unpack[Layout]) -> ir.Value:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from onnxport.graph.builder import OpBuilder
+from onnxport.graph.schema import allowed_dtypes
 from onnxport.opset_maps.cases import Case, boolean, case, f32, f64, i32, i64
 from onnxport.opset_maps.lowerings import cumulative, reductions
 from onnxport.opset_maps.maps import tensorflow
@@ -132,11 +133,13 @@ def _cumulative(**options: bool) -> Callable[[tf.Tensor], tf.Tensor]:
         case(_cumulative(), f32(2, 5)),
         case(_cumulative(exclusive=True, reverse=True), f32(2, 5)),
         case(_cumulative(reverse=True), i64(2, 5)),
+        case(_cumulative(), np.array([[100, 100, -3], [-128, -1, 5]], np.int8)),
     ],
 )
 def cumsum(op: OpBuilder, x: ir.Value, axis: ir.Value, *, exclusive: bool = False, reverse: bool = False) -> ir.Value:
-    """ONNX CumSum."""
-    return op.CumSum(x, int64(op, axis), exclusive=int(exclusive), reverse=int(reverse))
+    """ONNX CumSum; of narrow integers in INT64, whose sums wrap alike."""
+    wide = x if x.dtype in allowed_dtypes("", "CumSum", op.opset) else op.cast(x, ir.DataType.INT64)
+    return op.cast_like(op.CumSum(wide, int64(op, axis), exclusive=int(exclusive), reverse=int(reverse)), x)
 
 
 def _walked(

@@ -18,6 +18,7 @@ from onnxport.opset_maps.lowerings.products import matmul
 from onnxport.opset_maps.lowerings.scatter import scatter_slices
 from onnxport.opset_maps.maps import tensorflow
 from onnxport.opset_maps.to_onnx.tensorflow.operands import int64, rank, static_ints
+from onnxport.opset_maps.to_onnx.tensorflow.sparse_groups import by_groups
 
 _INT64 = ir.DataType.INT64
 _PLACES = np.array([[0, 1], [0, 3], [2, 0], [2, 2]], np.int64)
@@ -140,6 +141,7 @@ for _name in ("Add", "Mul", "Div"):
         case(lambda x: tf.sparse.reduce_sum(_sparse(x), 1), f32(4)),
         case(lambda x: tf.sparse.reduce_sum(_sparse(x), [0, -1], keepdims=True), f32(4)),
         case(lambda x: tf.sparse.reduce_max(_sparse(x), 0), f32(4)),
+        case(lambda x: tf.sparse.reduce_max(_sparse(x), 1, keepdims=True), i32(4), min_opset=18),
     ],
 )
 def sparse_reduce(
@@ -160,12 +162,22 @@ def sparse_reduce(
         dense = _dense(op, input_indices, input_values, input_shape)
         return op.reduce("ReduceSum", dense, axes, keepdims=keep_dims)
     if not reductions.is_floating(input_values):
-        raise UnsupportedOperator("SparseReduceMax of whole numbers")
+        return _greatest_integers(op, input_indices, input_values, input_shape, axes, keep_dims)
     dense = _dense(op, input_indices, input_values, input_shape, -np.inf)
     greatest = op.reduce("ReduceMax", dense, axes, keepdims=keep_dims)
     held = _dense(op, input_indices, op.Add(op.Mul(input_values, 0.0), 1.0), input_shape)
     some = op.reduce("ReduceMax", held, axes, keepdims=keep_dims)
     return op.Where(op.Greater(some, 0.0), greatest, op.const(0.0, input_values.dtype))
+
+
+def _greatest_integers(
+    op: OpBuilder, indices: ir.Value, values: ir.Value, shape: ir.Value, axes: list[int], keep_dims: bool
+) -> ir.Value:
+    """The greatest of the integers of each group that has some, 0 for the others."""
+    known, result, sizes = by_groups(op, indices, values, int64(op, shape), axes, largest=True)
+    dense = op.Expand(op.const(0, values.dtype), op.ReduceProd(sizes, keepdims=1))
+    dense = op.Reshape(op.ScatterElements(dense, known, result, axis=0), sizes)
+    return op.Unsqueeze(dense, op.axes(*sorted(axes))) if keep_dims else dense
 
 
 def _flat_places(op: OpBuilder, indices: ir.Value, shape: ir.Value) -> ir.Value:

@@ -13,6 +13,7 @@ from onnxport.errors import UnsupportedOperator
 from onnxport.graph.builder import OpBuilder
 from onnxport.opset_maps.cases import Case, case, f32, i32, i64
 from onnxport.opset_maps.lowerings import arithmetic, bessel, special
+from onnxport.opset_maps.lowerings.incomplete_beta import betainc
 from onnxport.opset_maps.lowerings.incomplete_gamma import igamma, igammac
 from onnxport.opset_maps.lowerings.reductions import is_floating
 from onnxport.opset_maps.maps import tensorflow
@@ -78,6 +79,23 @@ def incomplete_gamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
 
 
 @tensorflow.lower(
+    "Betainc",
+    cases=[
+        case(tf.math.betainc, f32(60, low=0.1, high=9.0), f32(60, low=0.1, high=9.0), f32(60, low=0.0, high=1.0)),
+        case(
+            tf.math.betainc,
+            np.array([1, 2, 0, 1, -1, 300, 3], np.float32),
+            np.array([2, 3, 1, 1, 1, 500, 2], np.float32),
+            np.array([0, 1, 0.5, 2, 0.5, 0.4, 0.25], np.float32),
+        ),
+    ],
+)
+def incomplete_beta(op: OpBuilder, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
+    """A continued fraction from the nearer end; NaN outside of its domain."""
+    return betainc(op, a, b, x)
+
+
+@tensorflow.lower(
     "Round", cases=[case(lambda x: tf.round(x), f32(3, 4)), case(lambda x: tf.round(x * 0.0 + 2.5), f32(2))]
 )
 def round_(op: OpBuilder, x: ir.Value) -> ir.Value:
@@ -114,32 +132,44 @@ def _shifts(direction: str) -> Callable[[Any, Any], Any]:
     cases=[
         case(_shifts("LeftShift"), i32(2, 3, low=0, high=9), i32(3, low=0, high=5)),
         case(_shifts("RightShift"), i32(2, 3, low=0, high=99), i32(3, low=0, high=5)),
-        case(tf.bitwise.left_shift, i32(2, 3, low=-(2**30), high=2**30), i32(3, low=0, high=9)),
-        case(
-            lambda x, y: tf.bitwise.right_shift(tf.cast(x, tf.int8), tf.cast(y, tf.int8)),
-            i32(2, 3, low=-99),
-            i32(3, low=0),
-        ),
+        case(tf.bitwise.left_shift, i32(2, 3, low=-99, high=99), i32(3, low=0, high=40)),
+        case(tf.bitwise.right_shift, i64(2, 3, low=-99, high=99), i64(3, low=-3, high=70)),
     ],
 )
 def shift(op: OpBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """ONNX BitShift of unsigned integers; of others a product or quotient with a power of two."""
+    """ONNX BitShift of unsigned integers; of signed ones a product or quotient, the count kept within the width."""
     if x.dtype is not None and x.dtype.is_signed():
-        move = arithmetic.shift_left if op.name == "LeftShift" else arithmetic.shift_right
-        return op.cast(move(op, op.cast(x, ir.DataType.INT64), op.cast(y, ir.DataType.INT64)), x.dtype)
+        count = op.Clip(op.cast(y, ir.DataType.INT64), 0, x.dtype.bitwidth - 1)
+        apply = arithmetic.shift_left if op.name == "LeftShift" else arithmetic.shift_right
+        return op.cast_like(apply(op, op.cast(x, ir.DataType.INT64), count), x)
     return op.BitShift(x, y, direction="LEFT" if op.name == "LeftShift" else "RIGHT")
 
 
 @tensorflow.lower(
     "Polygamma",
-    cases=[case(lambda x, n=n: tf.math.polygamma(tf.constant(n), x), f32(5, low=0.3)) for n in (0.0, 1.0, 3.0)],
+    cases=[
+        *(case(lambda x, n=n: tf.math.polygamma(tf.constant(n), x), f32(5, low=0.3)) for n in (0.0, 1.0, 3.0)),
+        case(tf.math.polygamma, np.array([0, 1, 2, 5, 0.5, -1], np.float32), f32(6, low=0.3, high=4.0)),
+    ],
 )
 def polygamma(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
-    """A derivative of digamma whose order is constant."""
+    """A derivative of digamma: of an order that varies by the zeta function; NaN of an order that is no whole number."""
     order = op.constant(a)
     if order is None or np.unique(order).size != 1 or float(order.ravel()[0]) != int(order.ravel()[0]):
-        raise UnsupportedOperator("Polygamma: the order is computed when the model runs, or is no whole number")
+        return _polygamma_of(op, a, x)
     return special.polygamma(op, int(order.ravel()[0]), op.Expand(x, op.const(order.shape)) if order.ndim else x)
+
+
+def _polygamma_of(op: OpBuilder, a: ir.Value, x: ir.Value) -> ir.Value:
+    double = ir.DataType.DOUBLE
+    order, wide = op.cast(a, double), op.cast(x, double)
+    known = op.And(op.GreaterOrEqual(order, 0.0), op.Equal(order, op.Floor(order)))
+    whole = op.Where(op.And(known, op.Greater(order, 0.0)), order, op.const(1.0, double))
+    sign = op.Sub(op.Mul(op.Mod(whole, op.const(2.0, double), fmod=1), 2.0), 1.0)
+    factorial = op.Exp(special.lgamma(op, op.Add(whole, 1.0)))
+    series = op.Mul(op.Mul(sign, factorial), special.zeta(op, op.Add(whole, 1.0), wide))
+    result = op.Where(op.Equal(order, 0.0), special.digamma(op, wide), series)
+    return op.cast_like(op.Where(known, result, op.const(np.nan, double)), x)
 
 
 @tensorflow.lower("NextAfter", cases=[case(lambda x, y: tf.math.nextafter(x, y), f32(9), f32(9))])
@@ -163,7 +193,11 @@ def to_bool(op: OpBuilder, input: ir.Value) -> ir.Value:
 
 @tensorflow.lower(
     "PopulationCount",
-    cases=[case(lambda x: tf.raw_ops.PopulationCount(x=x), drawn) for drawn in (i32(9, low=-90, high=90), i64(9))],
+    cases=[
+        *(case(lambda x: tf.raw_ops.PopulationCount(x=x), drawn) for drawn in (i32(9, low=-90, high=90), i64(9))),
+        case(lambda x: tf.raw_ops.PopulationCount(x=x), np.array([0, 255, 128, 7], np.uint8)),
+        case(lambda x: tf.raw_ops.PopulationCount(x=x), np.array([0, 2**64 - 1, 2**63, 7], np.uint64)),
+    ],
 )
 def population_count(op: OpBuilder, x: ir.Value) -> ir.Value:
     """How many bits are set, of the unsigned number with the same bits."""
@@ -172,8 +206,6 @@ def population_count(op: OpBuilder, x: ir.Value) -> ir.Value:
     total = op.cast(op.Less(wide, 0), ir.DataType.INT64)  # the sign's bit; the rest is not negative then
     least = op.const(-(2 ** (bits - 1)))
     rest = op.Where(op.Less(wide, 0), op.Sub(wide, least), wide)
-    if not (x.dtype or ir.DataType.INT32).is_signed():
-        raise UnsupportedOperator("PopulationCount of unsigned numbers")
-    for place in range(bits - 1):
+    for place in range(bits - 1 if bits == 64 or (x.dtype or ir.DataType.INT32).is_signed() else bits):
         total = op.Add(total, op.Mod(op.Div(rest, 2**place), 2))
     return op.cast(total, ir.DataType.UINT8)
